@@ -1,0 +1,74 @@
+# Every target does the set-up that it needs. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# One setting names the images everywhere: in the builds, on the node and in the manifests.
+REGISTRY ?= localhost/isvc-operator
+TAG      ?= 0.1.0
+export REGISTRY TAG
+
+PYTHON   ?= python3
+CLUSTER  := $(CURDIR)/.cluster
+BIN      := .venv/bin
+
+.PHONY: help setup run demo fmt lint test e2e bench images cluster-up cluster-down deploy verify clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ On this machine
+
+setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
+
+.venv/.ready: constraints.txt pyproject.toml
+	@bash tests/support/setup-venv "$(PYTHON)"
+	@touch $@
+
+run: setup ## Serve the sample model from its InferenceService YAML; print its URL and a curl line; Ctrl-C stops it
+	@$(BIN)/python examples/bert/build.py build/bert
+	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert
+
+demo: setup ## Serve the sample model, ask it one question through the Host-header ingress, check the answer, stop
+	@$(BIN)/python examples/bert/build.py build/bert
+	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --request examples/bert/sample.json --expect '{"predictions": [4]}'
+
+##@ Checks
+
+fmt: setup ## Format the code
+	@$(BIN)/ruff check --fix-only --quiet . && $(BIN)/ruff format .
+
+lint: setup ## Formatting, lint, types, layers
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+test: setup ## Unit, golden, contract and integration tests (a real API server and a real TorchServe)
+	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --durations=10 $(ARGS)
+
+e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
+	@KUBECONFIG=$(CLUSTER)/kubeconfig $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
+
+bench: setup ## Measure; print the tables and write docs/benchmarks/*.json
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+verify: lint ## Everything generated is up to date
+	@$(BIN)/python -m isvc_operator.api.crd crds --check
+
+##@ Cluster
+
+cluster-up: ## A cluster: $KUBECONFIG if set, else kind where Docker runs, else a bare one on this host
+	@bash tests/cluster/up
+
+cluster-down: ## Stop what cluster-up started
+	@bash tests/cluster/down
+
+images: ## Build the images and bring them to the cluster
+	@bash tests/cluster/images
+
+deploy: ## Install the CRDs, the operator and the runtimes
+	@bash tests/cluster/deploy
+
+##@ Housekeeping
+
+clean: ## Remove what the other targets made here (the cluster first)
+	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi
+	@rm -rf .venv build dist .cluster .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""An InferenceService becomes a running PyTorch endpoint on plain Kubernetes."""

@@ -1,0 +1,51 @@
+"""Every label, annotation, condition, reason and child name that users or other tools can see.
+
+KServe's names are kept to the letter (its SDK, dashboards and scripts look for them); names of our own
+live under ``isvc-operator.io``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "serving.kserve.io"
+FIELD_MANAGER: Final = "isvc-operator"
+
+# --- labels -----------------------------------------------------------------------------------------
+LABEL_SERVICE: Final = "serving.kserve.io/inferenceservice"
+LABEL_COMPONENT: Final = "component"
+LABEL_APP: Final = "app"
+LABEL_VISIBILITY: Final = "networking.kserve.io/visibility"
+LABEL_SERVICE_ENVELOPE: Final = "serviceEnvelope"
+
+# --- annotations ------------------------------------------------------------------------------------
+ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
+ANNOTATION_STOP: Final = "serving.kserve.io/stop"
+ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
+# Digest of the child as rendered: equal digests mean that there is nothing to apply.
+ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
+
+# --- containers and volumes -------------------------------------------------------------------------
+CONTAINER_SERVER: Final = "kserve-container"
+CONTAINER_TRANSFORMER: Final = "transformer-container"
+CONTAINER_INITIALIZER: Final = "storage-initializer"
+VOLUME_MODELS: Final = "kserve-provision-location"
+MODELS_MOUNT: Final = "/mnt/models"
+PVC_MOUNT_ROOT: Final = "/mnt/pvc"
+
+# --- condition types --------------------------------------------------------------------------------
+READY: Final = "Ready"
+PREDICTOR_READY: Final = "PredictorReady"
+INGRESS_READY: Final = "IngressReady"
+STOPPED: Final = "Stopped"
+SPEC_SUPPORTED: Final = "SpecSupported"
+
+
+def predictor_name(service: str, predictor: str | None = None) -> str:
+    """Name of the predictor's Deployment and Service (contract §4.1)."""
+    return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
+
+
+def app_label(child: str) -> str:
+    """Value of the ``app`` label, which alone selects a component's pods."""
+    return f"isvc.{child}"
