@@ -1,0 +1,109 @@
+"""How a component scales and rolls out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from isvc_operator.api.base import ApiModel, Int32, IntOrString
+from isvc_operator.api.core_fields import Core
+
+
+class MetricTarget(ApiModel):
+    """The value that a metric is held at."""
+
+    type: Literal["Utilization", "Value", "AverageValue"] | None = Field(
+        default=None, description="Which of the values below is meant."
+    )
+    value: IntOrString | None = Field(default=None, description="Value over all pods.")
+    average_value: IntOrString | None = Field(default=None, description="Value per pod.")
+    average_utilization: Int32 | None = Field(
+        default=None, description="Per cent of what the pods request, per pod."
+    )
+
+
+class ResourceMetric(ApiModel):
+    """Scale by what the pods use."""
+
+    name: Literal["cpu", "memory"] = Field(description="Resource to scale by.")
+    target: MetricTarget
+
+
+class ExternalMetricSource(ApiModel):
+    """A query of a metrics server."""
+
+    backend: Literal["prometheus", "graphite"] | None = Field(default=None, description="Kind of server.")
+    server_address: str | None = Field(default=None, description="URL of the server.")
+    query: str | None = Field(default=None, description="Query to run.")
+    namespace: str | None = Field(default=None, description="Namespace to query.")
+
+
+class SecretReference(ApiModel):
+    """A TriggerAuthentication by its name."""
+
+    name: str
+
+
+class AuthenticationReference(ApiModel):
+    """How to log in to the metrics server."""
+
+    authentication_ref: SecretReference
+    auth_modes: str | None = Field(default=None, description="Kinds of login, such as bearer or basic.")
+
+
+class ExternalMetric(ApiModel):
+    """Scale by a query of a metrics server."""
+
+    metric: ExternalMetricSource
+    authentication_ref: AuthenticationReference | None = None
+    target: MetricTarget
+
+
+class PodMetricSource(ApiModel):
+    """A metric that the pods publish."""
+
+    backend: Literal["opentelemetry"] | None = Field(default=None, description="How it is collected.")
+    server_address: str | None = Field(default=None, description="Address of the collector.")
+    metric_names: list[str] | None = Field(default=None, description="Names of the metrics.")
+    query: str | None = Field(default=None, description="Query over the metrics.")
+    operation_over_time: str | None = Field(default=None, description="How values are joined over time.")
+
+
+class PodMetric(ApiModel):
+    """Scale by what the pods publish."""
+
+    metric: PodMetricSource
+    target: MetricTarget
+
+
+class MetricsSpec(ApiModel):
+    """One metric to scale by."""
+
+    type: Literal["Resource", "External", "PodMetric"] | None = Field(
+        default=None, description="Which of the parts below is meant."
+    )
+    resource: ResourceMetric | None = None
+    external: ExternalMetric | None = None
+    podmetric: PodMetric | None = None
+
+
+class AutoScaling(ApiModel):
+    """Metrics and pace of scaling."""
+
+    metrics: list[MetricsSpec] | None = Field(default=None, description="Metrics to scale by.")
+    behavior: Core | None = Field(default=None, description="Pace, as in a HorizontalPodAutoscaler (v2).")
+
+
+class RollingUpdate(ApiModel):
+    """How many pods change at a time."""
+
+    max_surge: IntOrString | None = Field(default=None, description="Pods above the wanted number.")
+    max_unavailable: IntOrString | None = Field(default=None, description="Pods below the wanted number.")
+
+
+class DeploymentStrategy(ApiModel):
+    """How pods are replaced by newer ones."""
+
+    type: Literal["RollingUpdate", "Recreate"] | None = Field(default=None, description="Way of replacing.")
+    rolling_update: RollingUpdate | None = None

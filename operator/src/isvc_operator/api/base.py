@@ -1,0 +1,74 @@
+"""What every model of the API shares: camelCase on the wire, frozen, and nothing of the user's lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+Int32 = Annotated[int, Field(json_schema_extra={"format": "int32"})]
+Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
+
+
+def _int_or_string(value: Any) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("int_or_string", "Input should be an integer or a string")
+    return value
+
+
+# Kubernetes takes a quantity or a surge as 2 or as "2"; so do we.
+IntOrString = Annotated[
+    int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})
+]
+
+
+def one_of(*values: str) -> WithJsonSchema:
+    """Values that the CRD enforces on a write; reading stays open to what another version has written."""
+    return WithJsonSchema({"type": "string", "enum": list(values)})
+
+
+class ApiModel(BaseModel):
+    """A part of a custom resource. Unknown fields are kept (`model_extra`), so that they can be named."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="allow",
+        frozen=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        strict=True,  # as the API server: "3" is not an integer
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_absent(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: item for key, item in value.items() if item is not None}
+        return value
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part as it is written in YAML: camelCase names, absent fields left out."""
+        return self.model_dump(exclude_none=True)
+
+
+class ObjectMeta(ApiModel):
+    """The object metadata that the operator reads."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    generation: int | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+def name_in(body: Mapping[str, Any]) -> str:
+    """The object's name, also where the object is otherwise not valid."""
+    metadata = body.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""

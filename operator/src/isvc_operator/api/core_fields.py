@@ -1,0 +1,95 @@
+"""Names and shapes of the top-level fields of core/v1 PodSpec and Container, and no more.
+
+Kubernetes owns what is inside them: we pass it on as it came. The names are here so that a misspelt one can
+be told from a real one. A test compares this table with the installed `kubernetes` client, so that it cannot
+fall behind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from isvc_operator.api.base import ApiModel
+
+# A core/v1 value: its schema is the API server's.
+Core = dict[str, Any]
+
+
+class PodSpecFields(ApiModel):
+    """The fields of a core/v1 PodSpec."""
+
+    active_deadline_seconds: int | None = None
+    affinity: Core | None = None
+    automount_service_account_token: bool | None = None
+    containers: list[Core] | None = None
+    dns_config: Core | None = None
+    dns_policy: str | None = None
+    enable_service_links: bool | None = None
+    ephemeral_containers: list[Core] | None = None
+    eviction_responders: list[Core] | None = None
+    host_aliases: list[Core] | None = None
+    host_ipc: bool | None = Field(default=None, alias="hostIPC")
+    host_network: bool | None = None
+    host_pid: bool | None = Field(default=None, alias="hostPID")
+    host_users: bool | None = None
+    hostname: str | None = None
+    hostname_override: str | None = None
+    image_pull_secrets: list[Core] | None = None
+    init_containers: list[Core] | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    os: Core | None = None
+    overhead: Core | None = None
+    preemption_policy: str | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+    readiness_gates: list[Core] | None = None
+    resource_claims: list[Core] | None = None
+    resources: Core | None = None
+    restart_policy: str | None = None
+    runtime_class_name: str | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[Core] | None = None
+    scheduling_group: Core | None = None
+    security_context: Core | None = None
+    service_account: str | None = None
+    service_account_name: str | None = None
+    set_hostname_as_fqdn: bool | None = Field(default=None, alias="setHostnameAsFQDN")
+    share_process_namespace: bool | None = None
+    subdomain: str | None = None
+    termination_grace_period_seconds: int | None = None
+    tolerations: list[Core] | None = None
+    topology_spread_constraints: list[Core] | None = None
+    volumes: list[Core] | None = None
+
+
+class ContainerFields(ApiModel):
+    """The fields of a core/v1 Container."""
+
+    args: list[str] | None = None
+    command: list[str] | None = None
+    env: list[Core] | None = None
+    env_from: list[Core] | None = None
+    image: str | None = None
+    image_pull_policy: str | None = None
+    lifecycle: Core | None = None
+    liveness_probe: Core | None = None
+    name: str | None = None
+    ports: list[Core] | None = None
+    readiness_probe: Core | None = None
+    resize_policy: list[Core] | None = None
+    resources: Core | None = None
+    restart_policy: str | None = None
+    restart_policy_rules: list[Core] | None = None
+    security_context: Core | None = None
+    startup_probe: Core | None = None
+    stdin: bool | None = None
+    stdin_once: bool | None = None
+    termination_message_path: str | None = None
+    termination_message_policy: str | None = None
+    tty: bool | None = None
+    volume_devices: list[Core] | None = None
+    volume_mounts: list[Core] | None = None
+    working_dir: str | None = None

@@ -1,0 +1,38 @@
+"""What can be wrong with an object, told so that its author can find the line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+# Pydantic speaks of dictionaries and of our classes; the author of a YAML file knows neither.
+_PLAIN_MESSAGES: Final = {
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+}
+
+
+class InvalidObject(ValueError):  # noqa: N818 - named for what the user handed in
+    """The object does not have the shape of its kind. `problems` are lines of `path: message`."""
+
+    def __init__(self, kind: str, name: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{kind} {name or '(no name)'} is not valid: {'; '.join(problems)}")
+        self.problems = tuple(problems)
+
+    @classmethod
+    def of(cls, kind: str, name: str, error: ValidationError) -> InvalidObject:
+        details = error.errors(include_url=False, include_context=False)
+        return cls(kind, name, [_problem(detail) for detail in details])
+
+
+def _problem(detail: ErrorDetails) -> str:
+    return f"{path(detail['loc'])}: {_PLAIN_MESSAGES.get(detail['type'], detail['msg'])}"
+
+
+def path(location: Sequence[Any]) -> str:
+    """`spec.predictor.containers[0].name` for the keys and indexes that lead there."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")

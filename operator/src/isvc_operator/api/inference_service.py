@@ -1,0 +1,177 @@
+"""The InferenceService (serving.kserve.io/v1beta1): one model endpoint, and what is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from isvc_operator.api.base import ApiModel, Int32, Int64, ObjectMeta, name_in, one_of
+from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.names import GROUP
+
+VERSION: Final = "v1beta1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "InferenceService"
+PLURAL: Final = "inferenceservices"
+
+TRANSITION_STATUSES: Final = ("", "UpToDate", "InProgress", "BlockedByFailedLoad", "InvalidSpec")
+MODEL_STATES: Final = ("", "Pending", "Standby", "Loading", "Loaded", "FailedToLoad")
+FAILURE_REASONS: Final = (
+    "ModelLoadFailed",
+    "RuntimeUnhealthy",
+    "RuntimeDisabled",
+    "NoSupportingRuntime",
+    "RuntimeNotRecognized",
+    "InvalidPredictorSpec",
+)
+
+
+class CanarySpec(ApiModel):
+    """A second predictor that gets a share of the traffic."""
+
+    predictor: PredictorSpec
+    traffic_percent: Annotated[Int32, Field(ge=0, le=100)] | None = Field(
+        default=None, description="Share of the traffic, in per cent."
+    )
+
+
+class InferenceServiceSpec(ApiModel):
+    """What to serve and how."""
+
+    predictor: PredictorSpec
+    transformer: TransformerSpec | None = None
+    explainer: ExplainerSpec | None = None
+    canary: list[CanarySpec] | None = Field(
+        default=None, description="Further predictors, each with a share of the traffic."
+    )
+
+
+class Condition(ApiModel):
+    """One statement about the service, such as Ready, and since when it holds."""
+
+    type: str = Field(description="What the statement is about.")
+    status: str = Field(description="True, False or Unknown.")
+    severity: str | None = Field(default=None, description="Info where Ready does not depend on it.")
+    reason: str | None = Field(default=None, description="The reason in one word.")
+    message: str | None = Field(default=None, description="What happened and what to do about it.")
+    last_transition_time: str | None = Field(default=None, description="When the condition last changed.")
+
+
+class Addressable(ApiModel):
+    """An address inside the cluster."""
+
+    name: str | None = None
+    url: str | None = None
+    audience: str | None = None
+    ca_certs: str | None = Field(default=None, alias="CACerts")
+
+
+class TrafficTarget(ApiModel):
+    """Share of the traffic that one revision gets."""
+
+    revision_name: str | None = None
+    configuration_name: str | None = None
+    latest_revision: bool | None = None
+    percent: Int64 | None = None
+    tag: str | None = None
+    url: str | None = None
+
+
+class ComponentStatus(ApiModel):
+    """Where one component answers and which revisions of it there are."""
+
+    url: str | None = None
+    rest_url: str | None = None
+    grpc_url: str | None = None
+    address: Addressable | None = None
+    latest_ready_revision: str | None = None
+    latest_created_revision: str | None = None
+    previous_rolledout_revision: str | None = None
+    latest_rolledout_revision: str | None = None
+    traffic: list[TrafficTarget] | None = None
+
+
+class ModelStates(ApiModel):
+    """What is served now and what is about to be."""
+
+    active_model_state: Annotated[str, one_of(*MODEL_STATES)] = "Pending"
+    target_model_state: Annotated[str, one_of(*MODEL_STATES)] = ""
+
+
+class FailureInfo(ApiModel):
+    """The last failure to load the model."""
+
+    location: str | None = Field(default=None, description="Pod and container it happened in.")
+    reason: Annotated[str, one_of(*FAILURE_REASONS)] | None = None
+    message: str | None = Field(default=None, description="What the container said.")
+    model_revision_name: str | None = Field(default=None, description="Revision that failed.")
+    time: str | None = Field(
+        default=None, description="When it happened.", json_schema_extra={"format": "date-time"}
+    )
+    exit_code: Int32 | None = Field(default=None, description="Exit code of the container.")
+
+
+class ModelCopies(ApiModel):
+    """How many pods hold the model."""
+
+    failed_copies: int = 0
+    total_copies: int | None = None
+
+
+class ModelStatus(ApiModel):
+    """How far the model is on its way to being served."""
+
+    transition_status: Annotated[str, one_of(*TRANSITION_STATUSES)] = "UpToDate"
+    states: ModelStates | None = None
+    last_failure_info: FailureInfo | None = None
+    copies: ModelCopies | None = None
+
+
+class CanaryStatus(ApiModel):
+    """How one canary predictor does."""
+
+    name: str | None = None
+    ready: bool | None = None
+    traffic_percent: Int32 | None = None
+    model_status: ModelStatus | None = None
+
+
+class InferenceServiceStatus(ApiModel):
+    """What the operator observed."""
+
+    observed_generation: Int64 | None = Field(
+        default=None, description="Generation that this status is about."
+    )
+    conditions: list[Condition] = Field(default=[], description="Statements about the service.")
+    url: str | None = Field(default=None, description="URL from outside the cluster.")
+    address: Addressable | None = None
+    annotations: dict[str, str] | None = None
+    components: dict[str, ComponentStatus] | None = None
+    model_status: ModelStatus | None = None
+    canary_statuses: list[CanaryStatus] | None = None
+    deployment_mode: str | None = None
+    serving_runtime_name: str | None = Field(default=None, description="ServingRuntime in use.")
+    cluster_serving_runtime_name: str | None = Field(
+        default=None, description="ClusterServingRuntime in use."
+    )
+
+
+class InferenceService(ApiModel):
+    """One model endpoint: a predictor, and optionally a transformer and an explainer around it."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: ObjectMeta = ObjectMeta()
+    spec: InferenceServiceSpec
+    status: InferenceServiceStatus = InferenceServiceStatus()
+
+
+def parse_inference_service(body: Mapping[str, Any]) -> InferenceService:
+    """The service in `body`; `InvalidObject` names every field that has the wrong shape."""
+    try:
+        return InferenceService.model_validate(body, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise InvalidObject.of(KIND, name_in(body), error) from error

@@ -1,0 +1,120 @@
+"""ServingRuntime and ClusterServingRuntime (serving.kserve.io/v1alpha1): pod templates for model formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from isvc_operator.api.base import ApiModel, Int32, ObjectMeta, name_in
+from isvc_operator.api.core_fields import Core
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.names import GROUP
+
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "ServingRuntime"
+PLURAL: Final = "servingruntimes"
+CLUSTER_KIND: Final = "ClusterServingRuntime"
+CLUSTER_PLURAL: Final = "clusterservingruntimes"
+
+
+class SupportedModelFormat(ApiModel):
+    """A model format that the runtime serves."""
+
+    name: str = Field(description="Name of the format: pytorch, …")
+    version: str | None = Field(default=None, description="Version of the format; any, if absent.")
+    auto_select: bool = Field(
+        default=False, description="Whether services that name no runtime may get this one."
+    )
+    priority: Annotated[Int32, Field(ge=1)] | None = Field(
+        default=None, description="The highest wins among runtimes that may be chosen for a format."
+    )
+
+
+class RuntimePodSpec(ApiModel):
+    """The part of a pod that a runtime may set."""
+
+    containers: list[Core] = Field(description="Containers; the one named kserve-container serves the model.")
+    volumes: list[Core] | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Core | None = None
+    tolerations: list[Core] | None = None
+    labels: dict[str, str] | None = Field(default=None, description="Labels for the pods.")
+    annotations: dict[str, str] | None = Field(default=None, description="Annotations for the pods.")
+    image_pull_secrets: list[Core] | None = None
+    host_ipc: bool | None = Field(default=None, alias="hostIPC")
+    scheduler_name: str | None = None
+    resource_claims: list[Core] | None = None
+
+
+class RuntimeWorkerSpec(RuntimePodSpec):
+    """Workers of a runtime that spans several nodes."""
+
+    pipeline_parallel_size: int | None = Field(default=None, description="Number of pipeline stages.")
+    tensor_parallel_size: int | None = Field(default=None, description="Number of tensor shards per stage.")
+
+
+class StorageHelper(ApiModel):
+    """Accepted for compatibility with ModelMesh; not used."""
+
+    disabled: bool | None = None
+
+
+class BuiltInAdapter(ApiModel):
+    """Accepted for compatibility with ModelMesh; not used."""
+
+    server_type: str | None = None
+    runtime_management_port: int | None = None
+    mem_buffer_bytes: int | None = None
+    model_loading_timeout_millis: int | None = None
+    env: list[Core] | None = None
+
+
+class ServingRuntimeSpec(RuntimePodSpec):
+    """Which models the runtime serves and the pod it serves them with."""
+
+    supported_model_formats: list[SupportedModelFormat] = Field(
+        default=[], description="Formats that the runtime serves."
+    )
+    multi_model: bool | None = Field(default=None, description="Whether one pod serves many services.")
+    disabled: bool = Field(default=False, description="A disabled runtime is never used.")
+    protocol_versions: list[str] = Field(
+        default=[], description="Protocols that the runtime speaks: v1, v2, grpc-v1, grpc-v2."
+    )
+    worker_spec: RuntimeWorkerSpec | None = None
+    grpc_endpoint: str | None = None
+    grpc_data_endpoint: str | None = None
+    http_data_endpoint: str | None = None
+    storage_helper: StorageHelper | None = None
+    built_in_adapter: BuiltInAdapter | None = None
+    replicas: int | None = None
+
+
+class ServingRuntime(ApiModel):
+    """A pod template for models of some formats, in one namespace."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServingRuntimeSpec
+
+    @property
+    def cluster_wide(self) -> bool:
+        return self.kind == CLUSTER_KIND
+
+
+class ClusterServingRuntime(ServingRuntime):
+    """A pod template for models of some formats, in every namespace."""
+
+    kind: str = CLUSTER_KIND
+
+
+def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
+    """The runtime in `body`, of either kind; `InvalidObject` names every field that has the wrong shape."""
+    kind = ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime
+    try:
+        return kind.model_validate(body, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise InvalidObject.of(kind.__name__, name_in(body), error) from error

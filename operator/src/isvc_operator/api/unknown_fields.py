@@ -1,0 +1,52 @@
+"""Finds fields that no version of the API knows, the usual sign of a slip of the pen.
+
+They are accepted and kept, as KServe does; to name them is the least we can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.serving_runtime import ServingRuntime
+
+_CONTAINER_LISTS = frozenset({"containers", "initContainers"})
+
+
+def unknown_fields(resource: InferenceService | ServingRuntime) -> list[str]:
+    """Where the spec has a field that is not known, such as `spec.predictr (did you mean predictor?)`."""
+    return list(_in_model(resource.spec, "spec"))
+
+
+def _in_model(model: ApiModel, path: str) -> Iterator[str]:
+    yield from _not_in(field_names(type(model)), model.model_extra or {}, path)
+    for name, field in type(model).model_fields.items():
+        alias = field.alias or name
+        yield from _in_value(getattr(model, name), alias, f"{path}.{alias}")
+
+
+def _in_value(value: Any, alias: str, path: str) -> Iterator[str]:
+    if isinstance(value, ApiModel):
+        yield from _in_model(value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _in_value(item, alias, f"{path}[{index}]")
+    elif isinstance(value, Mapping) and alias in _CONTAINER_LISTS:
+        yield from _not_in(field_names(ContainerFields), value, path)
+
+
+def _not_in(known: Sequence[str], given: Mapping[str, Any], path: str) -> Iterator[str]:
+    spelling = {name.lower(): name for name in known}
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name.lower(), spelling, n=1)
+            yield f"{path}.{name}" + (f" (did you mean {spelling[near[0]]}?)" if near else "")
+
+
+def field_names(model: type[ApiModel]) -> list[str]:
+    """Names of the model's fields, as they are written in YAML."""
+    return [field.alias or name for name, field in model.model_fields.items()]
