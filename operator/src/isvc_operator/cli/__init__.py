@@ -1,0 +1,30 @@
+"""``isvc``: the operator's commands. This is the one place that reads the command line and the environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from isvc_operator.cli import operator as operator_command
+from isvc_operator.errors import OperatorError
+
+EXIT_UNUSABLE = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``isvc COMMAND``; returns the exit code: 0 done, 1 failed, 2 the input cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (operator_command,):
+        module.add_parser(commands, os.environ)
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except OperatorError as error:
+        sys.stderr.write(f"isvc: {error}\n")
+        return EXIT_UNUSABLE
+    return code

@@ -1,0 +1,36 @@
+"""The operator's errors. Each carries the condition reason that a user reads and whether a retry can help.
+
+    OperatorError
+    ├── ConfigError          the operator's own configuration cannot be used (exit code 2 at start)
+    ├── InvalidSpec          the service cannot be served as written; waits for an edit
+    └── kube.errors.KubeError    the API server refused or failed (kube/errors.py)
+
+They become conditions in one place, ``reconcile``, and exit codes in one place, ``cli``.
+"""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """Root of the operator's errors."""
+
+    reason = "ReconcileFailed"
+    retryable = False
+
+
+class ConfigError(OperatorError):
+    """A key of ``inferenceservice-config`` has a value that cannot be used."""
+
+    reason = "InvalidConfig"
+
+
+class InvalidSpec(OperatorError):
+    """The service cannot be served as written.
+
+    ``reason`` is one of KServe's model failure reasons: InvalidPredictorSpec, NoSupportingRuntime,
+    RuntimeNotRecognized, RuntimeDisabled.
+    """
+
+    def __init__(self, message: str, reason: str = "InvalidPredictorSpec") -> None:
+        super().__init__(message)
+        self.reason = reason

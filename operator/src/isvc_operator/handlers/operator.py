@@ -1,0 +1,88 @@
+"""Puts the operator together and runs it: watches → queue → reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kopf
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.config import OperatorConfig
+from isvc_operator.handlers.configuration import follow_config, read_config
+from isvc_operator.handlers.watches import register, select_children, service_keys
+from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.client import connect
+from isvc_operator.reconcile import Reconciler
+from isvc_operator.worker import Worker
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run. ``kubeconfig`` None means the pod's service account; no ``namespaces`` means all of them."""
+
+    kubeconfig: str | None
+    namespaces: tuple[str, ...] = ()
+    config_dir: Path | None = None
+    health_port: int | None = None
+    parallel: int = 8
+
+
+async def run(options: Options, now: Callable[[], str]) -> None:
+    """Run until stopped by a signal. Raises ConfigError before anything is watched."""
+    cache = Cache(LABEL_SERVICE)
+    async with connect(options.kubeconfig) as api:
+        reconciler = Reconciler(api, cache, read_config(options.config_dir), now)
+        worker = Worker(reconciler.reconcile, options.parallel)
+
+        def use(config: OperatorConfig) -> None:
+            reconciler.config = config
+            for key in service_keys(cache):
+                worker.add(key)
+
+        background = [asyncio.create_task(worker.run())]
+        if options.config_dir is not None:
+            background.append(asyncio.create_task(follow_config(options.config_dir, use)))
+        watching = asyncio.create_task(_watch(options, cache, worker))
+        await _until_one_ends(watching, *background)
+
+
+async def _watch(options: Options, cache: Cache, worker: Worker) -> None:
+    registry = kopf.OperatorRegistry()
+    register(registry, cache, worker.add)
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> Any:
+        return kopf.login_with_kubeconfig(**kwargs) if options.kubeconfig else kopf.login_with_service_account(**kwargs)
+
+    health = f"http://0.0.0.0:{options.health_port}/healthz" if options.health_port else None
+    await kopf.operator(
+        registry=registry,
+        settings=_settings(),
+        standalone=True,  # no peering objects
+        clusterwide=not options.namespaces,
+        namespaces=options.namespaces,
+        liveness_endpoint=health,
+    )
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False  # our Events are made from the status, not from log lines
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    select_children(settings)
+    return settings
+
+
+async def _until_one_ends(*tasks: asyncio.Task[None]) -> None:
+    """Wait for the first task to end, end the others, and raise what it raised."""
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,85 @@
+"""What is watched, and what an event leads to: the cache is told, and the service it concerns is queued.
+
+Each kind has an index handler beside its event handler. kopf holds every event back until the indexed kinds have been
+listed once; so the first reconcile sees the whole cluster, and a restart applies nothing that is there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import kopf
+
+from isvc_operator.api.inference_service import PLURAL, VERSION
+from isvc_operator.api.names import GROUP, LABEL_SERVICE
+from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
+
+Resource = tuple[str, str, str]
+
+SERVICES: Final[Resource] = (GROUP, VERSION, PLURAL)
+RUNTIMES: Final[tuple[Resource, ...]] = (
+    (GROUP, "v1alpha1", "servingruntimes"),
+    (GROUP, "v1alpha1", "clusterservingruntimes"),
+)
+CHILDREN: Final[tuple[Resource, ...]] = (
+    ("apps", "v1", "deployments"),
+    ("", "v1", "services"),
+    ("networking.k8s.io", "v1", "ingresses"),
+    ("", "v1", "pods"),
+)
+
+
+def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+    """Watch the services, the runtimes and the services' children."""
+
+    def touched(body: Manifest) -> Iterable[ServiceKey]:
+        return () if (key := cache.service_of(body)) is None else (key,)
+
+    _watch(registry, SERVICES, cache, enqueue, lambda body: (_own_key(body),))
+    for resource in CHILDREN:
+        _watch(registry, resource, cache, enqueue, touched)
+    for resource in RUNTIMES:
+        _watch(registry, resource, cache, enqueue, lambda body: service_keys(cache, _namespace(body)))
+
+
+def select_children(settings: kopf.OperatorSettings) -> None:
+    """Let the API server send only those children that carry a service's label."""
+    for group, version, plural in CHILDREN:
+        settings.watching.label_selectors[group, version, plural] = LABEL_SERVICE
+
+
+def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
+    """Keys of all services, or of those in one namespace."""
+    keys = (_own_key(body) for body in cache.of_kind("InferenceService"))
+    return [key for key in keys if not namespace or key.namespace == namespace]
+
+
+def _watch(
+    registry: kopf.OperatorRegistry,
+    resource: Resource,
+    cache: Cache,
+    enqueue: Callable[[ServiceKey], None],
+    concerns: Callable[[Manifest], Iterable[ServiceKey]],
+) -> None:
+    plural = resource[2]
+
+    @kopf.index(*resource, id=f"cache-{plural}", registry=registry)
+    async def remember(body: kopf.Body, **_: Any) -> None:
+        cache.put(dict(body))
+
+    @kopf.on.event(*resource, id=f"queue-{plural}", registry=registry)
+    async def notice(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
+        if type == "DELETED":
+            cache.remove(dict(body))
+        for key in concerns(body):
+            enqueue(key)
+
+
+def _own_key(body: Manifest) -> ServiceKey:
+    return ServiceKey(_namespace(body), body["metadata"]["name"])
+
+
+def _namespace(body: Manifest) -> str:
+    namespace: str = body["metadata"].get("namespace", "")
+    return namespace

@@ -1,0 +1,161 @@
+"""Brings the children to what was rendered: applies what differs, deletes what is no longer wanted.
+
+The decision is ``plan`` (pure); ``carry_out`` sends it. A child differs when the digest that we left on it is not the
+digest of what is rendered now, or when a field that we set has another value: then someone edited it by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.kube import requests
+from isvc_operator.kube.cache import Cache, Manifest, key_of
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.errors import Conflict, KubeError, NotFound
+from isvc_operator.kube.requests import ApiRequest
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write to a child."""
+
+    request: ApiRequest
+    manifest: Manifest
+    deletes: bool = False
+
+
+def plan(rendered: Sequence[Manifest], observed: Iterable[Manifest], owner_uid: str) -> list[Change]:
+    """What to send so that ``observed`` becomes ``rendered``; empty when nothing differs.
+
+    An observed child that ``owner_uid`` does not own is never deleted, and never overwritten by force.
+    """
+    ours = {key_of(child): child for child in observed if _is_owned(child, owner_uid)}
+    changes = []
+    for manifest in map(_with_digest, rendered):
+        known = ours.pop(key_of(manifest), None)
+        if known is None or not covers(known, manifest):
+            request = requests.apply(manifest, force=known is not None)
+            changes.append(Change(request, manifest))
+    changes += [Change(requests.delete(child), child, deletes=True) for child in ours.values()]
+    return changes
+
+
+async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> None:
+    """Send all changes at once; keep the answers. Raises the first failure after all have ended."""
+    outcomes = await asyncio.gather(*(_send(api, cache, change) for change in changes), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _send(api: KubeApi, cache: Cache, change: Change) -> None:
+    key = key_of(change.manifest)
+    try:
+        answer = await api.send(change.request)
+    except NotFound:
+        if not change.deletes:
+            raise
+        answer = ""
+    except Conflict as error:
+        raise Conflict(error.status, _conflict_message(change, error)) from error
+    except KubeError as error:
+        raise type(error)(error.status, f"{key.kind} {key.name}: {error}") from error
+    if change.deletes:
+        cache.remove(change.manifest)
+    else:
+        cache.put(json.loads(answer))
+
+
+def _conflict_message(change: Change, error: Conflict) -> str:
+    key = key_of(change.manifest)
+    return (
+        f"{key.kind} {key.name} exists in namespace {key.namespace} and was not made by this operator ({error}); "
+        f"delete or rename it, or rename the InferenceService"
+    )
+
+
+def _is_owned(child: Manifest, owner_uid: str) -> bool:
+    owners = child["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == owner_uid and owner.get("controller") for owner in owners)
+
+
+def _with_digest(manifest: Manifest) -> dict[str, Any]:
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    metadata = manifest["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), ANNOTATION_RENDERED: digest}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+# --- does an observed object still hold everything that we rendered? -----------------------------------
+
+# The fields by which the API server tells the items of a list apart (its merge keys).
+_ITEM_KEYS = ("mountPath", "name", "containerPort", "port", "host", "path", "uid")
+
+
+def covers(observed: Any, rendered: Any) -> bool:
+    """Whether every value of ``rendered`` stands in ``observed``, which may hold more (defaults, others' fields)."""
+    if isinstance(rendered, Mapping):
+        if not isinstance(observed, Mapping):
+            return _is_zero(rendered) and observed is None
+        return all(covers(observed.get(name), value) for name, value in rendered.items())
+    if isinstance(rendered, list):
+        return _covers_list(observed or [], rendered)
+    return _same_value(observed, rendered)
+
+
+def _covers_list(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
+    if len(observed) < len(rendered):
+        return False
+    return all(covers(_counterpart(observed, item, index), item) for index, item in enumerate(rendered))
+
+
+def _counterpart(observed: Sequence[Any], item: Any, index: int) -> Any:
+    if isinstance(item, Mapping):
+        for key in _ITEM_KEYS:
+            if key in item:
+                matches = (other for other in observed if other.get(key) == item[key])
+                return next(matches, None)
+    return observed[index]
+
+
+def _same_value(observed: Any, rendered: Any) -> bool:
+    if observed == rendered or (observed is None and _is_zero(rendered)):
+        return True
+    return None not in (left := quantity(observed), right := quantity(rendered)) and left == right
+
+
+def _is_zero(value: Any) -> bool:
+    """The API server leaves out empty values; a rendered one is therefore the same as none."""
+    return value in (None, "", 0, False) or value == {} or value == []
+
+
+_QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(m|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+_SUFFIXES: dict[str, Decimal] = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(1000),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("MGTPE", start=2)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+}
+
+
+def quantity(value: Any) -> Decimal | None:
+    """A Kubernetes quantity as a number (``"500m"`` and ``0.5`` are one); None where it is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    match = _QUANTITY.match(str(value))
+    if match is None:
+        return None
+    number, suffix = match[1], match[2] or ""
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
+        return Decimal(number + suffix)
+    return Decimal(number) * _SUFFIXES[suffix]

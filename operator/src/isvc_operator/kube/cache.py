@@ -1,0 +1,102 @@
+"""What the watches have told us, trimmed to what reconciling reads.
+
+The handlers feed it; ``gather`` reads it instead of asking the API server. An answer to our own write is put here at
+once, so a reconcile that follows reads its own writes; an older event that arrives later is recognised by its
+resource version and ignored.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Manifest = Mapping[str, Any]
+
+
+class ObjectKey(NamedTuple):
+    """Identity of an object in the cache; ``namespace`` is empty for cluster-wide kinds."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class ServiceKey(NamedTuple):
+    """Identity of an InferenceService: the key of the work queue."""
+
+    namespace: str
+    name: str
+
+
+def key_of(manifest: Manifest) -> ObjectKey:
+    """The object's own key."""
+    metadata = manifest["metadata"]
+    return ObjectKey(manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+class Cache:
+    """Objects by kind, and by the service they belong to."""
+
+    def __init__(self, service_label: str) -> None:
+        self._service_label = service_label
+        self._objects: dict[ObjectKey, Manifest] = {}
+        self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
+
+    def put(self, manifest: Manifest) -> None:
+        """Keep the object, unless a newer state of it is known."""
+        key = key_of(manifest)
+        known = self._objects.get(key)
+        if known is not None and _is_older(manifest, known):
+            return
+        self._forget(key)
+        self._objects[key] = _trimmed(manifest)
+        if service := self.service_of(manifest):
+            self._by_service[service][key] = None
+
+    def remove(self, manifest: Manifest) -> None:
+        """Forget the object, unless another one has taken its name."""
+        key = key_of(manifest)
+        known = self._objects.get(key)
+        if known is not None and known["metadata"].get("uid") == manifest["metadata"].get("uid"):
+            self._forget(key)
+
+    def get(self, key: ObjectKey) -> Manifest | None:
+        """The object as last seen."""
+        return self._objects.get(key)
+
+    def of_kind(self, kind: str) -> Iterator[Manifest]:
+        """Every object of a kind."""
+        return (found for key, found in self._objects.items() if key.kind == kind)
+
+    def of_service(self, service: ServiceKey) -> Iterator[Manifest]:
+        """Children and pods that carry the service's label, in a stable order."""
+        return (self._objects[key] for key in sorted(self._by_service.get(service, ())))
+
+    def service_of(self, manifest: Manifest) -> ServiceKey | None:
+        """The service whose label the object carries."""
+        metadata = manifest["metadata"]
+        name = (metadata.get("labels") or {}).get(self._service_label)
+        return ServiceKey(metadata.get("namespace", ""), name) if name else None
+
+    def _forget(self, key: ObjectKey) -> None:
+        known = self._objects.pop(key, None)
+        if known is None or not (service := self.service_of(known)):
+            return
+        keys = self._by_service[service]
+        keys.pop(key, None)
+        if not keys:
+            del self._by_service[service]
+
+
+def _is_older(candidate: Manifest, known: Manifest) -> bool:
+    """Resource versions of one object grow (guaranteed since Kubernetes 1.35, true of etcd before)."""
+    if candidate["metadata"].get("uid") != known["metadata"].get("uid"):
+        return False
+    return int(candidate["metadata"]["resourceVersion"]) < int(known["metadata"]["resourceVersion"])
+
+
+def _trimmed(manifest: Manifest) -> Manifest:
+    """Without managedFields, which are half of an object's size and read by nobody here."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
+    return {**manifest, "metadata": metadata}

@@ -1,0 +1,79 @@
+"""The one door to the API server: the ``KubeApi`` protocol and its adapter on ``kubernetes.aio``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import aiohttp
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from isvc_operator.kube.errors import KubeError, error_for
+from isvc_operator.kube.requests import ApiRequest
+
+REQUEST_TIMEOUT = 30.0  # seconds
+_USER_AGENT = "isvc-operator"
+
+
+class KubeApi(Protocol):
+    """Sends a request; returns the body of the answer; raises KubeError for anything but 2xx."""
+
+    async def send(self, request: ApiRequest) -> str:
+        """Body of the answer as text (JSON for objects)."""
+        ...
+
+
+class KubernetesApi:
+    """KubeApi over ``kubernetes.aio``'s authenticated transport."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def send(self, request: ApiRequest) -> str:
+        """Body of the answer as text (JSON for objects)."""
+        serialized = await self._client.param_serialize(
+            request.method,
+            request.path,
+            query_params=list(request.query),
+            header_params={"Content-Type": request.content_type, "Accept": "application/json, */*"},
+            body=request.body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = await self._client.call_api(*serialized, _request_timeout=REQUEST_TIMEOUT)
+            text: str = (await answer.response.read()).decode(errors="replace")
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise KubeError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+        if not 200 <= answer.status <= 299:
+            raise error_for(answer.status, _message_of(text) or f"HTTP {answer.status}")
+        return text
+
+
+def _message_of(text: str) -> str:
+    """The sentence of a Status object, or the text itself."""
+    try:
+        body: Any = json.loads(text)
+    except ValueError:
+        return text[:500]
+    return str(body.get("message", text[:500])) if isinstance(body, dict) else text[:500]
+
+
+async def load_configuration(kubeconfig: str | None) -> Configuration:
+    """Credentials from ``kubeconfig`` where one is given, else of the pod's service account."""
+    configuration = Configuration()
+    if kubeconfig:
+        await kubernetes_config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+    else:
+        kubernetes_config.load_incluster_config(client_configuration=configuration)
+    return configuration
+
+
+@asynccontextmanager
+async def connect(kubeconfig: str | None) -> AsyncIterator[KubernetesApi]:
+    """A KubeApi that is closed at the end of the block."""
+    async with ApiClient(await load_configuration(kubeconfig)) as client:
+        client.user_agent = _USER_AGENT
+        yield KubernetesApi(client)

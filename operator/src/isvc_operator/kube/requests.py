@@ -1,0 +1,86 @@
+"""Requests to the API server as values: what is sent can be tested without sending it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from isvc_operator.api.names import FIELD_MANAGER, GROUP
+
+Manifest = Mapping[str, Any]
+
+# kind → (path of the API version, plural)
+_RESOURCES: dict[str, tuple[str, str]] = {
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "Service": ("/api/v1", "services"),
+    "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
+    "Event": ("/api/v1", "events"),
+    "Pod": ("/api/v1", "pods"),
+    "InferenceService": (f"/apis/{GROUP}/v1beta1", "inferenceservices"),
+}
+
+APPLY_PATCH = "application/apply-patch+yaml"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """One HTTP request to the API server; ``body`` is JSON data."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Manifest | None = None
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Path of one object, or of its collection where ``name`` is empty."""
+    version, plural = _RESOURCES[kind]
+    return f"{version}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+
+
+def _own_path(manifest: Manifest) -> str:
+    metadata = manifest["metadata"]
+    return path_of(manifest["kind"], metadata["namespace"], metadata["name"])
+
+
+def apply(manifest: Manifest, *, force: bool) -> ApiRequest:
+    """Server-side apply. Without ``force`` a field that another manager set makes it a conflict."""
+    query = (("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false"))
+    return ApiRequest("PATCH", _own_path(manifest), query, manifest, APPLY_PATCH)
+
+
+def delete(manifest: Manifest) -> ApiRequest:
+    """Delete exactly this object: the uid keeps a namesake that came later alive."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": manifest["metadata"]["uid"]},
+    }
+    return ApiRequest("DELETE", _own_path(manifest), body=body)
+
+
+def patch_status(namespace: str, name: str, status: Manifest) -> ApiRequest:
+    """Replace a service's status fields by a merge patch of the status subresource."""
+    path = path_of("InferenceService", namespace, name) + "/status"
+    return ApiRequest("PATCH", path, (("fieldManager", FIELD_MANAGER),), {"status": dict(status)}, MERGE_PATCH)
+
+
+def create_event(event: Manifest) -> ApiRequest:
+    """Record an Event in its namespace."""
+    return ApiRequest("POST", path_of("Event", event["metadata"]["namespace"]), body=event)
+
+
+def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> ApiRequest:
+    """Last lines of a container's log; ``previous`` asks for the instance before the last restart."""
+    query = (
+        ("container", container),
+        ("previous", "true" if previous else "false"),
+        ("tailLines", str(lines)),
+        ("limitBytes", "4096"),
+    )
+    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query)

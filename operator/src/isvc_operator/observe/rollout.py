@@ -1,0 +1,50 @@
+"""Whether a Deployment has reached what was asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """``refusal`` is what keeps the Deployment from making pods at all (a quota, a policy)."""
+
+    complete: bool
+    serving: int
+    message: str
+    refusal: str | None = None
+
+
+def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
+    """How far the newest template is rolled out, by the rule of ``kubectl rollout status``."""
+    if deployment is None:
+        return Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
+    status = deployment.get("status", {})
+    wanted = deployment.get("spec", {}).get("replicas", 1)
+    updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
+    available = status.get("availableReplicas", 0)
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    settled = seen and updated >= wanted and total <= updated
+    return Rollout(
+        complete=settled and (available >= wanted or _was_complete(status)),
+        serving=available,
+        message=f"{updated} of {wanted} pods updated, {available} available",
+        refusal=_refusal(status),
+    )
+
+
+def _was_complete(status: Mapping[str, Any]) -> bool:
+    """A finished rollout that has lost no more pods than its strategy allows still serves."""
+    conditions = {item["type"]: item for item in status.get("conditions", ())}
+    progressing, available = conditions.get("Progressing", {}), conditions.get("Available", {})
+    finished: bool = progressing.get("reason") == "NewReplicaSetAvailable"
+    return finished and available.get("status") == "True"
+
+
+def _refusal(status: Mapping[str, Any]) -> str | None:
+    for item in status.get("conditions", ()):
+        if item["type"] == "ReplicaFailure" and item["status"] == "True":
+            return str(item.get("message") or item.get("reason"))
+    return None

@@ -1,0 +1,161 @@
+"""One service brought to what its spec says, and its status to what is true.
+
+1. gather    the service, runtimes, children and pods            (the watch cache)
+2. resolve   runtime, merged pod, storage, hosts                 pure
+3. render    every child                                         pure
+4. apply     what differs; prune what is no longer wanted        (the API server)
+5. observe   rollout, pods, failures                             pure, but for a failed container's log
+6. write     the status, once, if it changed; then its Event     (the API server)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from isvc_operator.api.inference_service import (
+    InferenceService,
+    InferenceServiceStatus,
+    parse_inference_service,
+)
+from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.kube import requests
+from isvc_operator.kube.apply import carry_out, plan
+from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.errors import KubeError, NotFound
+from isvc_operator.kube.gather import Gathered, gather
+from isvc_operator.observe.events import event_for
+from isvc_operator.observe.pods import Failure, first_failure, newest_revision, stage
+from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.status import Observation, derive_status
+from isvc_operator.render import render
+from isvc_operator.resolve import Resolved, is_stopped, resolve
+from isvc_operator.resolve.support import unsupported_fields
+
+log = logging.getLogger(__name__)
+
+_LOG_LINES = 10
+
+
+@dataclass
+class Reconciler:
+    """Reconciles services by their keys. ``now`` gives RFC 3339 times; ``config`` may be replaced at any time."""
+
+    api: KubeApi
+    cache: Cache
+    config: OperatorConfig
+    now: Callable[[], str]
+    _logs: dict[ServiceKey, tuple[str, str]] = field(default_factory=dict)
+
+    async def reconcile(self, key: ServiceKey) -> None:
+        """Bring one service up to date; raises OperatorError where a retry is needed."""
+        gathered = gather(self.cache, key)
+        if gathered is None:
+            self._logs.pop(key, None)
+            return
+        service = parse_inference_service(gathered.body)
+        resolved, problem = self._resolve(service, gathered)
+        failed: KubeError | None = None
+        if problem is None:
+            try:
+                await self._apply(service, resolved, gathered)
+            except KubeError as error:
+                failed, problem = error, (error.reason, str(error))
+        observation = await self._observe(key, service, resolved, problem)
+        await self._write(service, gathered.body, derive_status(observation, self.now()))
+        if failed is not None:
+            raise failed
+
+    def _resolve(self, service: InferenceService, gathered: Gathered) -> tuple[Resolved | None, tuple[str, str] | None]:
+        if is_stopped(service):
+            return None, None
+        try:
+            return resolve(service, gathered.runtimes, self.config), None
+        except InvalidSpec as error:
+            return None, (error.reason, str(error))
+
+    async def _apply(self, service: InferenceService, resolved: Resolved | None, gathered: Gathered) -> None:
+        """A stopped service wants no children. One that cannot be resolved does not come here: what runs, stays."""
+        wanted = render(resolved, self.config) if resolved else []
+        changes = plan(wanted, gathered.children, service.metadata.uid or "")
+        await carry_out(self.api, self.cache, changes)
+
+    async def _observe(
+        self,
+        key: ServiceKey,
+        service: InferenceService,
+        resolved: Resolved | None,
+        problem: tuple[str, str] | None,
+    ) -> Observation:
+        labelled = tuple(self.cache.of_service(key))
+        pods = newest_revision(item for item in labelled if item["kind"] == "Pod")
+        failure = first_failure(pods)
+        return Observation(
+            service=service,
+            resolved=resolved,
+            rollout=rollout_of(_named(labelled, "Deployment", resolved.predictor.name if resolved else "")),
+            pods=pods,
+            failure=failure,
+            stage=stage(pods),
+            ingress_exists=_named(labelled, "Ingress", key.name) is not None,
+            stopped=is_stopped(service),
+            problem=problem,
+            log=await self._log_of(key, failure),
+            ignored=(*unknown_fields(service), *unsupported_fields(service.spec)),
+        )
+
+    async def _log_of(self, key: ServiceKey, failure: Failure | None) -> str:
+        """Last lines of the failed container; read once for each of its instances."""
+        if failure is None or not failure.has_log or failure.container is None:
+            self._logs.pop(key, None)
+            return ""
+        attempt, text = self._logs.get(key, ("", ""))
+        if attempt != failure.attempt:
+            request = requests.pod_log(
+                key.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
+            )
+            try:
+                text = (await self.api.send(request)).strip()
+            except KubeError as error:
+                log.info("%s/%s: no log of %s: %s", *key, failure.location, error)
+                text = ""
+            self._logs[key] = (failure.attempt, text)
+        return text
+
+    async def _write(self, service: InferenceService, body: Manifest, status: InferenceServiceStatus) -> None:
+        before, after = dict(body.get("status") or {}), status.as_dict()
+        patch = merge_patch(before, after)
+        if not patch:
+            return
+        namespace, name = service.metadata.namespace or "", service.metadata.name
+        try:
+            answer = await self.api.send(requests.patch_status(namespace, name, patch))
+        except NotFound:
+            return
+        self.cache.put(json.loads(answer))
+        if event := event_for(service, status, self.now()):
+            await self.api.send(requests.create_event(event))
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that turns ``before`` into ``after``; empty where they are equal."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        known = before.get(name)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            if inner := merge_patch(known, value):
+                patch[name] = inner
+        elif value != known:
+            patch[name] = value
+    return patch
+
+
+def _named(objects: Iterable[Manifest], kind: str, name: str) -> Manifest | None:
+    matches = (item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+    return next(matches, None)

@@ -1,0 +1,46 @@
+"""Metadata that every child carries: KServe's labels, and the service as its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.inference_service import API_VERSION, KIND
+from isvc_operator.api.names import LABEL_APP, LABEL_COMPONENT, LABEL_SERVICE, app_label
+
+
+def child_metadata(
+    service: ObjectMeta, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """Metadata of a child named ``name``; it goes when the service goes."""
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": service.name,
+        "uid": service.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "name": name,
+        "namespace": service.namespace,
+        "labels": dict(labels),
+        "annotations": dict(annotations),
+        "ownerReferences": [owner],
+    }
+
+
+def component_labels(service: ObjectMeta, component: str, child: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """The user's labels with ours over them (contract §4.2)."""
+    ours = {
+        LABEL_SERVICE: service.name,
+        LABEL_COMPONENT: component,
+        LABEL_APP: app_label(child),
+    }
+    return {**labels, **ours}
+
+
+def selector(child: str) -> dict[str, str]:
+    """The labels that alone select a component's pods."""
+    return {LABEL_APP: app_label(child)}

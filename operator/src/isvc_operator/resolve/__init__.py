@@ -1,0 +1,43 @@
+"""Decides what a service shall be: its runtime, its merged pod, its storage and its hosts. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isvc_operator.api.defaulting import model_of
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_STOP
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.hosts import Hosts, resolve_hosts
+from isvc_operator.resolve.predictor import Predictor, resolve_predictor
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A service with every decision taken; ``render`` turns it into manifests."""
+
+    service: InferenceService
+    chosen: ChosenRuntime
+    predictor: Predictor
+    hosts: Hosts
+
+
+def resolve(service: InferenceService, runtimes: Runtimes, config: OperatorConfig) -> Resolved:
+    """Resolve a service; raises InvalidSpec where it cannot be served as written."""
+    model = model_of(service.spec.predictor)
+    if model is None or model.model_format is None:
+        raise InvalidSpec(
+            "spec.predictor names no model to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "
+            "and storageUri. Predictors of custom containers are not supported by this version"
+        )
+    chosen = choose_runtime(model, runtimes)
+    predictor = resolve_predictor(service, model, chosen, config)
+    hosts = resolve_hosts(service.metadata, predictor.name, config.ingress)
+    return Resolved(service, chosen, predictor, hosts)
+
+
+def is_stopped(service: InferenceService) -> bool:
+    """Whether the user has paused the service: its objects go, its definition stays."""
+    return service.metadata.annotations.get(ANNOTATION_STOP, "").lower() == "true"

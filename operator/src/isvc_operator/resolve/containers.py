@@ -1,0 +1,52 @@
+"""Merges what a user wrote about the server's container over what the runtime says (contract §3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Container = Mapping[str, Any]
+
+# Lists whose items have an identity; all other lists are replaced, except ``args``, which are appended.
+_ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
+_MERGED_MAPS = ("resources", "securityContext")
+
+
+def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
+    """The runtime's container with the user's settings on top; the name is always the runtime's."""
+    merged = dict(base)
+    for name, value in overlay.items():
+        if name == "args":
+            merged[name] = [*base.get(name, ()), *value]
+        elif name in _ITEM_KEYS:
+            merged[name] = merge_items(base.get(name, ()), value, _ITEM_KEYS[name])
+        elif name in _MERGED_MAPS:
+            merged[name] = _merge_maps(base.get(name, {}), value)
+        else:
+            merged[name] = value
+    return {**merged, "name": base["name"]}
+
+
+def merge_items(
+    base: Sequence[Mapping[str, Any]], overlay: Sequence[Mapping[str, Any]], key: str
+) -> list[Mapping[str, Any]]:
+    """Items of both; where both have one of the same ``key``, the overlay's, in the base's place."""
+    items = {item.get(key): item for item in base}
+    items.update({item.get(key): item for item in overlay})
+    return list(items.values())
+
+
+def with_tag(image: str, tag: str) -> str:
+    """The image with another tag; one pinned by digest is left alone."""
+    if "@" in image:
+        return image
+    repository, separator, name = image.rpartition("/")
+    return f"{repository}{separator}{name.split(':')[0]}:{tag}"
+
+
+def _merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in overlay.items():
+        known = merged.get(name)
+        merged[name] = _merge_maps(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged

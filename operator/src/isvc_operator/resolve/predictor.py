@@ -1,0 +1,137 @@
+"""The predictor: the runtime's pod with the user's settings merged over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.components import ModelSpec, PredictorSpec
+from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import (
+    ANNOTATION_READONLY,
+    ANNOTATION_SERVER_TYPE,
+    CONTAINER_SERVER,
+    LABEL_SERVICE_ENVELOPE,
+    predictor_name,
+)
+from isvc_operator.api.serving_runtime import ServingRuntimeSpec
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.containers import merge_container, merge_items, with_tag
+from isvc_operator.resolve.placeholders import fill_all, values_of
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.storage import StoragePlan, plan_storage
+
+# Pod fields that a runtime may set (contract §1.4); the user's win.
+_RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "imagePullSecrets", "schedulerName")
+_NEVER_COPIED = (
+    "autoscaling.knative.dev/min-scale",
+    "autoscaling.knative.dev/max-scale",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "modelFormat",
+)
+_ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What the predictor's Deployment and Service are made of.
+
+    ``server`` is the container named ``kserve-container``; ``pod`` is the rest of the pod's spec, with the user's
+    other containers. Labels and annotations are the user's and the runtime's, without the operator's own.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    server: Mapping[str, Any]
+    pod: Mapping[str, Any]
+    storage: StoragePlan | None
+    models_writable: bool
+    replicas: int | None
+    strategy: Mapping[str, Any] | None
+
+
+def resolve_predictor(
+    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, config: OperatorConfig
+) -> Predictor:
+    """Merge runtime, service and configuration into one predictor."""
+    predictor, runtime = service.spec.predictor, chosen.runtime.spec
+    server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
+    annotations = _annotations(service, runtime, config)
+    return Predictor(
+        name=predictor_name(service.metadata.name, predictor.name),
+        labels=_labels(service, runtime, chosen, server_type),
+        annotations=annotations,
+        server=_server(service, model, chosen, server_type),
+        pod=_pod(predictor, runtime, config),
+        storage=plan_storage(model, server_type),
+        models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
+        replicas=None if predictor.min_replicas is None else max(1, predictor.min_replicas),
+        strategy=predictor.deployment_strategy.as_dict() if predictor.deployment_strategy else None,
+    )
+
+
+def _labels(
+    service: InferenceService, runtime: ServingRuntimeSpec, chosen: ChosenRuntime, server_type: str | None
+) -> dict[str, str]:
+    labels = {**(runtime.labels or {}), **service.metadata.labels, **(service.spec.predictor.labels or {})}
+    if server_type == "torchserve":
+        labels.setdefault(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(chosen.protocol, "kserve"))
+    return labels
+
+
+def _annotations(service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, str]:
+    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
+    merged = {
+        **(runtime.annotations or {}),
+        **service.metadata.annotations,
+        **(service.spec.predictor.annotations or {}),
+    }
+    return {name: value for name, value in merged.items() if name not in disallowed}
+
+
+def _server(
+    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None
+) -> dict[str, Any]:
+    base = _server_of(chosen)
+    container = merge_container(base, _fields(model, ContainerFields))
+    if model.runtime_version and "image" in container:
+        container["image"] = with_tag(container["image"], model.runtime_version)
+    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": service.metadata.name}]
+    if server_type == "torchserve":
+        ours.append({"name": "PROTOCOL_VERSION", "value": chosen.protocol})
+    container["env"] = merge_items(ours, container.get("env", ()), "name")
+    filled: dict[str, Any] = fill_all(container, values_of(service.metadata))
+    return filled
+
+
+def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
+    for container in chosen.runtime.spec.containers:
+        if container.get("name") == CONTAINER_SERVER:
+            return container
+    name = chosen.runtime.metadata.name
+    raise InvalidSpec(
+        f"runtime {name!r} has no container named {CONTAINER_SERVER!r}; name its server container so",
+        "RuntimeNotRecognized",
+    )
+
+
+def _pod(predictor: PredictorSpec, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
+    shared = _fields(runtime, PodSpecFields)
+    pod = {name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}
+    pod.update(_fields(predictor, PodSpecFields))
+    pod["volumes"] = merge_items(shared.get("volumes", ()), pod.get("volumes", ()), "name")
+    sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
+    pod["containers"] = merge_items(sidecars, pod.get("containers", ()), "name")
+    pod.setdefault("automountServiceAccountToken", config.security.auto_mount_service_account_token)
+    return pod
+
+
+def _fields(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
+    """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their wire names."""
+    names = {field.alias for field in kind.model_fields.values()}
+    return {name: value for name, value in source.as_dict().items() if name in names}

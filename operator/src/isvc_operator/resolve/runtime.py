@@ -1,0 +1,141 @@
+"""Which ServingRuntime serves a model: KServe's rules (contract §3.1, §3.2), with reasons that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
+from isvc_operator.errors import InvalidSpec
+
+# KServe's order of preference, the plainest first.
+_PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
+
+
+@dataclass(frozen=True)
+class Runtimes:
+    """The runtimes that a service may use: those of its namespace come before those of the cluster."""
+
+    namespaced: tuple[ServingRuntime, ...] = ()
+    cluster: tuple[ServingRuntime, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChosenRuntime:
+    """The runtime, where it was found, and the protocol to speak."""
+
+    runtime: ServingRuntime
+    cluster_wide: bool
+    protocol: str
+
+
+def choose_runtime(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
+    """The runtime for ``model``; raises InvalidSpec with KServe's failure reason where there is none."""
+    if model.runtime:
+        return _named(model, runtimes)
+    protocol = model.protocol_version or "v1"
+    for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
+        fitting = [runtime for runtime in group if _fits(runtime, model, protocol)]
+        if fitting:
+            best = _preferred(fitting, model)
+            return ChosenRuntime(best, cluster_wide, _protocol_for(model, best))
+    raise InvalidSpec(_nothing_fits(model, protocol, runtimes), "NoSupportingRuntime")
+
+
+def _named(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
+    name = model.runtime
+    for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
+        for runtime in group:
+            if runtime.metadata.name == name:
+                _check_named(runtime, model)
+                return ChosenRuntime(runtime, cluster_wide, _protocol_for(model, runtime))
+    known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
+    raise InvalidSpec(
+        f"runtime {name!r} of spec.predictor.model.runtime does not exist; there is: {known}. "
+        "Correct the name, leave it out, or create that ServingRuntime",
+        "RuntimeNotRecognized",
+    )
+
+
+def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
+    name, wanted = runtime.metadata.name, model.model_format
+    if runtime.spec.disabled:
+        raise InvalidSpec(f"runtime {name!r} is disabled; enable it or name another one", "RuntimeDisabled")
+    if not any(_format_matches(entry, model) for entry in runtime.spec.supported_model_formats):
+        raise InvalidSpec(
+            f"runtime {name!r} does not serve model format {wanted.name!r}; it serves: {_formats((runtime,))}",
+            "NoSupportingRuntime",
+        )
+    if model.protocol_version and not _speaks(runtime, model.protocol_version):
+        raise InvalidSpec(
+            f"runtime {name!r} does not speak protocol {model.protocol_version}; "
+            f"it speaks: {_listing(runtime.spec.protocol_versions)}",
+            "NoSupportingRuntime",
+        )
+
+
+def _fits(runtime: ServingRuntime, model: ModelSpec, protocol: str) -> bool:
+    spec = runtime.spec
+    if spec.disabled or spec.multi_model or not _speaks(runtime, protocol):
+        return False
+    return any(entry.auto_select and _format_matches(entry, model) for entry in spec.supported_model_formats)
+
+
+def _format_matches(entry: SupportedModelFormat, model: ModelSpec) -> bool:
+    wanted = model.model_format
+    return entry.name == wanted.name and wanted.version in (None, "", entry.version)
+
+
+def _speaks(runtime: ServingRuntime, protocol: str) -> bool:
+    return not runtime.spec.protocol_versions or protocol in runtime.spec.protocol_versions
+
+
+def _preferred(fitting: Sequence[ServingRuntime], model: ModelSpec) -> ServingRuntime:
+    """Highest priority first, then the plainest protocol, the newest, and the name (each sort is stable)."""
+    by_name = sorted(fitting, key=lambda runtime: runtime.metadata.name)
+    newest = sorted(by_name, key=lambda runtime: str(runtime.metadata.creation_timestamp or ""), reverse=True)
+    plainest = sorted(newest, key=lambda runtime: _rank(_lowest_protocol(runtime)))
+    return max(plainest, key=lambda runtime: _priority(runtime, model))
+
+
+def _priority(runtime: ServingRuntime, model: ModelSpec) -> int:
+    entries = runtime.spec.supported_model_formats
+    return max((entry.priority or 0 for entry in entries if _format_matches(entry, model)), default=0)
+
+
+def _protocol_for(model: ModelSpec, runtime: ServingRuntime) -> str:
+    return model.protocol_version or _lowest_protocol(runtime) or "v1"
+
+
+def _lowest_protocol(runtime: ServingRuntime) -> str:
+    return min(runtime.spec.protocol_versions, key=_rank, default="")
+
+
+def _rank(protocol: str) -> int:
+    return _PROTOCOLS.index(protocol) if protocol in _PROTOCOLS else len(_PROTOCOLS)
+
+
+def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
+    wanted = model.model_format
+    version = f" version {wanted.version}" if wanted.version else ""
+    everything = (*runtimes.namespaced, *runtimes.cluster)
+    if not everything:
+        return "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one"
+    return (
+        f"no runtime serves model format {wanted.name!r}{version} with protocol {protocol}; "
+        f"on offer: {_formats(everything)}. Correct spec.predictor.model, or install a runtime that serves it"
+    )
+
+
+def _formats(runtimes: Iterable[ServingRuntime]) -> str:
+    return _listing(
+        f"{entry.name} (runtime {runtime.metadata.name}, protocols {_listing(runtime.spec.protocol_versions)})"
+        for runtime in runtimes
+        if not runtime.spec.disabled
+        for entry in runtime.spec.supported_model_formats
+    )
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names))) or "nothing"

@@ -1,0 +1,43 @@
+"""Where the model comes from: the storage-initializer's arguments and the volume it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.names import MODELS_MOUNT
+from isvc_operator.errors import InvalidSpec
+
+
+@dataclass(frozen=True)
+class StoragePlan:
+    """One source to be copied into the pod.
+
+    ``claim`` is the PersistentVolumeClaim to mount, for ``pvc://`` sources. ``layout`` is the check that the copy
+    has to pass: that of the server which will read it.
+    """
+
+    source: str
+    destination: str
+    claim: str | None
+    layout: str
+
+
+def plan_storage(model: ModelSpec, server_type: str | None) -> StoragePlan | None:
+    """The plan for a model; None where it names no storage, as an image may hold its own."""
+    if model.storage is not None:
+        raise InvalidSpec("spec.predictor.model.storage is not supported by this version; use storageUri")
+    if not model.storage_uri:
+        return None
+    layout = "torchserve" if server_type == "torchserve" else "none"
+    return StoragePlan(model.storage_uri, MODELS_MOUNT, _claim_of(model.storage_uri), layout)
+
+
+def _claim_of(uri: str) -> str | None:
+    if not uri.startswith("pvc://"):
+        return None
+    claim = urlsplit(uri).netloc
+    if not claim:
+        raise InvalidSpec(f"storageUri {uri!r} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
+    return claim

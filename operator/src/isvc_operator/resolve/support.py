@@ -1,0 +1,45 @@
+"""What a service asks for that this version does not do: told in a condition, never dropped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isvc_operator.api.components import PredictorSpec
+from isvc_operator.api.inference_service import InferenceServiceSpec
+
+_COMPONENTS = ("transformer", "explainer", "canary")
+_PREDICTOR = (
+    "storage_uris",
+    "storage_container_name",
+    "worker_spec",
+    "scale_target",
+    "scale_metric",
+    "scale_metric_type",
+    "auto_scaling",
+    "container_concurrency",
+    "timeout",
+    "canary_traffic_percent",
+    "logger",
+    "batcher",
+)
+
+
+def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
+    """Paths of fields that are set and not honoured, each with what happens instead."""
+    return (*_components(spec), *_predictor(spec.predictor))
+
+
+def _components(spec: InferenceServiceSpec) -> Iterator[str]:
+    for name in _COMPONENTS:
+        if getattr(spec, name):
+            yield f"spec.{name} (the predictor is served without it)"
+
+
+def _predictor(predictor: PredictorSpec) -> Iterator[str]:
+    for name in _PREDICTOR:
+        if getattr(predictor, name) is not None:
+            yield f"spec.predictor.{PredictorSpec.model_fields[name].alias}"
+    if predictor.min_replicas == 0:
+        yield "spec.predictor.minReplicas: 0 (one pod is kept)"
+    if (predictor.max_replicas or 0) > (predictor.min_replicas or 1):
+        yield "spec.predictor.maxReplicas (the number of pods stays at minReplicas)"
