@@ -18,9 +18,7 @@ class MetricTarget(ApiModel):
     )
     value: IntOrString | None = Field(default=None, description="Value over all pods.")
     average_value: IntOrString | None = Field(default=None, description="Value per pod.")
-    average_utilization: Int32 | None = Field(
-        default=None, description="Per cent of what the pods request, per pod."
-    )
+    average_utilization: Int32 | None = Field(default=None, description="Per cent of what the pods request, per pod.")
 
 
 class ResourceMetric(ApiModel):
@@ -80,9 +78,7 @@ class PodMetric(ApiModel):
 class MetricsSpec(ApiModel):
     """One metric to scale by."""
 
-    type: Literal["Resource", "External", "PodMetric"] | None = Field(
-        default=None, description="Which of the parts below is meant."
-    )
+    type: Literal["Resource", "External", "PodMetric"] = Field(description="Which of the parts below is meant.")
     resource: ResourceMetric | None = None
     external: ExternalMetric | None = None
     podmetric: PodMetric | None = None

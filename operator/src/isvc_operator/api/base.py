@@ -20,9 +20,7 @@ def _int_or_string(value: Any) -> int | str:
 
 
 # Kubernetes takes a quantity or a surge as 2 or as "2"; so do we.
-IntOrString = Annotated[
-    int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})
-]
+IntOrString = Annotated[int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})]
 
 
 def one_of(*values: str) -> WithJsonSchema:
@@ -72,3 +70,8 @@ def name_in(body: Mapping[str, Any]) -> str:
     """The object's name, also where the object is otherwise not valid."""
     metadata = body.get("metadata")
     return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
+
+
+def field_names(model: type[ApiModel]) -> list[str]:
+    """Names of the model's fields, as they are written in YAML."""
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -28,9 +28,7 @@ FRAMEWORKS: Final = (
 class StorageSpec(ApiModel):
     """A model location by the name of a storage secret instead of a URI."""
 
-    key: str | None = Field(
-        default=None, description="Entry of the storage secret that holds the credentials."
-    )
+    key: str | None = Field(default=None, description="Entry of the storage secret that holds the credentials.")
     path: str | None = Field(default=None, description="Path of the model inside the storage.")
     schema_path: str | None = Field(default=None, description="Path of the model's schema file.")
     parameters: dict[str, str] | None = Field(
@@ -104,18 +102,14 @@ class LoggerSpec(ApiModel):
     storage: LoggerStorage | None = None
     marshaller_url: str | None = Field(default=None, description="Service that formats stored payloads.")
     batch_size: int | None = Field(default=None, description="Number of payloads stored together.")
-    batch_interval: str | None = Field(
-        default=None, description="Longest wait for a full batch, such as 10s."
-    )
+    batch_interval: str | None = Field(default=None, description="Longest wait for a full batch, such as 10s.")
 
 
 class BatcherSpec(ApiModel):
     """Joins requests that arrive together into one call of the model."""
 
     max_batch_size: int | None = Field(default=None, description="Largest number of instances in a call.")
-    max_latency: int | None = Field(
-        default=None, description="Longest wait for a full batch, in milliseconds."
-    )
+    max_latency: int | None = Field(default=None, description="Longest wait for a full batch, in milliseconds.")
     timeout: int | None = Field(default=None, description="Accepted for compatibility; not used.")
 
 
@@ -146,17 +140,15 @@ class ComponentExtensionSpec(ApiModel):
     logger: LoggerSpec | None = None
     batcher: BatcherSpec | None = None
     labels: dict[str, str] | None = Field(default=None, description="Labels for the component's objects.")
-    annotations: dict[str, str] | None = Field(
-        default=None, description="Annotations for the component's objects."
-    )
+    annotations: dict[str, str] | None = Field(default=None, description="Annotations for the component's objects.")
     deployment_strategy: DeploymentStrategy | None = None
 
 
 class WorkerSpec(PodSpecFields):
     """Workers of a predictor that spans several nodes."""
 
-    pipeline_parallel_size: int | None = Field(default=None, description="Number of pipeline stages.")
-    tensor_parallel_size: int | None = Field(default=None, description="Number of tensor shards per stage.")
+    pipeline_parallel_size: int | None = Field(default=None, ge=1, description="Number of pipeline stages.")
+    tensor_parallel_size: int | None = Field(default=None, ge=1, description="Number of tensor shards per stage.")
 
 
 class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
@@ -164,6 +156,7 @@ class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
 
     name: str | None = Field(
         default=None,
+        max_length=63,
         pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$",
         description="Part of the names of the predictor's objects: <service>-<name>-predictor.",
     )
@@ -179,11 +172,9 @@ class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
     lightgbm: PredictorExtensionSpec | None = None
     paddle: PredictorExtensionSpec | None = None
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, description="Several downloads, each with its own folder."
+        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
     )
-    storage_container_name: str | None = Field(
-        default=None, description="ClusterStorageContainer to download with."
-    )
+    storage_container_name: str | None = Field(default=None, description="ClusterStorageContainer to download with.")
     worker_spec: WorkerSpec | None = None
 
 
@@ -191,7 +182,7 @@ class TransformerSpec(PodSpecFields, ComponentExtensionSpec):
     """Prepares requests for the predictor and its answers for the caller."""
 
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, description="Several downloads, each with its own folder."
+        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
     )
 
 
@@ -210,5 +201,5 @@ class ExplainerSpec(PodSpecFields, ComponentExtensionSpec):
 
     art: ArtExplainerSpec | None = None
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, description="Several downloads, each with its own folder."
+        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
     )

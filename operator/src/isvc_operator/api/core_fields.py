@@ -7,14 +7,27 @@ fall behind.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from isvc_operator.api.base import ApiModel
 
 # A core/v1 value: its schema is the API server's.
 Core = dict[str, Any]
+# A container is also only passed on, but rules and `kubectl explain` see its name. The bounds, far above what a
+# pod can hold, let the API server reckon what the rules cost.
+Container = Annotated[
+    Core,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 63, "description": "Name of the container."}},
+            "additionalProperties": True,
+        }
+    ),
+]
+Containers = Annotated[list[Container], Field(max_length=100)]
 
 
 class PodSpecFields(ApiModel):
@@ -23,7 +36,7 @@ class PodSpecFields(ApiModel):
     active_deadline_seconds: int | None = None
     affinity: Core | None = None
     automount_service_account_token: bool | None = None
-    containers: list[Core] | None = None
+    containers: Containers | None = None
     dns_config: Core | None = None
     dns_policy: str | None = None
     enable_service_links: bool | None = None
@@ -37,7 +50,7 @@ class PodSpecFields(ApiModel):
     hostname: str | None = None
     hostname_override: str | None = None
     image_pull_secrets: list[Core] | None = None
-    init_containers: list[Core] | None = None
+    init_containers: Containers | None = None
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
     os: Core | None = None

@@ -15,7 +15,7 @@ _PLAIN_MESSAGES: Final = {
 }
 
 
-class InvalidObject(ValueError):  # noqa: N818 - named for what the user handed in
+class InvalidObject(ValueError):
     """The object does not have the shape of its kind. `problems` are lines of `path: message`."""
 
     def __init__(self, kind: str, name: str, problems: Sequence[str]) -> None:

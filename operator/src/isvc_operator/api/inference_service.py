@@ -45,7 +45,7 @@ class InferenceServiceSpec(ApiModel):
     transformer: TransformerSpec | None = None
     explainer: ExplainerSpec | None = None
     canary: list[CanarySpec] | None = Field(
-        default=None, description="Further predictors, each with a share of the traffic."
+        default=None, max_length=20, description="Further predictors, each with a share of the traffic."
     )
 
 
@@ -108,9 +108,7 @@ class FailureInfo(ApiModel):
     reason: Annotated[str, one_of(*FAILURE_REASONS)] | None = None
     message: str | None = Field(default=None, description="What the container said.")
     model_revision_name: str | None = Field(default=None, description="Revision that failed.")
-    time: str | None = Field(
-        default=None, description="When it happened.", json_schema_extra={"format": "date-time"}
-    )
+    time: str | None = Field(default=None, description="When it happened.", json_schema_extra={"format": "date-time"})
     exit_code: Int32 | None = Field(default=None, description="Exit code of the container.")
 
 
@@ -142,9 +140,7 @@ class CanaryStatus(ApiModel):
 class InferenceServiceStatus(ApiModel):
     """What the operator observed."""
 
-    observed_generation: Int64 | None = Field(
-        default=None, description="Generation that this status is about."
-    )
+    observed_generation: Int64 | None = Field(default=None, description="Generation that this status is about.")
     conditions: list[Condition] = Field(default=[], description="Statements about the service.")
     url: str | None = Field(default=None, description="URL from outside the cluster.")
     address: Addressable | None = None
@@ -154,9 +150,7 @@ class InferenceServiceStatus(ApiModel):
     canary_statuses: list[CanaryStatus] | None = None
     deployment_mode: str | None = None
     serving_runtime_name: str | None = Field(default=None, description="ServingRuntime in use.")
-    cluster_serving_runtime_name: str | None = Field(
-        default=None, description="ClusterServingRuntime in use."
-    )
+    cluster_serving_runtime_name: str | None = Field(default=None, description="ClusterServingRuntime in use.")
 
 
 class InferenceService(ApiModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, ValidationError
 
 from isvc_operator.api.base import ApiModel, Int32, ObjectMeta, name_in
-from isvc_operator.api.core_fields import Core
+from isvc_operator.api.core_fields import Containers, Core
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.names import GROUP
 
@@ -25,9 +25,7 @@ class SupportedModelFormat(ApiModel):
 
     name: str = Field(description="Name of the format: pytorch, …")
     version: str | None = Field(default=None, description="Version of the format; any, if absent.")
-    auto_select: bool = Field(
-        default=False, description="Whether services that name no runtime may get this one."
-    )
+    auto_select: bool = Field(default=False, description="Whether services that name no runtime may get this one.")
     priority: Annotated[Int32, Field(ge=1)] | None = Field(
         default=None, description="The highest wins among runtimes that may be chosen for a format."
     )
@@ -36,7 +34,7 @@ class SupportedModelFormat(ApiModel):
 class RuntimePodSpec(ApiModel):
     """The part of a pod that a runtime may set."""
 
-    containers: list[Core] = Field(description="Containers; the one named kserve-container serves the model.")
+    containers: Containers = Field(description="Containers; the one named kserve-container serves the model.")
     volumes: list[Core] | None = None
     node_selector: dict[str, str] | None = None
     affinity: Core | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from isvc_operator.api.base import ApiModel
+from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.serving_runtime import ServingRuntime
@@ -45,8 +45,3 @@ def _not_in(known: Sequence[str], given: Mapping[str, Any], path: str) -> Iterat
         if name not in known:
             near = get_close_matches(name.lower(), spelling, n=1)
             yield f"{path}.{name}" + (f" (did you mean {spelling[near[0]]}?)" if near else "")
-
-
-def field_names(model: type[ApiModel]) -> list[str]:
-    """Names of the model's fields, as they are written in YAML."""
-    return [field.alias or name for name, field in model.model_fields.items()]

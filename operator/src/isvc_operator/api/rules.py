@@ -1,0 +1,160 @@
+"""Rules of the API that span several fields, in CEL: the API server refuses what breaks one of them.
+
+They refuse what KServe's webhook refuses (and names that no child object could bear), and nothing else: an
+unknown format, runtime or field is for the operator to name in a condition. Each message says what is wrong
+and what to do. Rules of a base class hold for its subclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.components import (
+    FRAMEWORKS,
+    ComponentExtensionSpec,
+    ExplainerSpec,
+    PredictorExtensionSpec,
+    PredictorSpec,
+    StorageUri,
+    TransformerSpec,
+    WorkerSpec,
+)
+from isvc_operator.api.inference_service import CanarySpec, InferenceService, InferenceServiceSpec
+from isvc_operator.api.names import CONTAINER_SERVER
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A CEL expression that must hold, and what to say when it does not."""
+
+    expression: str
+    message: str
+    only_on_create: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        if not self.only_on_create:
+            return {"rule": self.expression, "message": self.message}
+        # A name cannot be mended: a service that is stored already must keep accepting status writes.
+        rule = f"oldSelf.hasValue() || ({self.expression})"
+        return {"rule": rule, "message": self.message, "optionalOldSelf": True}
+
+
+def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
+    """Every rule that holds for `model`."""
+    return tuple(rule for base in reversed(model.__mro__) for rule in _RULES.get(base, ()))
+
+
+_LEGACY: Final = " || ".join(f"has(self.{key})" for key in FRAMEWORKS)
+_LEGACY_COUNT: Final = f"[{', '.join(f'has(self.{key})' for key in FRAMEWORKS)}].filter(given, given).size()"
+_LEGACY_URI: Final = " || ".join(f"(has(self.{key}) && has(self.{key}.storageUri))" for key in ("model", *FRAMEWORKS))
+_HAS_CONTAINERS: Final = "(has(self.containers) && self.containers.size() > 0)"
+_SERVER_CONTAINER: Final = (
+    f"(has(self.containers) && self.containers.exists(c, has(c.name) && c.name == '{CONTAINER_SERVER}'))"
+)
+
+# `app: isvc.<service>-[<predictor>-]predictor` is a label of every pod, and a label holds 63 characters.
+_ROOM_BESIDE_PREDICTOR: Final = 63 - len("isvc.-predictor")
+_ROOM_BESIDE_TRANSFORMER: Final = 63 - len("isvc.-transformer")
+
+_RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
+    InferenceService: (
+        Rule(
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name must start with a letter and hold only lower-case letters, digits and '-', because "
+            "Services are named after it; rename the InferenceService",
+            only_on_create=True,
+        ),
+        Rule(
+            "self.metadata.name.size() + (has(self.spec.predictor.name) ? self.spec.predictor.name.size() + 1 : 0)"
+            f" <= {_ROOM_BESIDE_PREDICTOR}",
+            f"metadata.name, with spec.predictor.name, is longer than {_ROOM_BESIDE_PREDICTOR} characters, and the "
+            "labels of its pods would not fit into 63; choose a shorter name",
+            only_on_create=True,
+        ),
+        Rule(
+            f"!has(self.spec.transformer) || self.metadata.name.size() <= {_ROOM_BESIDE_TRANSFORMER}",
+            f"metadata.name of a service with a transformer is longer than {_ROOM_BESIDE_TRANSFORMER} characters, "
+            "and the labels of its pods would not fit into 63; choose a shorter name",
+            only_on_create=True,
+        ),
+    ),
+    InferenceServiceSpec: (
+        Rule(
+            "!has(self.canary) || self.canary.map(c, has(c.trafficPercent) ? c.trafficPercent : 0).sum() <= 100",
+            "the trafficPercent of all canaries add up to more than 100; lower them",
+        ),
+        Rule(
+            "!has(self.canary) || self.canary.all(c, has(c.predictor.name) && self.canary.exists_one(other, "
+            "has(other.predictor.name) && other.predictor.name == c.predictor.name) && "
+            "!(has(self.predictor.name) && self.predictor.name == c.predictor.name))",
+            "each canary needs a predictor.name of its own, other than that of spec.predictor",
+        ),
+    ),
+    CanarySpec: (
+        Rule(
+            "!has(self.predictor.workerSpec) && !has(self.predictor.maxReplicas) && "
+            "!has(self.predictor.scaleTarget) && !has(self.predictor.scaleMetric) && "
+            "!has(self.predictor.autoScaling)",
+            "a canary does not scale by itself: remove workerSpec, maxReplicas, scaleTarget, scaleMetric and "
+            "autoScaling from its predictor",
+        ),
+    ),
+    ComponentExtensionSpec: (
+        Rule(
+            "!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || "
+            "self.minReplicas <= self.maxReplicas",
+            "minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas",
+        ),
+    ),
+    PredictorSpec: (
+        Rule(
+            f"has(self.model) || {_LEGACY} || {_HAS_CONTAINERS}",
+            "nothing to serve: give the predictor a model (modelFormat and storageUri) or containers",
+        ),
+        Rule(
+            f"{_LEGACY_COUNT} <= 1",
+            f"only one of {', '.join(FRAMEWORKS)} may be given; keep the one to serve",
+        ),
+        Rule(
+            f"!{_SERVER_CONTAINER} || !(has(self.model) || {_LEGACY})",
+            f"a model and a container named {CONTAINER_SERVER} are both given; remove the model to serve with "
+            "your own container, or give the container another name to run it beside the model",
+        ),
+        Rule(
+            f"!has(self.storageUris) || !({_LEGACY_URI})",
+            "storageUri and storageUris are both given; move storageUri into storageUris",
+        ),
+    ),
+    PredictorExtensionSpec: (
+        Rule(
+            "!has(self.name) || self.name == ''",
+            f"name is not allowed here, the container is always named {CONTAINER_SERVER}; remove it",
+        ),
+        Rule(
+            "!has(self.storageUri) || !has(self.storage) || !has(self.storage.path)",
+            "storageUri and storage.path are both given; remove one of them",
+        ),
+    ),
+    StorageUri: (
+        Rule(
+            "!has(self.mountPath) || (self.mountPath != '/' && !self.mountPath.contains('..'))",
+            "mountPath must be a folder below /, without '..'; for example /mnt/models/first",
+        ),
+    ),
+    TransformerSpec: (Rule(_HAS_CONTAINERS, "nothing to run: give the transformer a container with an image"),),
+    ExplainerSpec: (
+        Rule(
+            f"has(self.art) != {_HAS_CONTAINERS}",
+            "give the explainer either art or containers, and only one of them",
+        ),
+    ),
+    WorkerSpec: (
+        Rule(
+            "!has(self.containers) || self.containers.size() <= 1",
+            "workerSpec may have only one container; remove the others",
+        ),
+    ),
+}

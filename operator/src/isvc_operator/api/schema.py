@@ -1,0 +1,77 @@
+"""Structural OpenAPI schemas, as a CustomResourceDefinition wants them, from the models of the API.
+
+Pydantic describes a model in JSON Schema; Kubernetes takes a subset of it, without references, and has words
+of its own for "keep what you do not know" and for rules that span several fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.rules import rules_of
+from isvc_operator.api.serving_runtime import RuntimePodSpec
+
+Schema = dict[str, Any]
+
+# Where `kubectl explain` tells about the fields that are Kubernetes' own.
+_EXPLAINED: Final[Mapping[type[ApiModel], tuple[type[ApiModel], str]]] = {
+    PodSpecFields: (PodSpecFields, "pod.spec"),
+    RuntimePodSpec: (PodSpecFields, "pod.spec"),
+    ContainerFields: (ContainerFields, "pod.spec.containers"),
+}
+
+
+def structural_schema(model: type[ApiModel]) -> Schema:
+    """The schema of `model`, with everything that it refers to in its place."""
+    document = model.model_json_schema(schema_generator=_Generator)
+    return _structural(document, document.get("$defs", {}))
+
+
+class _Generator(GenerateJsonSchema):
+    """Adds what only Kubernetes knows while the model's class is still at hand."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        model = schema["cls"]
+        result = super().model_schema(schema)
+        for base, (fields, place) in _EXPLAINED.items():
+            if issubclass(model, base):
+                _point_to(place, field_names(fields), result["properties"])
+        rules = rules_of(model)
+        return result | {"x-kubernetes-validations": [rule.as_dict() for rule in rules]} if rules else result
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])  # absent is not null in a structural schema
+
+
+def _point_to(place: str, names: list[str], properties: dict[str, Schema]) -> None:
+    for name in names:
+        if name in properties:
+            properties[name].setdefault("description", f"As in a pod; see: kubectl explain {place}.{name}")
+
+
+def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "$ref" in node:
+        named = definitions[node["$ref"].rpartition("/")[2]]
+        node = named | {key: value for key, value in node.items() if key != "$ref"}
+    schema = {key: value for key, value in node.items() if key not in ("title", "default", "$defs")}
+    default = node.get("default")
+    if default and isinstance(default, str | int):  # an empty default would only change what users stored
+        schema["default"] = default
+    if "items" in node:
+        schema["items"] = _structural(node["items"], definitions)
+    if "properties" in node:
+        schema["properties"] = {
+            name: _structural(value, definitions) for name, value in sorted(node["properties"].items())
+        }
+    match schema.pop("additionalProperties", None):
+        case True:
+            schema["x-kubernetes-preserve-unknown-fields"] = True
+        case dict(values):
+            schema["additionalProperties"] = _structural(values, definitions)
+    return schema

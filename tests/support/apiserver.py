@@ -1,0 +1,233 @@
+"""A real API server for tests: etcd and kube-apiserver on loopback, from the folder $KUBEBUILDER_ASSETS.
+
+No controller runs: a Deployment stays as it was applied until a test plays the controller and patches its
+status. Every request is written to an audit log, so that a test can count the calls that a client made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BINARIES = ("etcd", "kube-apiserver", "kubectl")
+START_TIMEOUT = 60.0  # seconds
+STOP_TIMEOUT = 10.0  # seconds
+
+# One line for each request, written before the request is worked on: the log is complete when an answer came.
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["ResponseStarted", "ResponseComplete", "Panic"],
+    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+}
+
+
+class AssetsMissing(Exception):
+    """There is no folder with the binaries; the message says how to get one."""
+
+
+def find_assets(folder: str | None) -> Path:
+    """The folder of the binaries, once it is known to hold all of them."""
+    missing = [name for name in BINARIES if not folder or not (Path(folder) / name).exists()]
+    if folder and not missing:
+        return Path(folder)
+    where = f"KUBEBUILDER_ASSETS={folder} lacks {', '.join(missing)}" if folder else "KUBEBUILDER_ASSETS is not set"
+    raise AssetsMissing(f'{where}; run `make test`, or export KUBEBUILDER_ASSETS="$(bash tests/cluster/assets)"')
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request that reached the API server."""
+
+    verb: str
+    uri: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    user_agent: str
+
+    @classmethod
+    def of(cls, event: dict[str, Any]) -> Call:
+        target = event.get("objectRef", {})
+        return cls(
+            verb=event["verb"],
+            uri=event["requestURI"],
+            resource=target.get("resource", ""),
+            subresource=target.get("subresource", ""),
+            namespace=target.get("namespace", ""),
+            name=target.get("name", ""),
+            user_agent=event.get("userAgent", ""),
+        )
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server and the ways to reach it as an administrator."""
+
+    base_url: str
+    token: str
+    ca_file: Path
+    kubeconfig: Path
+    assets: Path
+    audit_log: Path
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Standard output of kubectl; CalledProcessError carries what it said."""
+        # What kubectl remembers of other servers on the same port must not matter here.
+        options = [f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.kubeconfig.parent / 'kubectl'}"]
+        command = [str(self.assets / "kubectl"), *options, *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=True).stdout
+
+    def refused(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl said when the API server refused; AssertionError when it did not refuse."""
+        try:
+            output = self.kubectl(*arguments, stdin=stdin)
+        except subprocess.CalledProcessError as error:
+            return str(error.stderr)
+        raise AssertionError(f"kubectl {' '.join(arguments)} was not refused: {output}")
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """An object, or a list of objects, as `kubectl get` finds it."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "--output=json"))
+        return found
+
+    def position(self) -> int:
+        """A point in the log, to count the calls since then."""
+        return self.audit_log.stat().st_size if self.audit_log.exists() else 0
+
+    def calls(self, user_agent: str = "", since: int = 0) -> list[Call]:
+        """The calls of clients whose user agent starts with `user_agent`, in order."""
+        with self.audit_log.open("rb") as log:
+            log.seek(since)
+            calls = [Call.of(json.loads(line)) for line in log]
+        return [call for call in calls if call.user_agent.startswith(user_agent)]
+
+
+@contextlib.contextmanager
+def running(assets: Path) -> Iterator[ApiServer]:
+    """An empty API server that is ready; it is gone, with all that it stored, at the end of the block."""
+    with contextlib.ExitStack() as stack:
+        home = Path(tempfile.mkdtemp(prefix="apiserver-"))
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        etcd_url = f"http://127.0.0.1:{free_port()}"
+        stack.enter_context(_process(_etcd(assets, home, etcd_url), home / "etcd.log"))
+        server = _configure(assets, home)
+        log = home / "kube-apiserver.log"
+        process = stack.enter_context(_process(_kube_apiserver(server, home, etcd_url), log))
+        _wait_until_ready(server, process, log)
+        yield server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _etcd(assets: Path, home: Path, url: str) -> list[str]:
+    peer_url = f"http://127.0.0.1:{free_port()}"
+    return [
+        str(assets / "etcd"),
+        f"--data-dir={home / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=default={peer_url}",
+    ]
+
+
+def _kube_apiserver(server: ApiServer, home: Path, etcd_url: str) -> list[str]:
+    # The server makes its own certificate at its first start; the key serves for service accounts too.
+    key = home / "pki" / "apiserver.key"
+    return [
+        str(server.assets / "kube-apiserver"),
+        f"--etcd-servers={etcd_url}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={server.base_url.rpartition(':')[2]}",
+        f"--cert-dir={home / 'pki'}",
+        f"--token-auth-file={home / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={key}",
+        f"--service-account-signing-key-file={key}",
+        "--disable-admission-plugins=ServiceAccount",  # nobody makes the accounts that it waits for
+        "--endpoint-reconciler-type=none",
+        f"--audit-policy-file={home / 'audit-policy.json'}",
+        f"--audit-log-path={server.audit_log}",
+    ]
+
+
+def _configure(assets: Path, home: Path) -> ApiServer:
+    """Writes the files that the server reads and those by which clients find it."""
+    server = ApiServer(
+        base_url=f"https://127.0.0.1:{free_port()}",
+        token=secrets.token_hex(16),
+        ca_file=home / "pki" / "apiserver.crt",
+        kubeconfig=home / "kubeconfig",
+        assets=assets,
+        audit_log=home / "audit.log",
+    )
+    (home / "tokens.csv").write_text(f'{server.token},admin,admin,"system:masters"\n')
+    (home / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
+    cluster = {"server": server.base_url, "certificate-authority": str(server.ca_file)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": server.token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "current-context": "test",
+    }
+    server.kubeconfig.write_text(json.dumps(config))
+    return server
+
+
+@contextlib.contextmanager
+def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(server: ApiServer, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while not _is_ready(server):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"kube-apiserver did not get ready:\n{log.read_text()[-3000:]}")
+        time.sleep(0.1)
+
+
+def _is_ready(server: ApiServer) -> bool:
+    if not server.ca_file.exists():
+        return False
+    request = urllib.request.Request(f"{server.base_url}/readyz", headers={"Authorization": f"Bearer {server.token}"})
+    try:
+        context = ssl.create_default_context(cafile=str(server.ca_file))
+        with urllib.request.urlopen(request, context=context, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
