@@ -40,7 +40,7 @@ class ExternalMetricSource(ApiModel):
 class SecretReference(ApiModel):
     """A TriggerAuthentication by its name."""
 
-    name: str
+    name: str = Field(description="Name of the TriggerAuthentication.")
 
 
 class AuthenticationReference(ApiModel):

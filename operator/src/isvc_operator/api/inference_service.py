@@ -63,49 +63,55 @@ class Condition(ApiModel):
 class Addressable(ApiModel):
     """An address inside the cluster."""
 
-    name: str | None = None
-    url: str | None = None
-    audience: str | None = None
-    ca_certs: str | None = Field(default=None, alias="CACerts")
+    name: str | None = Field(default=None, description="Name of the address.")
+    url: str | None = Field(default=None, description="URL inside the cluster.")
+    audience: str | None = Field(default=None, description="OIDC audience of the address.")
+    ca_certs: str | None = Field(default=None, alias="CACerts", description="Certificates to trust, in PEM form.")
 
 
 class TrafficTarget(ApiModel):
     """Share of the traffic that one revision gets."""
 
-    revision_name: str | None = None
-    configuration_name: str | None = None
-    latest_revision: bool | None = None
-    percent: Int64 | None = None
-    tag: str | None = None
-    url: str | None = None
+    revision_name: str | None = Field(default=None, description="Name of the revision.")
+    configuration_name: str | None = Field(default=None, description="Configuration whose newest revision it is.")
+    latest_revision: bool | None = Field(default=None, description="Whether it is the newest revision.")
+    percent: Int64 | None = Field(default=None, description="Share of the traffic, in per cent.")
+    tag: str | None = Field(default=None, description="Name of the revision's own URL.")
+    url: str | None = Field(default=None, description="The revision's own URL.")
 
 
 class ComponentStatus(ApiModel):
     """Where one component answers and which revisions of it there are."""
 
-    url: str | None = None
-    rest_url: str | None = None
-    grpc_url: str | None = None
+    url: str | None = Field(default=None, description="URL of the component.")
+    rest_url: str | None = Field(default=None, description="URL for REST calls.")
+    grpc_url: str | None = Field(default=None, description="URL for gRPC calls.")
     address: Addressable | None = None
-    latest_ready_revision: str | None = None
-    latest_created_revision: str | None = None
-    previous_rolledout_revision: str | None = None
-    latest_rolledout_revision: str | None = None
-    traffic: list[TrafficTarget] | None = None
+    latest_ready_revision: str | None = Field(default=None, description="Newest revision that is ready.")
+    latest_created_revision: str | None = Field(default=None, description="Newest revision.")
+    previous_rolledout_revision: str | None = Field(
+        default=None, description="Revision that had all the traffic before."
+    )
+    latest_rolledout_revision: str | None = Field(default=None, description="Revision that has all the traffic.")
+    traffic: list[TrafficTarget] | None = Field(default=None, description="How the traffic is shared.")
 
 
 class ModelStates(ApiModel):
     """What is served now and what is about to be."""
 
-    active_model_state: Annotated[str, one_of(*MODEL_STATES)] = "Pending"
-    target_model_state: Annotated[str, one_of(*MODEL_STATES)] = ""
+    active_model_state: Annotated[str, one_of(*MODEL_STATES)] = Field(
+        default="Pending", description="State of the model that serves."
+    )
+    target_model_state: Annotated[str, one_of(*MODEL_STATES)] = Field(
+        default="", description="State of the model that is to serve next."
+    )
 
 
 class FailureInfo(ApiModel):
     """The last failure to load the model."""
 
     location: str | None = Field(default=None, description="Pod and container it happened in.")
-    reason: Annotated[str, one_of(*FAILURE_REASONS)] | None = None
+    reason: Annotated[str, one_of(*FAILURE_REASONS)] | None = Field(default=None, description="Kind of failure.")
     message: str | None = Field(default=None, description="What the container said.")
     model_revision_name: str | None = Field(default=None, description="Revision that failed.")
     time: str | None = Field(default=None, description="When it happened.", json_schema_extra={"format": "date-time"})
@@ -115,14 +121,16 @@ class FailureInfo(ApiModel):
 class ModelCopies(ApiModel):
     """How many pods hold the model."""
 
-    failed_copies: int = 0
-    total_copies: int | None = None
+    failed_copies: int = Field(default=0, description="Pods in which loading failed.")
+    total_copies: int | None = Field(default=None, description="Pods that serve the model.")
 
 
 class ModelStatus(ApiModel):
     """How far the model is on its way to being served."""
 
-    transition_status: Annotated[str, one_of(*TRANSITION_STATUSES)] = "UpToDate"
+    transition_status: Annotated[str, one_of(*TRANSITION_STATUSES)] = Field(
+        default="UpToDate", description="Whether the wanted model serves, is on its way, or cannot."
+    )
     states: ModelStates | None = None
     last_failure_info: FailureInfo | None = None
     copies: ModelCopies | None = None
@@ -131,9 +139,9 @@ class ModelStatus(ApiModel):
 class CanaryStatus(ApiModel):
     """How one canary predictor does."""
 
-    name: str | None = None
-    ready: bool | None = None
-    traffic_percent: Int32 | None = None
+    name: str | None = Field(default=None, description="Name of the canary's predictor.")
+    ready: bool | None = Field(default=None, description="Whether the canary serves.")
+    traffic_percent: Int32 | None = Field(default=None, description="Share of the traffic, in per cent.")
     model_status: ModelStatus | None = None
 
 
@@ -144,11 +152,13 @@ class InferenceServiceStatus(ApiModel):
     conditions: list[Condition] = Field(default=[], description="Statements about the service.")
     url: str | None = Field(default=None, description="URL from outside the cluster.")
     address: Addressable | None = None
-    annotations: dict[str, str] | None = None
-    components: dict[str, ComponentStatus] | None = None
+    annotations: dict[str, str] | None = Field(default=None, description="Accepted for compatibility; not used.")
+    components: dict[str, ComponentStatus] | None = Field(
+        default=None, description="State of each component, by its name."
+    )
     model_status: ModelStatus | None = None
-    canary_statuses: list[CanaryStatus] | None = None
-    deployment_mode: str | None = None
+    canary_statuses: list[CanaryStatus] | None = Field(default=None, description="State of each canary.")
+    deployment_mode: str | None = Field(default=None, description="Standard: plain Deployments.")
     serving_runtime_name: str | None = Field(default=None, description="ServingRuntime in use.")
     cluster_serving_runtime_name: str | None = Field(default=None, description="ClusterServingRuntime in use.")
 

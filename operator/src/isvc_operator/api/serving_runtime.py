@@ -57,17 +57,23 @@ class RuntimeWorkerSpec(RuntimePodSpec):
 class StorageHelper(ApiModel):
     """Accepted for compatibility with ModelMesh; not used."""
 
-    disabled: bool | None = None
+    disabled: bool | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
 
 
 class BuiltInAdapter(ApiModel):
     """Accepted for compatibility with ModelMesh; not used."""
 
-    server_type: str | None = None
-    runtime_management_port: int | None = None
-    mem_buffer_bytes: int | None = None
-    model_loading_timeout_millis: int | None = None
-    env: list[Core] | None = None
+    server_type: str | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
+    runtime_management_port: int | None = Field(
+        default=None, description="Accepted for compatibility with ModelMesh; not used."
+    )
+    mem_buffer_bytes: int | None = Field(
+        default=None, description="Accepted for compatibility with ModelMesh; not used."
+    )
+    model_loading_timeout_millis: int | None = Field(
+        default=None, description="Accepted for compatibility with ModelMesh; not used."
+    )
+    env: list[Core] | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
 
 
 class ServingRuntimeSpec(RuntimePodSpec):
@@ -82,12 +88,16 @@ class ServingRuntimeSpec(RuntimePodSpec):
         default=[], description="Protocols that the runtime speaks: v1, v2, grpc-v1, grpc-v2."
     )
     worker_spec: RuntimeWorkerSpec | None = None
-    grpc_endpoint: str | None = None
-    grpc_data_endpoint: str | None = None
-    http_data_endpoint: str | None = None
+    grpc_endpoint: str | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
+    grpc_data_endpoint: str | None = Field(
+        default=None, description="Accepted for compatibility with ModelMesh; not used."
+    )
+    http_data_endpoint: str | None = Field(
+        default=None, description="Accepted for compatibility with ModelMesh; not used."
+    )
     storage_helper: StorageHelper | None = None
     built_in_adapter: BuiltInAdapter | None = None
-    replicas: int | None = None
+    replicas: int | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
 
 
 class ServingRuntime(ApiModel):

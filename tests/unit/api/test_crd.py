@@ -1,0 +1,83 @@
+"""The CRDs as files: up to date, complete, and small enough for kubectl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.api.crd import RESOURCES, Resource, build_crd, main
+from isvc_operator.api.schema import Schema
+
+CRDS = Path(__file__).parents[3] / "crds"
+# kubectl apply without --server-side keeps the whole object in an annotation, which may hold this much.
+ANNOTATION_LIMIT = 256 * 1024
+
+by_name = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)
+
+
+def root_schema(resource: Resource) -> Schema:
+    schema: Schema = build_crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def properties(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    for name, value in schema.get("properties", {}).items():
+        yield f"{path}.{name}", value
+        yield from properties(value, f"{path}.{name}")
+    for inner in (schema.get("items"), schema.get("additionalProperties")):
+        if inner:
+            yield from properties(inner, f"{path}[]")
+
+
+def test_the_committed_files_are_what_the_models_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(CRDS), "--check"]) == 0, capsys.readouterr().out
+
+
+def test_the_folder_holds_nothing_else() -> None:
+    assert {path.name for path in CRDS.glob("*.yaml")} == {f"{resource.name}.yaml" for resource in RESOURCES}
+
+
+def test_a_stale_file_fails_the_check_with_its_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(tmp_path)])
+    stale = tmp_path / "servingruntimes.serving.kserve.io.yaml"
+    stale.write_text(stale.read_text().replace("scope: Namespaced", "scope: Cluster"))
+    assert main([str(tmp_path), "--check"]) == 1
+    said = capsys.readouterr()
+    assert "-  scope: Cluster\n+  scope: Namespaced\n" in said.out
+    assert "run: python -m isvc_operator.api.crd crds" in said.err
+
+
+def test_a_missing_file_fails_the_check(tmp_path: Path) -> None:
+    assert main([str(tmp_path), "--check"]) == 1
+
+
+@by_name
+def test_a_file_holds_the_crd(resource: Resource, tmp_path: Path) -> None:
+    main([str(tmp_path)])
+    assert yaml.safe_load((tmp_path / f"{resource.name}.yaml").read_text()) == build_crd(resource)
+
+
+@by_name
+def test_kubectl_apply_can_keep_it_in_its_annotation(resource: Resource) -> None:
+    assert len(json.dumps(build_crd(resource), separators=(",", ":"))) < ANNOTATION_LIMIT
+
+
+@by_name
+def test_every_field_is_explained(resource: Resource) -> None:
+    described_by_kubernetes = {".apiVersion", ".kind", ".metadata", ".metadata.name"}
+    silent = {path for path, schema in properties(root_schema(resource)) if not schema.get("description")}
+    assert silent - described_by_kubernetes == set()
+
+
+@by_name
+def test_no_part_of_the_spec_drops_an_unknown_field(resource: Resource) -> None:
+    dropping = {
+        path
+        for path, schema in properties(root_schema(resource))
+        if schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields")
+    }
+    assert dropping == {".metadata"}
