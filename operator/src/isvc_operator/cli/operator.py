@@ -55,6 +55,7 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Run the operator until it is stopped."""
     logging.basicConfig(level=arguments.log_level.upper(), format=_FORMAT)
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
     options = Options(
         kubeconfig=arguments.kubeconfig,
         namespaces=tuple(arguments.namespace),

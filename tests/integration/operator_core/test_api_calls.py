@@ -1,0 +1,67 @@
+"""How often the operator talks to the API server, counted in that server's audit log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.operator_core.conftest import RUNTIME, Namespace
+from tests.support.apiserver import ApiServer, Call
+from tests.support.operator_process import OPERATOR, WATCHES, eventually, operator
+
+
+def test_a_new_service_costs_three_applies_one_status_and_one_event(
+    running_operator: None, namespace: Namespace
+) -> None:
+    since = namespace.server.position()
+    namespace.apply_story()
+    namespace.wait_for_condition("Ready", "Unknown")
+    calls = eventually(
+        lambda: found if len(found := namespace.server.calls(OPERATOR, since)) >= 5 else None, "five calls were made"
+    )
+    assert sorted((call.verb, call.resource, call.subresource) for call in calls) == [
+        ("create", "events", ""),
+        ("patch", "deployments", ""),
+        ("patch", "inferenceservices", "status"),
+        ("patch", "ingresses", ""),
+        ("patch", "services", ""),
+    ]
+
+
+def test_a_change_that_needs_no_answer_gets_none(
+    running_operator: None, namespace: Namespace, another_namespace: Namespace
+) -> None:
+    make_ready(namespace)
+    since = namespace.server.position()
+    namespace.kubectl("label", "deployment", "torchserve-predictor", "someone/else=was-here")
+    namespace.kubectl("annotate", "service", "torchserve-predictor", "someone/else=was-here")
+    namespace.kubectl("annotate", "clusterservingruntime", "kserve-torchserve", "someone/else=was-here", "--overwrite")
+    work_on_something_else(another_namespace)
+    assert calls_in(namespace, since) == []
+
+
+def test_a_restart_lists_and_watches_and_writes_nothing(
+    apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace, tmp_path: Path
+) -> None:
+    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    with operator(apiserver, tmp_path / "first.log"):
+        make_ready(namespace)
+    since = apiserver.position()
+    with operator(apiserver, tmp_path / "second.log"):
+        work_on_something_else(another_namespace)
+    assert calls_in(namespace, since) == []
+    assert {call.verb for call in apiserver.calls(WATCHES, since)} == {"get", "list", "watch"}
+
+
+def make_ready(namespace: Namespace) -> None:
+    namespace.apply_story()
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+
+
+def work_on_something_else(namespace: Namespace) -> None:
+    """A service made last is worked on last: once it is done, so is everything before it."""
+    make_ready(namespace)
+
+
+def calls_in(namespace: Namespace, since: int) -> list[Call]:
+    return [call for call in namespace.server.calls(OPERATOR, since) if call.namespace == namespace.name]

@@ -1,0 +1,137 @@
+"""Children on a real API server: made, kept as rendered, rolled by an edit, never taken from anybody."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.integration.operator_core.conftest import RUNTIME, Namespace
+from tests.support.operator_process import eventually
+
+PREDICTOR = "torchserve-predictor"
+
+
+def test_a_service_gets_deployment_service_and_ingress(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    service = namespace.wait_for("inferenceservice", "torchserve")
+    children = [
+        namespace.wait_for(kind, name)
+        for kind, name in (("deployment", PREDICTOR), ("service", PREDICTOR), ("ingress", "torchserve"))
+    ]
+    owner = {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "name": "torchserve",
+        "uid": service["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    assert [child["metadata"]["ownerReferences"] for child in children] == [[owner]] * 3
+    hosts = [rule["host"] for rule in children[2]["spec"]["rules"]]
+    assert hosts == [
+        f"torchserve.{namespace.name}.example.com",
+        f"torchserve-{namespace.name}.example.com",
+        f"{PREDICTOR}.{namespace.name}.example.com",
+        f"{PREDICTOR}-{namespace.name}.example.com",
+    ]
+
+
+def test_the_old_pytorch_key_makes_the_same_children(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story(model=None, pytorch={"storageUri": "pvc://leeway"})
+    deployment = namespace.wait_for("deployment", PREDICTOR)
+    initializer = deployment["spec"]["template"]["spec"]["initContainers"][0]
+    assert initializer["args"] == ["pvc://leeway", "/mnt/models"]
+
+
+def test_a_child_edited_by_hand_comes_back(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    before = namespace.wait_for("deployment", PREDICTOR)
+    image = before["spec"]["template"]["spec"]["containers"][0]["image"]
+    namespace.kubectl("set", "image", f"deployment/{PREDICTOR}", "kserve-container=somebody/elses:image")
+    namespace.kubectl("patch", "service", PREDICTOR, "--type=merge", '--patch={"spec": {"selector": {"app": "other"}}}')
+
+    def restored() -> bool:
+        deployment, service = namespace.find("deployment", PREDICTOR), namespace.find("service", PREDICTOR)
+        assert deployment is not None
+        assert service is not None
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        return containers[0]["image"] == image and service["spec"]["selector"] == {"app": f"isvc.{PREDICTOR}"}
+
+    eventually(restored, "image and selector are as rendered again")
+
+
+def test_a_deleted_child_comes_back(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    uids = {}
+    for kind, name in (("deployment", PREDICTOR), ("service", PREDICTOR), ("ingress", "torchserve")):
+        uids[kind, name] = namespace.wait_for(kind, name)["metadata"]["uid"]
+        namespace.kubectl("delete", kind, name)
+    for (kind, name), uid in uids.items():
+        assert namespace.wait_for(kind, name)["metadata"]["uid"] != uid
+
+
+def test_an_edit_of_the_spec_reaches_the_pod_template(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    namespace.wait_for("deployment", PREDICTOR)
+    env = [{"name": "LOG_LEVEL", "value": "DEBUG"}]
+    patch = json.dumps({"spec": {"predictor": {"model": {"env": env}}}})
+    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={patch}")
+
+    def rolled() -> bool:
+        deployment = namespace.find("deployment", PREDICTOR) or {}
+        return env[0] in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+
+    eventually(rolled, "the new environment is in the template")
+
+
+def test_a_changed_runtime_reaches_its_services(running_operator: None, namespace: Namespace) -> None:
+    runtime = yaml.safe_load(RUNTIME.read_text())
+    runtime["kind"] = "ServingRuntime"
+    runtime["metadata"]["name"] = "ours"
+    namespace.apply(runtime)
+    namespace.apply_story(name="picky")
+    deployment = namespace.wait_for("deployment", "torchserve-picky-predictor")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"].endswith("torchserve:0.1.0")
+    runtime["spec"]["containers"][0]["image"] = "localhost/another:2"
+    namespace.apply(runtime)
+
+    def changed() -> bool:
+        found = namespace.find("deployment", "torchserve-picky-predictor") or {}
+        return bool(found["spec"]["template"]["spec"]["containers"][0]["image"] == "localhost/another:2")
+
+    eventually(changed, "the new image is in the template")
+
+
+def test_a_deployment_of_somebody_else_is_left_alone(running_operator: None, namespace: Namespace) -> None:
+    theirs = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": PREDICTOR, "namespace": namespace.name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "theirs", "image": "theirs:1"}]},
+            },
+        },
+    }
+    namespace.apply(theirs)
+    before = namespace.wait_for("deployment", PREDICTOR)
+    namespace.apply_story()
+    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
+    assert f"Deployment {PREDICTOR} exists in namespace {namespace.name}" in condition["message"]
+    assert namespace.find("deployment", PREDICTOR) == before
+
+
+def test_a_stopped_service_keeps_its_definition_and_loses_its_children(
+    running_operator: None, namespace: Namespace
+) -> None:
+    namespace.apply_story()
+    namespace.wait_for("deployment", PREDICTOR)
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
+    namespace.wait_for_condition("Stopped", "True")
+    eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is gone")
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop-")
+    namespace.wait_for("deployment", PREDICTOR)
+    namespace.wait_for_condition("Stopped", "False")

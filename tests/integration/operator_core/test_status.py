@@ -1,0 +1,140 @@
+"""Status on a real API server, with the tests in the roles of the Deployment controller and the kubelet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.operator_core.conftest import Namespace
+from tests.support.operator_process import eventually
+
+PREDICTOR = "torchserve-predictor"
+
+
+def test_a_finished_rollout_is_ready_with_its_addresses(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+    service = namespace.find("inferenceservice", "torchserve")
+    assert service is not None
+    status = service["status"]
+    conditions = [
+        {name: value for name, value in item.items() if name != "lastTransitionTime"} for item in status["conditions"]
+    ]
+    assert conditions == [
+        {"type": "IngressReady", "status": "True"},
+        {"type": "PredictorReady", "status": "True", "reason": "NewReplicaSetAvailable"},
+        {"type": "Ready", "status": "True"},
+        {"type": "Stopped", "status": "False", "severity": "Info"},
+    ]
+    del status["conditions"]
+    host = f"{namespace.name}.example.com"
+    assert status == {
+        "observedGeneration": service["metadata"]["generation"],
+        "url": f"http://torchserve.{host}",
+        "address": {"url": f"http://{PREDICTOR}.{namespace.name}.svc.cluster.local"},
+        "components": {"predictor": {"url": f"http://{PREDICTOR}.{host}"}},
+        "clusterServingRuntimeName": "kserve-torchserve",
+        "deploymentMode": "Standard",
+        "modelStatus": {
+            "transitionStatus": "UpToDate",
+            "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
+            "copies": {"failedCopies": 0, "totalCopies": 0},
+        },
+    }
+
+
+def test_a_crashed_container_is_named_with_its_exit_code_and_words(
+    running_operator: None, namespace: Namespace
+) -> None:
+    namespace.apply_story()
+    namespace.wait_for("deployment", PREDICTOR)
+    make_pod(namespace)
+    ended = {"exitCode": 12, "reason": "Error", "message": "no config.properties; add one", "containerID": "c://1"}
+    play_initializer(namespace, {"terminated": ended})
+    condition = namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed")
+    assert condition["message"] == (
+        "pod torchserve-predictor-1, container storage-initializer ended with exit code 12: "
+        "no config.properties; add one"
+    )
+    service = namespace.find("inferenceservice", "torchserve") or {}
+    failure = service["status"]["modelStatus"]["lastFailureInfo"]
+    assert (failure["reason"], failure["exitCode"]) == ("ModelLoadFailed", 12)
+    events = eventually(lambda: warnings(namespace), "a Warning is recorded")
+    assert [(event["reason"], event["message"]) for event in events] == [
+        ("StorageInitializerFailed", condition["message"])
+    ]
+
+
+def test_a_missing_claim_is_named_with_the_cure(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story()
+    namespace.wait_for("deployment", PREDICTOR)
+    make_pod(namespace)
+    message = '0/1 nodes are available: persistentvolumeclaim "leeway" not found. preemption: not helpful'
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    namespace.patch_status("pod", "torchserve-predictor-1", {"phase": "Pending", "conditions": [scheduled]})
+    condition = namespace.wait_for_condition("Ready", "False", "ClaimNotFound")
+    assert condition["message"] == (
+        "pod torchserve-predictor-1: PersistentVolumeClaim leeway does not exist; "
+        "create the PersistentVolumeClaim leeway in the service's namespace, or correct storageUri"
+    )
+
+
+def test_no_runtime_is_said_and_mended_when_one_comes(running_operator: None, namespace: Namespace) -> None:
+    model = {"modelFormat": {"name": "caffe"}, "storageUri": "pvc://leeway"}
+    namespace.apply_story(model=model)
+    condition = namespace.wait_for_condition("Ready", "False", "NoSupportingRuntime")
+    assert "model format 'caffe'" in condition["message"]
+    assert "pytorch (runtime kserve-torchserve, protocols v1)" in condition["message"]
+    runtime = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ServingRuntime",
+        "metadata": {"name": "caffe", "namespace": namespace.name},
+        "spec": {
+            "supportedModelFormats": [{"name": "caffe", "autoSelect": True}],
+            "containers": [{"name": "kserve-container", "image": "localhost/caffe:1"}],
+        },
+    }
+    namespace.apply(runtime)
+    namespace.wait_for("deployment", PREDICTOR)
+    namespace.wait_for_condition("Ready", "Unknown")
+
+
+def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespace: Namespace) -> None:
+    model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway", "storageURI": "pvc://other"}
+    namespace.apply_story(model=model, batcher={"maxBatchSize": 8})
+    condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored")
+    assert "spec.predictor.model.storageURI" in condition["message"]
+    assert "spec.predictor.batcher" in condition["message"]
+    namespace.wait_for("deployment", PREDICTOR)
+
+
+def make_pod(namespace: Namespace) -> None:
+    labels = {"serving.kserve.io/inferenceservice": "torchserve", "app": f"isvc.{PREDICTOR}"}
+    namespace.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "torchserve-predictor-1", "namespace": namespace.name, "labels": labels},
+            "spec": {
+                "initContainers": [{"name": "storage-initializer", "image": "i:1"}],
+                "containers": [{"name": "kserve-container", "image": "i:1"}],
+            },
+        }
+    )
+
+
+def play_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
+    status = {
+        "name": "storage-initializer",
+        "state": state,
+        "ready": False,
+        "restartCount": 0,
+        "image": "",
+        "imageID": "",
+    }
+    namespace.patch_status("pod", "torchserve-predictor-1", {"phase": "Pending", "initContainerStatuses": [status]})
+
+
+def warnings(namespace: Namespace) -> list[dict[str, Any]]:
+    events = namespace.server.get("events", f"--namespace={namespace.name}")["items"]
+    return [event for event in events if event["type"] == "Warning"]

@@ -1,0 +1,52 @@
+"""The operator as its users run it: a process with a kubeconfig."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from tests.support.apiserver import ApiServer
+
+T = TypeVar("T")
+STOP_TIMEOUT = 20.0  # seconds
+
+# The operator's own requests and those of its watches, by user agent.
+OPERATOR, WATCHES = "isvc-operator", "kopf"
+
+
+@contextlib.contextmanager
+def operator(server: ApiServer, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A running operator whose watches are up; it is stopped, by SIGTERM, at the end of the block."""
+    started = server.position()
+    env = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "isvc_operator", *flags], env=env, stdout=output, stderr=output
+        )
+    try:
+        eventually(lambda: _watches_pods(server, started), f"the operator watches; its log is {log}")
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_TIMEOUT)
+
+
+def eventually(probe: Callable[[], T | None], what: str, within: float = 20.0) -> T:
+    """The first true value of ``probe``; AssertionError when none comes ``within`` so many seconds."""
+    deadline = time.monotonic() + within
+    while not (value := probe()):
+        assert time.monotonic() < deadline, f"waited {within:g} s in vain until {what}"
+        time.sleep(0.05)
+    return value
+
+
+def _watches_pods(server: ApiServer, since: int) -> bool:
+    calls = server.calls(WATCHES, since)
+    return {"pods", "inferenceservices", "deployments"} <= {call.resource for call in calls if call.verb == "watch"}
