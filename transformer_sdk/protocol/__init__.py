@@ -1,0 +1,1 @@
+"""The wire protocols, as pure functions between bytes and Python values."""

@@ -1,0 +1,47 @@
+"""From a method and a path to an endpoint. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from transformer_sdk.errors import MethodNotAllowed, NotFound
+from transformer_sdk.server.messages import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    template: str  # "/v1/models/{model}:predict"
+    endpoint: Endpoint
+
+
+class Router:
+    def __init__(self, routes: Iterable[Route]) -> None:
+        by_template: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            by_template.setdefault(route.template, {})[route.method] = route
+        # The most specific first: "/v1/models/{model}" would else swallow "...:predict".
+        self._patterns = [
+            (_compile(template), by_template[template])
+            for template in sorted(by_template, key=len, reverse=True)
+        ]
+
+    def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        for pattern, by_method in self._patterns:
+            if found := pattern.fullmatch(path):
+                if method not in by_method:
+                    raise MethodNotAllowed(method, path, by_method)
+                return by_method[method], found.groupdict()
+        raise NotFound(f"There is nothing at {path}.")
+
+
+def _compile(template: str) -> re.Pattern[str]:
+    literal_and_name = re.split(r"\{(\w+)\}", template)
+    return re.compile(
+        "".join(
+            f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
+            for index, part in enumerate(literal_and_name)
+        )
+    )

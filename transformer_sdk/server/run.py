@@ -1,0 +1,52 @@
+"""Runs an ASGI application until it is told to drain."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from transformer_sdk.server.app import App
+
+# Longer than any proxy keeps an idle connection (Envoy: one hour), or the proxy picks one that is closing.
+_KEEP_ALIVE_S = 3660
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind before anything slow is started: a taken port is found at once."""
+    return socket.create_server((host, port), backlog=2048)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, without its signal handlers: what a signal means is its caller's to decide."""
+
+    def __init__(self, app: App, listener: socket.socket, grace_period_s: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=grace_period_s,
+            )
+        )
+        self._listener = listener
+
+    async def run_until_drained(self) -> None:
+        await self.serve(sockets=[self._listener])
+
+    def drain(self) -> None:
+        """Accept nothing new; requests under way are finished, at most for the grace period."""
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
