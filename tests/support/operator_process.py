@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from tests.support.apiserver import ApiServer
+from tests.support.waiting import eventually
 
-T = TypeVar("T")
 STOP_TIMEOUT = 20.0  # seconds
 
 # The operator's own requests and those of its watches, by user agent.
@@ -36,15 +34,6 @@ def operator(server: ApiServer, log: Path, *flags: str) -> Iterator[subprocess.P
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_TIMEOUT)
-
-
-def eventually(probe: Callable[[], T | None], what: str, within: float = 20.0) -> T:
-    """The first true value of ``probe``; AssertionError when none comes ``within`` so many seconds."""
-    deadline = time.monotonic() + within
-    while not (value := probe()):
-        assert time.monotonic() < deadline, f"waited {within:g} s in vain until {what}"
-        time.sleep(0.05)
-    return value
 
 
 def _watches_pods(server: ApiServer, since: int) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.operator_core.conftest import RUNTIME, Namespace
+from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.apiserver import ApiServer, Call
-from tests.support.operator_process import OPERATOR, WATCHES, eventually, operator
+from tests.support.namespace import Namespace
+from tests.support.operator_process import OPERATOR, WATCHES, operator
+from tests.support.waiting import eventually
 
 
 def test_a_new_service_costs_three_applies_one_status_and_one_event(
-    running_operator: None, namespace: Namespace
+    running_operator: None, apiserver: ApiServer, namespace: Namespace
 ) -> None:
-    since = namespace.server.position()
+    since = apiserver.position()
     namespace.apply_story()
     namespace.wait_for_condition("Ready", "Unknown")
     calls = eventually(
-        lambda: found if len(found := namespace.server.calls(OPERATOR, since)) >= 5 else None, "five calls were made"
+        lambda: found if len(found := apiserver.calls(OPERATOR, since)) >= 5 else None, "five calls were made"
     )
     assert sorted((call.verb, call.resource, call.subresource) for call in calls) == [
         ("create", "events", ""),
@@ -28,15 +30,15 @@ def test_a_new_service_costs_three_applies_one_status_and_one_event(
 
 
 def test_a_change_that_needs_no_answer_gets_none(
-    running_operator: None, namespace: Namespace, another_namespace: Namespace
+    running_operator: None, apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace
 ) -> None:
     make_ready(namespace)
-    since = namespace.server.position()
+    since = apiserver.position()
     namespace.kubectl("label", "deployment", "torchserve-predictor", "someone/else=was-here")
     namespace.kubectl("annotate", "service", "torchserve-predictor", "someone/else=was-here")
     namespace.kubectl("annotate", "clusterservingruntime", "kserve-torchserve", "someone/else=was-here", "--overwrite")
     work_on_something_else(another_namespace)
-    assert calls_in(namespace, since) == []
+    assert calls_in(apiserver, namespace, since) == []
 
 
 def test_a_restart_lists_and_watches_and_writes_nothing(
@@ -48,7 +50,7 @@ def test_a_restart_lists_and_watches_and_writes_nothing(
     since = apiserver.position()
     with operator(apiserver, tmp_path / "second.log"):
         work_on_something_else(another_namespace)
-    assert calls_in(namespace, since) == []
+    assert calls_in(apiserver, namespace, since) == []
     assert {call.verb for call in apiserver.calls(WATCHES, since)} == {"get", "list", "watch"}
 
 
@@ -63,5 +65,5 @@ def work_on_something_else(namespace: Namespace) -> None:
     make_ready(namespace)
 
 
-def calls_in(namespace: Namespace, since: int) -> list[Call]:
-    return [call for call in namespace.server.calls(OPERATOR, since) if call.namespace == namespace.name]
+def calls_in(apiserver: ApiServer, namespace: Namespace, since: int) -> list[Call]:
+    return [call for call in apiserver.calls(OPERATOR, since) if call.namespace == namespace.name]

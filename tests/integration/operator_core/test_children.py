@@ -6,8 +6,9 @@ import json
 
 import yaml
 
-from tests.integration.operator_core.conftest import RUNTIME, Namespace
-from tests.support.operator_process import eventually
+from tests.integration.operator_core.conftest import RUNTIME
+from tests.support.namespace import Namespace
+from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from tests.integration.operator_core.conftest import Namespace
-from tests.support.operator_process import eventually
+from tests.support.namespace import Namespace
+from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
 
@@ -136,5 +137,5 @@ def play_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
 
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
-    events = namespace.server.get("events", f"--namespace={namespace.name}")["items"]
+    events = json.loads(namespace.kubectl("get", "events", "--output=json"))["items"]
     return [event for event in events if event["type"] == "Warning"]
