@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
 
@@ -64,7 +64,8 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
         raise InvalidSpec(f"runtime {name!r} is disabled; enable it or name another one", "RuntimeDisabled")
     if not any(_format_matches(entry, model) for entry in runtime.spec.supported_model_formats):
         raise InvalidSpec(
-            f"runtime {name!r} does not serve model format {wanted.name!r}; it serves: {_formats((runtime,))}",
+            f"runtime {name!r} does not serve model format {_words(wanted)}; "
+            f"it serves: {_listing(map(_words, runtime.spec.supported_model_formats))}",
             "NoSupportingRuntime",
         )
     if model.protocol_version and not _speaks(runtime, model.protocol_version):
@@ -77,7 +78,7 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
 
 def _fits(runtime: ServingRuntime, model: ModelSpec, protocol: str) -> bool:
     spec = runtime.spec
-    if spec.disabled or spec.multi_model or not _speaks(runtime, protocol):
+    if spec.disabled or spec.multi_model or spec.worker_spec or not _speaks(runtime, protocol):
         return False
     return any(entry.auto_select and _format_matches(entry, model) for entry in spec.supported_model_formats)
 
@@ -117,24 +118,31 @@ def _rank(protocol: str) -> int:
 
 
 def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
-    wanted = model.model_format
-    version = f" version {wanted.version}" if wanted.version else ""
     everything = (*runtimes.namespaced, *runtimes.cluster)
     if not everything:
         return "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one"
     return (
-        f"no runtime serves model format {wanted.name!r}{version} with protocol {protocol}; "
-        f"on offer: {_formats(everything)}. Correct spec.predictor.model, or install a runtime that serves it"
+        f"no runtime serves model format {_words(model.model_format)} with protocol {protocol}; "
+        f"on offer: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it"
     )
 
 
-def _formats(runtimes: Iterable[ServingRuntime]) -> str:
+def _offers(runtimes: Iterable[ServingRuntime]) -> str:
     return _listing(
-        f"{entry.name} (runtime {runtime.metadata.name}, protocols {_listing(runtime.spec.protocol_versions)})"
+        f"{_words(entry)} ({_how_to_get(runtime, entry)}, protocols {_listing(runtime.spec.protocol_versions)})"
         for runtime in runtimes
         if not runtime.spec.disabled
         for entry in runtime.spec.supported_model_formats
     )
+
+
+def _how_to_get(runtime: ServingRuntime, entry: SupportedModelFormat) -> str:
+    name = runtime.metadata.name
+    return f"runtime {name}" if entry.auto_select else f"only by spec.predictor.model.runtime: {name}"
+
+
+def _words(format_: ModelFormat | SupportedModelFormat) -> str:
+    return f"{format_.name!r} version {format_.version}" if format_.version else f"{format_.name!r}"
 
 
 def _listing(names: Iterable[str]) -> str:
