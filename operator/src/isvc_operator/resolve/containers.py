@@ -21,7 +21,7 @@ def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
         elif name in _ITEM_KEYS:
             merged[name] = merge_items(base.get(name, ()), value, _ITEM_KEYS[name])
         elif name in _MERGED_MAPS:
-            merged[name] = _merge_maps(base.get(name, {}), value)
+            merged[name] = merge_maps(base.get(name, {}), value)
         else:
             merged[name] = value
     return {**merged, "name": base["name"]}
@@ -36,17 +36,18 @@ def merge_items(
     return list(items.values())
 
 
+def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Both mappings in one, all the way down; where both have a value, the overlay's."""
+    merged = dict(base)
+    for name, value in overlay.items():
+        known = merged.get(name)
+        merged[name] = merge_maps(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
 def with_tag(image: str, tag: str) -> str:
     """The image with another tag; one pinned by digest is left alone."""
     if "@" in image:
         return image
     repository, separator, name = image.rpartition("/")
     return f"{repository}{separator}{name.split(':')[0]}:{tag}"
-
-
-def _merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in overlay.items():
-        known = merged.get(name)
-        merged[name] = _merge_maps(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
-    return merged

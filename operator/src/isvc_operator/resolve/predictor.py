@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.base import ApiModel
+from isvc_operator.api.base import ApiModel, ObjectMeta
 from isvc_operator.api.components import ModelSpec, PredictorSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.inference_service import InferenceService
@@ -20,16 +20,19 @@ from isvc_operator.api.names import (
 from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.containers import merge_container, merge_items, with_tag
+from isvc_operator.resolve.containers import merge_container, merge_items, merge_maps, with_tag
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage import StoragePlan, plan_storage
 
-# Pod fields that a runtime may set (contract §1.4); the user's win.
-_RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "imagePullSecrets", "schedulerName")
+# Pod fields that a runtime may set (contract §1.4), beside its containers and the lists below; the user's win.
+_RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
+# Lists of the pod whose items are told apart by their names: those of the runtime and of the user are all there.
+_NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
+    "internal.serving.kserve.io/storage-initializer-sourceuri",
     "kubectl.kubernetes.io/last-applied-configuration",
     "modelFormat",
 )
@@ -62,11 +65,12 @@ def resolve_predictor(
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
     server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
     annotations = _annotations(service, runtime, config)
+    labels = _service_labels(service, chosen, server_type)
     return Predictor(
         name=predictor_name(service.metadata.name, predictor.name),
-        labels=_labels(service, runtime, chosen, server_type),
+        labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
-        server=_server(service, model, chosen, server_type),
+        server=_server(service.metadata.model_copy(update={"labels": labels}), model, chosen, server_type),
         pod=_pod(predictor, runtime, config),
         storage=plan_storage(model, server_type),
         models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
@@ -75,10 +79,9 @@ def resolve_predictor(
     )
 
 
-def _labels(
-    service: InferenceService, runtime: ServingRuntimeSpec, chosen: ChosenRuntime, server_type: str | None
-) -> dict[str, str]:
-    labels = {**(runtime.labels or {}), **service.metadata.labels, **(service.spec.predictor.labels or {})}
+def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_type: str | None) -> dict[str, str]:
+    """The service's labels; TorchServe's envelope is one of them, which KServe's runtime reads by a placeholder."""
+    labels = dict(service.metadata.labels)
     if server_type == "torchserve":
         labels.setdefault(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(chosen.protocol, "kserve"))
     return labels
@@ -94,18 +97,16 @@ def _annotations(service: InferenceService, runtime: ServingRuntimeSpec, config:
     return {name: value for name, value in merged.items() if name not in disallowed}
 
 
-def _server(
-    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None
-) -> dict[str, Any]:
+def _server(metadata: ObjectMeta, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None) -> dict[str, Any]:
     base = _server_of(chosen)
     container = merge_container(base, _fields(model, ContainerFields))
     if model.runtime_version and "image" in container:
         container["image"] = with_tag(container["image"], model.runtime_version)
-    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": service.metadata.name}]
+    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": metadata.name}]
     if server_type == "torchserve":
         ours.append({"name": "PROTOCOL_VERSION", "value": chosen.protocol})
     container["env"] = merge_items(ours, container.get("env", ()), "name")
-    filled: dict[str, Any] = fill_all(container, values_of(service.metadata))
+    filled: dict[str, Any] = fill_all(container, values_of(metadata))
     return filled
 
 
@@ -121,12 +122,13 @@ def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
 
 
 def _pod(predictor: PredictorSpec, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
-    shared = _fields(runtime, PodSpecFields)
-    pod = {name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}
-    pod.update(_fields(predictor, PodSpecFields))
-    pod["volumes"] = merge_items(shared.get("volumes", ()), pod.get("volumes", ()), "name")
+    shared, own = _fields(runtime, PodSpecFields), _fields(predictor, PodSpecFields)
+    pod = merge_maps({name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}, own)
+    for name in _NAMED_ITEMS:
+        if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):
+            pod[name] = items
     sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
-    pod["containers"] = merge_items(sidecars, pod.get("containers", ()), "name")
+    pod["containers"] = merge_items(sidecars, own.get("containers", ()), "name")
     pod.setdefault("automountServiceAccountToken", config.security.auto_mount_service_account_token)
     return pod
 
