@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from isvc_operator.api.components import PredictorSpec
+from isvc_operator.api.components import FRAMEWORKS, PredictorSpec
 from isvc_operator.api.inference_service import InferenceServiceSpec
 
 _COMPONENTS = ("transformer", "explainer", "canary")
@@ -26,7 +26,7 @@ _PREDICTOR = (
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
     """Paths of fields that are set and not honoured, each with what happens instead."""
-    return (*_components(spec), *_predictor(spec.predictor))
+    return (*_components(spec), *_predictor(spec.predictor), *_model(spec.predictor))
 
 
 def _components(spec: InferenceServiceSpec) -> Iterator[str]:
@@ -43,3 +43,10 @@ def _predictor(predictor: PredictorSpec) -> Iterator[str]:
         yield "spec.predictor.minReplicas: 0 (one pod is kept)"
     if (predictor.max_replicas or 0) > (predictor.min_replicas or 1):
         yield "spec.predictor.maxReplicas (the number of pods stays at minReplicas)"
+
+
+def _model(predictor: PredictorSpec) -> Iterator[str]:
+    for name in ("model", *FRAMEWORKS):
+        extension = getattr(predictor, name)
+        if extension and extension.confidential and extension.confidential.enabled:
+            yield f"spec.predictor.{name}.confidential (the model is read as it is)"
