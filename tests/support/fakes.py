@@ -1,0 +1,161 @@
+"""An API server in memory, for tests of what the operator sends and of what it makes of the answers.
+
+It is as true as those tests need: server-side apply of whole objects (the last applied object stands, with what the
+server adds), a merge patch of a status, deletion by uid, Events, and logs. It does not validate, default, or merge
+field by field; `tests/integration` runs against the real one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.errors import Conflict, KubeError, NotFound
+from isvc_operator.kube.requests import ApiRequest, path_of
+
+Manifest = dict[str, Any]
+
+
+@dataclass
+class Clock:
+    """The time, which stands still until a test moves it."""
+
+    time: str
+
+    def __call__(self) -> str:
+        return self.time
+
+
+@dataclass
+class FakeKubeApi:
+    """Objects by their path. `calls` has every request; `failing` holds the `(method, path)` that fail, and how."""
+
+    objects: dict[str, Manifest] = field(default_factory=dict)
+    events: list[Manifest] = field(default_factory=list)
+    logs: dict[str, str] = field(default_factory=dict)
+    calls: list[ApiRequest] = field(default_factory=list)
+    failing: dict[tuple[str, str], KubeError] = field(default_factory=dict)
+    _versions: itertools.count[int] = field(default_factory=lambda: itertools.count(100))
+    _foreign: set[str] = field(default_factory=set)
+
+    async def send(self, request: ApiRequest) -> str:
+        """Answer as the API server would; see `KubeApi`."""
+        self.calls.append(request)
+        if error := self.failing.get((request.method, request.path)):
+            raise error
+        if request.path.endswith("/log"):
+            return self._log(request)
+        if request.path.endswith("/status"):
+            return json.dumps(self._patch_status(request))
+        answers = {"PATCH": self._apply, "DELETE": self._delete, "POST": self._create}
+        return json.dumps(answers[request.method](request))
+
+    def put(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Place an object as another client or a controller would; returns it as it is held."""
+        path = _path_of(manifest)
+        if path not in self.objects:
+            self._foreign.add(path)
+        return self._store(path, dict(manifest))
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object as another client would."""
+        path = path_of(kind, namespace, name)
+        self._foreign.discard(path)
+        del self.objects[path]
+
+    def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        """The object as it is held now."""
+        return self.objects.get(path_of(kind, namespace, name))
+
+    def feed(self, cache: Cache) -> None:
+        """Bring the cache up to date, as the watches would."""
+        cached = [item for kind in _WATCHED for item in cache.of_kind(kind)]
+        for item in cached:
+            if _path_of(item) not in self.objects:
+                cache.remove(item)
+        for item in self.objects.values():
+            cache.put(item)
+
+    def _apply(self, request: ApiRequest) -> Manifest:
+        manifest = dict(request.body or {})
+        if request.path in self._foreign and ("force", "true") not in request.query:
+            raise Conflict(409, 'conflict with "kubectl": .spec')
+        known = self.objects.get(request.path, {})
+        if "status" in known:
+            manifest["status"] = known["status"]
+        return self._store(request.path, manifest)
+
+    def _patch_status(self, request: ApiRequest) -> Manifest:
+        path = request.path.removesuffix("/status")
+        known = self._known(path)
+        patch = (request.body or {})["status"]
+        return self._store(path, {**known, "status": merge_patched(known.get("status", {}), patch)})
+
+    def _delete(self, request: ApiRequest) -> Manifest:
+        known = self._known(request.path)
+        if (request.body or {})["preconditions"]["uid"] != known["metadata"]["uid"]:
+            raise Conflict(409, "the UID in the precondition does not match the UID in record")
+        self._foreign.discard(request.path)
+        del self.objects[request.path]
+        return {"kind": "Status", "status": "Success"}
+
+    def _create(self, request: ApiRequest) -> Manifest:
+        event = dict(request.body or {})
+        self.events.append(event)
+        return event
+
+    def _log(self, request: ApiRequest) -> str:
+        pod = request.path.removesuffix("/log").rpartition("/")[2]
+        query = dict(request.query)
+        name = f"{pod}/{query['container']}" + ("/previous" if query["previous"] == "true" else "")
+        if name not in self.logs:
+            raise NotFound(404, f"no log of {name}")
+        return self.logs[name]
+
+    def _known(self, path: str) -> Manifest:
+        if path not in self.objects:
+            raise NotFound(404, f"{path} not found")
+        return self.objects[path]
+
+    def _store(self, path: str, manifest: Manifest) -> Manifest:
+        """What the server does to every write: an unchanged object keeps its version, a changed spec is counted."""
+        known = self.objects.get(path)
+        version = str(next(self._versions))
+        metadata = {"uid": f"uid-{version}", **manifest["metadata"]}
+        if known is None:
+            metadata = {"generation": 1, **metadata, "resourceVersion": version}
+        else:
+            grown = int(known.get("spec") != manifest.get("spec"))
+            metadata["uid"] = known["metadata"]["uid"]
+            metadata["generation"] = known["metadata"]["generation"] + grown
+            metadata["resourceVersion"] = known["metadata"]["resourceVersion"]
+            if known == {**manifest, "metadata": metadata}:
+                return known
+            metadata["resourceVersion"] = version
+        self.objects[path] = {**manifest, "metadata": metadata}
+        return self.objects[path]
+
+
+_WATCHED = ("InferenceService", "Deployment", "Service", "Ingress", "Pod")
+
+
+def merge_patched(before: Any, patch: Any) -> Any:
+    """A JSON merge patch applied, as RFC 7386 defines it."""
+    if not isinstance(patch, Mapping):
+        return patch
+    after = dict(before) if isinstance(before, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = merge_patched(after.get(name), value)
+    return after
+
+
+def _path_of(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    return path_of(manifest["kind"], metadata["namespace"], metadata["name"])

@@ -1,0 +1,252 @@
+"""The predictor: runtime, service and configuration in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.predictor import Predictor
+from isvc_operator.resolve.storage import StoragePlan
+from tests.support.builders import a_resolved, a_runtime, a_service
+
+TOLERATION = {"key": "gpu", "operator": "Exists"}
+OTHER_TOLERATION = {"key": "spot", "operator": "Exists"}
+
+
+def predictor_of(
+    runtime: ServingRuntime | None = None, config: OperatorConfig | None = None, **service: Any
+) -> Predictor:
+    return a_resolved(a_service(**service), runtime, config).predictor
+
+
+def env_of(predictor: Predictor) -> dict[str, Any]:
+    return {item["name"]: item.get("value") for item in predictor.server["env"]}
+
+
+def test_the_storys_predictor() -> None:
+    assert predictor_of() == Predictor(
+        name="torchserve-predictor",
+        labels={"serviceEnvelope": "kserve"},
+        annotations={},
+        server={
+            "name": "kserve-container",
+            "image": "registry.example/torchserve:1.0",
+            "env": [
+                {"name": "INFERENCE_SERVICE_NAME", "value": "torchserve"},
+                {"name": "PROTOCOL_VERSION", "value": "v1"},
+            ],
+        },
+        pod={"containers": [], "automountServiceAccountToken": False},
+        storage=StoragePlan("pvc://leeway", "/mnt/models", "leeway", "torchserve"),
+        models_writable=False,
+        replicas=None,
+        strategy=None,
+    )
+
+
+def test_the_predictors_name_stands_between_the_services_and_the_components() -> None:
+    assert predictor_of(predictor={"name": "blue"}).name == "torchserve-blue-predictor"
+
+
+def test_an_older_framework_key_makes_the_same_predictor() -> None:
+    model = {"storageUri": "pvc://leeway", "protocolVersion": "v1"}
+
+    assert predictor_of(model=None, predictor={"pytorch": model}) == predictor_of()
+
+
+# --- labels and annotations ---------------------------------------------------------------------------
+
+
+def test_labels_of_the_predictor_win_over_the_services_and_these_over_the_runtimes() -> None:
+    runtime = a_runtime(labels={"a": "runtime", "b": "runtime", "c": "runtime"}, server_type=None)
+
+    labels = predictor_of(
+        runtime, labels={"b": "service", "c": "service"}, predictor={"labels": {"c": "predictor"}}
+    ).labels
+
+    assert labels == {"a": "runtime", "b": "service", "c": "predictor"}
+
+
+def test_annotations_of_the_predictor_win_over_the_services_and_these_over_the_runtimes() -> None:
+    runtime = a_runtime(annotations={"a": "runtime", "b": "runtime", "c": "runtime"})
+
+    annotations = predictor_of(
+        runtime, annotations={"b": "service", "c": "service"}, predictor={"annotations": {"c": "predictor"}}
+    ).annotations
+
+    assert annotations == {"a": "runtime", "b": "service", "c": "predictor"}
+
+
+def test_annotations_that_belong_to_the_service_alone_are_not_copied() -> None:
+    config = parse_config({"inferenceService": '{"serviceAnnotationDisallowedList": ["secret.example/note"]}'})
+    never = {
+        "autoscaling.knative.dev/min-scale": "1",
+        "autoscaling.knative.dev/max-scale": "2",
+        "internal.serving.kserve.io/storage-initializer-sourceuri": "pvc://leeway",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "modelFormat": "pytorch",
+        "secret.example/note": "x",
+    }
+
+    assert predictor_of(config=config, annotations={**never, "kept": "yes"}).annotations == {"kept": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "envelope"), [("v1", "kserve"), ("v2", "kservev2"), ("grpc-v2", "kservev2"), ("grpc-v1", "kserve")]
+)
+def test_torchserve_is_told_the_protocol_by_label_and_environment(protocol: str, envelope: str) -> None:
+    predictor = predictor_of(a_runtime(protocols=[]), model={"protocolVersion": protocol})
+
+    assert predictor.labels == {"serviceEnvelope": envelope}
+    assert env_of(predictor)["PROTOCOL_VERSION"] == protocol
+
+
+def test_another_server_is_told_its_services_name_only() -> None:
+    predictor = predictor_of(a_runtime(server_type="mlserver"))
+
+    assert predictor.labels == {}
+    assert env_of(predictor) == {"INFERENCE_SERVICE_NAME": "torchserve"}
+
+
+def test_the_users_envelope_label_wins() -> None:
+    assert predictor_of(labels={"serviceEnvelope": "json"}).labels == {"serviceEnvelope": "json"}
+
+
+def test_kserves_torchserve_runtime_reads_the_envelope_from_the_label() -> None:
+    runtime = a_runtime(container={"env": [{"name": "TS_SERVICE_ENVELOPE", "value": "{{.Labels.serviceEnvelope}}"}]})
+
+    assert env_of(predictor_of(runtime))["TS_SERVICE_ENVELOPE"] == "kserve"
+    assert env_of(predictor_of(runtime, labels={"serviceEnvelope": "json"}))["TS_SERVICE_ENVELOPE"] == "json"
+
+
+# --- the server's container ----------------------------------------------------------------------------
+
+
+def test_placeholders_of_runtime_and_user_are_filled() -> None:
+    runtime = a_runtime(container={"args": ["--model_name={{.Name}}"]})
+
+    predictor = predictor_of(
+        runtime, model={"args": ["--in={{.Namespace}}", "--tier={{.Labels.tier}}"]}, labels={"tier": "gold"}
+    )
+
+    assert predictor.server["args"] == ["--model_name=torchserve", "--in=models", "--tier=gold"]
+
+
+def test_the_users_environment_wins_over_the_operators() -> None:
+    predictor = predictor_of(model={"env": [{"name": "INFERENCE_SERVICE_NAME", "value": "mine"}]})
+
+    assert env_of(predictor) == {"INFERENCE_SERVICE_NAME": "mine", "PROTOCOL_VERSION": "v1"}
+
+
+def test_the_operators_environment_comes_first_so_that_others_can_refer_to_it() -> None:
+    predictor = predictor_of(model={"env": [{"name": "WHO", "value": "$(INFERENCE_SERVICE_NAME)"}]})
+
+    assert list(env_of(predictor)) == ["INFERENCE_SERVICE_NAME", "PROTOCOL_VERSION", "WHO"]
+
+
+def test_the_runtime_version_is_the_images_tag() -> None:
+    assert predictor_of(model={"runtimeVersion": "2.0"}).server["image"] == "registry.example/torchserve:2.0"
+
+
+def test_a_model_field_that_no_container_has_does_not_reach_the_container() -> None:
+    assert predictor_of(model={"imagee": "mine", "runtime": "kserve-torchserve"}).server == predictor_of().server
+
+
+def test_a_runtime_without_a_server_container_is_refused() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        predictor_of(a_runtime(container={"name": "server"}))
+
+    assert caught.value.reason == "RuntimeNotRecognized"
+    assert str(caught.value) == (
+        "runtime 'kserve-torchserve' has no container named 'kserve-container'; name its server container so"
+    )
+
+
+# --- the rest of the pod -------------------------------------------------------------------------------
+
+
+def test_the_runtimes_pod_settings_are_the_base_of_the_users() -> None:
+    runtime = a_runtime(
+        nodeSelector={"gpu": "yes", "zone": "a"},
+        affinity={"nodeAffinity": {"x": 1}},
+        tolerations=[TOLERATION],
+        imagePullSecrets=[{"name": "runtime"}],
+        resourceClaims=[{"name": "device", "resourceClaimName": "one"}],
+        schedulerName="volcano",
+        hostIPC=True,
+        volumes=[{"name": "shm", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}],
+    )
+
+    predictor = predictor_of(
+        runtime,
+        predictor={
+            "nodeSelector": {"zone": "b"},
+            "affinity": {"podAffinity": {"y": 2}},
+            "tolerations": [OTHER_TOLERATION],
+            "imagePullSecrets": [{"name": "user"}],
+            "volumes": [{"name": "scratch", "emptyDir": {"medium": "Memory"}}, {"name": "mine", "emptyDir": {}}],
+            "serviceAccountName": "reader",
+        },
+    )
+
+    assert predictor.pod == {
+        "nodeSelector": {"gpu": "yes", "zone": "b"},
+        "affinity": {"nodeAffinity": {"x": 1}, "podAffinity": {"y": 2}},
+        "tolerations": [OTHER_TOLERATION],
+        "imagePullSecrets": [{"name": "runtime"}, {"name": "user"}],
+        "resourceClaims": [{"name": "device", "resourceClaimName": "one"}],
+        "schedulerName": "volcano",
+        "volumes": [
+            {"name": "shm", "emptyDir": {}},
+            {"name": "scratch", "emptyDir": {"medium": "Memory"}},
+            {"name": "mine", "emptyDir": {}},
+        ],
+        "serviceAccountName": "reader",
+        "containers": [],
+        "automountServiceAccountToken": False,
+    }
+
+
+def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> None:
+    runtime = a_runtime(sidecars=[{"name": "proxy", "image": "p:1"}, {"name": "logs", "image": "l:1"}])
+
+    predictor = predictor_of(
+        runtime, predictor={"containers": [{"name": "logs", "image": "l:2"}, {"name": "mine", "image": "m"}]}
+    )
+
+    assert predictor.pod["containers"] == [
+        {"name": "proxy", "image": "p:1"},
+        {"name": "logs", "image": "l:2"},
+        {"name": "mine", "image": "m"},
+    ]
+
+
+def test_a_pod_gets_an_api_token_only_where_someone_asks_for_it() -> None:
+    allowed = parse_config({"security": '{"autoMountServiceAccountToken": true}'})
+
+    assert predictor_of().pod["automountServiceAccountToken"] is False
+    assert predictor_of(config=allowed).pod["automountServiceAccountToken"] is True
+    assert predictor_of(predictor={"automountServiceAccountToken": True}).pod["automountServiceAccountToken"] is True
+
+
+# --- roll-out ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("minimum", "replicas"), [(None, None), (0, 1), (1, 1), (3, 3)])
+def test_the_number_of_pods_is_the_users_or_left_to_others(minimum: int | None, replicas: int | None) -> None:
+    assert predictor_of(predictor={"minReplicas": minimum}).replicas == replicas
+
+
+def test_the_users_strategy_is_taken_word_for_word() -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "0%"}}
+
+    assert predictor_of(predictor={"deploymentStrategy": strategy}).strategy == strategy
+
+
+@pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])
+def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(annotation: str, writable: bool) -> None:
+    assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable

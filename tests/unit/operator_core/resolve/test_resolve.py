@@ -1,0 +1,57 @@
+"""A service as a whole: what it becomes, and when it is refused or stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve import is_stopped, resolve
+from isvc_operator.resolve.runtime import Runtimes
+from tests.support.builders import a_resolved, a_runtime, a_service
+
+
+def test_the_decisions_about_the_story() -> None:
+    resolved = a_resolved()
+
+    assert resolved.service == a_service()
+    assert (resolved.chosen.runtime, resolved.chosen.cluster_wide, resolved.chosen.protocol) == (
+        a_runtime(),
+        True,
+        "v1",
+    )
+    assert resolved.predictor.name == "torchserve-predictor"
+    assert resolved.hosts.url == "http://torchserve.models.example.com"
+
+
+def test_an_older_framework_key_wins_over_the_model_beside_it() -> None:
+    service = a_service(predictor={"pytorch": {"storageUri": "s3://newer/model"}})
+
+    storage = a_resolved(service).predictor.storage
+
+    assert storage is not None
+    assert storage.source == "s3://newer/model"
+
+
+def test_a_predictor_of_custom_containers_is_refused_with_what_to_write() -> None:
+    service = a_service(model=None, predictor={"containers": [{"name": "kserve-container", "image": "mine"}]})
+
+    with pytest.raises(InvalidSpec) as caught:
+        resolve(service, Runtimes(cluster=(a_runtime(),)), OperatorConfig())
+
+    assert caught.value.reason == "InvalidPredictorSpec"
+    assert str(caught.value).startswith("spec.predictor names no model to serve; set spec.predictor.model.modelFormat")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "stopped"),
+    [
+        ({}, False),
+        ({"serving.kserve.io/stop": "true"}, True),
+        ({"serving.kserve.io/stop": "True"}, True),
+        ({"serving.kserve.io/stop": "false"}, False),
+        ({"serving.kserve.io/stop": ""}, False),
+    ],
+)
+def test_a_service_is_stopped_by_its_annotation(annotations: dict[str, str], stopped: bool) -> None:
+    assert is_stopped(a_service(annotations=annotations)) is stopped

@@ -1,0 +1,234 @@
+"""Which runtime serves a model (contract §3.1, §3.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime
+
+
+def of_cluster(*runtimes: ServingRuntime) -> Runtimes:
+    return Runtimes(cluster=runtimes)
+
+
+def unversioned_model(**fields: object) -> ModelSpec:
+    return a_model(**{"protocolVersion": None, **fields})
+
+
+def test_the_runtime_that_lists_the_format_is_chosen_with_the_models_protocol() -> None:
+    other, fitting = a_runtime("other", formats=[a_format("onnx")]), a_runtime(protocols=["v1", "v2"])
+
+    chosen = choose_runtime(a_model(protocolVersion="v2"), of_cluster(other, fitting))
+
+    assert chosen == ChosenRuntime(fitting, cluster_wide=True, protocol="v2")
+
+
+@pytest.mark.parametrize(
+    ("protocols", "protocol"),
+    [(["v1"], "v1"), (["v2", "v1"], "v1"), ([], "v1")],
+    ids=["its only one", "the plainest of several", "v1 where it lists none"],
+)
+def test_a_model_without_a_protocol_speaks_the_runtimes_plainest(protocols: list[str], protocol: str) -> None:
+    chosen = choose_runtime(unversioned_model(), of_cluster(a_runtime(protocols=protocols)))
+
+    assert chosen.protocol == protocol
+
+
+def test_a_named_runtime_that_speaks_v2_only_makes_a_model_without_a_protocol_speak_v2() -> None:
+    runtime = a_runtime("triton", protocols=["grpc-v2", "v2"])
+
+    assert choose_runtime(unversioned_model(runtime="triton"), of_cluster(runtime)).protocol == "v2"
+
+
+# --- what is left out of the choice ------------------------------------------------------------------
+
+NOT_CHOSEN = {
+    "disabled": a_runtime(disabled=True),
+    "for many models in one pod": a_runtime(multiModel=True),
+    "for pods on several nodes": a_runtime(workerSpec={"containers": []}),
+    "only to be named": a_runtime(formats=[a_format(auto_select=False)]),
+    "of another format": a_runtime(formats=[a_format("onnx")]),
+    "of another protocol": a_runtime(protocols=["v2"]),
+    "of another version": a_runtime(formats=[a_format(version="2")]),
+    "of no version, where one is asked for": a_runtime(formats=[a_format(version=None)]),
+}
+
+
+@pytest.mark.parametrize("runtime", NOT_CHOSEN.values(), ids=NOT_CHOSEN.keys())
+def test_a_runtime_is_not_chosen_when_it_is(runtime: ServingRuntime) -> None:
+    model = a_model(modelFormat={"name": "pytorch", "version": "1"})
+
+    with pytest.raises(InvalidSpec) as caught:
+        choose_runtime(model, of_cluster(runtime))
+
+    assert caught.value.reason == "NoSupportingRuntime"
+
+
+@pytest.mark.parametrize("wanted", [None, "", "1"])
+def test_a_version_matches_when_it_is_the_same_or_not_asked_for(wanted: str | None) -> None:
+    model = a_model(modelFormat={"name": "pytorch", "version": wanted})
+
+    assert choose_runtime(model, of_cluster(a_runtime())).runtime == a_runtime()
+
+
+def test_a_runtime_without_protocols_speaks_every_one() -> None:
+    runtime = a_runtime(protocols=[])
+
+    assert choose_runtime(a_model(protocolVersion="grpc-v2"), of_cluster(runtime)).protocol == "grpc-v2"
+
+
+def test_one_format_that_may_be_selected_is_enough() -> None:
+    runtime = a_runtime(formats=[a_format(version="2", auto_select=False), a_format(version="1")])
+
+    assert choose_runtime(a_model(), of_cluster(runtime)).runtime == runtime
+
+
+# --- which of several --------------------------------------------------------------------------------
+
+
+def test_a_runtime_of_the_namespace_comes_before_any_of_the_cluster() -> None:
+    ours = a_runtime("ours", namespace=NAMESPACE)
+    better = a_runtime("better", formats=[a_format(priority=9)])
+
+    chosen = choose_runtime(a_model(), Runtimes(namespaced=(ours,), cluster=(better,)))
+
+    assert chosen == ChosenRuntime(ours, cluster_wide=False, protocol="v1")
+
+
+OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
+
+# The first of each pair is the one to choose.
+PREFERRED = {
+    "the higher priority": (
+        a_runtime("z", formats=[a_format(priority=2)], protocols=["v1", "v2"], created=OLD),
+        a_runtime("a", formats=[a_format(priority=1)], created=NEW),
+    ),
+    "one with a priority before one without": (
+        a_runtime("z", formats=[a_format(priority=1)], created=OLD),
+        a_runtime("a", created=NEW),
+    ),
+    "the priority of the format asked for": (
+        a_runtime("z", formats=[a_format(priority=2)], created=OLD),
+        a_runtime("a", formats=[a_format(priority=1), a_format("onnx", priority=9)], created=NEW),
+    ),
+    "the plainest protocol before the newest": (
+        a_runtime("z", protocols=["v2", "v1"], created=OLD),
+        a_runtime("a", protocols=[], created=NEW),
+    ),
+    "the newest": (a_runtime("z", created=NEW), a_runtime("a", created=OLD)),
+    "the first by name": (a_runtime("a"), a_runtime("z")),
+}
+
+
+@pytest.mark.parametrize(("best", "other"), PREFERRED.values(), ids=PREFERRED.keys())
+def test_of_several_runtimes_it_chooses(best: ServingRuntime, other: ServingRuntime) -> None:
+    assert choose_runtime(a_model(), of_cluster(best, other)).runtime == best
+    assert choose_runtime(a_model(), of_cluster(other, best)).runtime == best
+
+
+# --- a runtime that is named --------------------------------------------------------------------------
+
+
+def test_a_named_runtime_is_taken_whatever_the_others_priority() -> None:
+    named = a_runtime("mine", formats=[a_format(auto_select=False)])
+    better = a_runtime("better", formats=[a_format(priority=9)])
+
+    assert choose_runtime(a_model(runtime="mine"), of_cluster(better, named)).runtime == named
+
+
+def test_a_named_runtime_is_looked_for_in_the_namespace_first() -> None:
+    ours, theirs = a_runtime("same", namespace=NAMESPACE), a_runtime("same")
+
+    chosen = choose_runtime(a_model(runtime="same"), Runtimes(namespaced=(ours,), cluster=(theirs,)))
+
+    assert chosen == ChosenRuntime(ours, cluster_wide=False, protocol="v1")
+
+
+# --- what is said where none is found -----------------------------------------------------------------
+
+VERSION_2 = a_model(modelFormat={"name": "pytorch", "version": "2"})
+
+REFUSED = {
+    "no runtime at all": (
+        a_model(),
+        (),
+        "NoSupportingRuntime",
+        "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one",
+    ),
+    "an unknown format": (
+        a_model(modelFormat={"name": "pytorsh"}),
+        (a_runtime(), a_runtime("hidden", disabled=True)),
+        "NoSupportingRuntime",
+        "no runtime serves model format 'pytorsh' with protocol v1; on offer: "
+        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
+        "Correct spec.predictor.model, or install a runtime that serves it",
+    ),
+    "an unknown version": (
+        VERSION_2,
+        (a_runtime(),),
+        "NoSupportingRuntime",
+        "no runtime serves model format 'pytorch' version 2 with protocol v1; on offer: "
+        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
+        "Correct spec.predictor.model, or install a runtime that serves it",
+    ),
+    "a format that has to be asked for by the runtime's name": (
+        a_model(),
+        (a_runtime("triton", formats=[a_format(auto_select=False)]),),
+        "NoSupportingRuntime",
+        "no runtime serves model format 'pytorch' with protocol v1; on offer: "
+        "'pytorch' version 1 (only by spec.predictor.model.runtime: triton, protocols v1). "
+        "Correct spec.predictor.model, or install a runtime that serves it",
+    ),
+    "a name that does not exist": (
+        a_model(runtime="torchserv"),
+        (a_runtime(), a_runtime("triton")),
+        "RuntimeNotRecognized",
+        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; there is: kserve-torchserve, triton. "
+        "Correct the name, leave it out, or create that ServingRuntime",
+    ),
+    "a name where nothing exists": (
+        a_model(runtime="torchserv"),
+        (),
+        "RuntimeNotRecognized",
+        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; there is: nothing. "
+        "Correct the name, leave it out, or create that ServingRuntime",
+    ),
+    "a named runtime that is disabled": (
+        a_model(runtime="kserve-torchserve"),
+        (a_runtime(disabled=True),),
+        "RuntimeDisabled",
+        "runtime 'kserve-torchserve' is disabled; enable it or name another one",
+    ),
+    "a named runtime of another format": (
+        a_model(runtime="kserve-torchserve"),
+        (a_runtime(formats=[a_format("onnx", version=None)]),),
+        "NoSupportingRuntime",
+        "runtime 'kserve-torchserve' does not serve model format 'pytorch'; it serves: 'onnx'",
+    ),
+    "a named runtime of another version": (
+        VERSION_2.model_copy(update={"runtime": "kserve-torchserve"}),
+        (a_runtime(),),
+        "NoSupportingRuntime",
+        "runtime 'kserve-torchserve' does not serve model format 'pytorch' version 2; it serves: 'pytorch' version 1",
+    ),
+    "a named runtime of another protocol": (
+        a_model(runtime="kserve-torchserve", protocolVersion="v2"),
+        (a_runtime(),),
+        "NoSupportingRuntime",
+        "runtime 'kserve-torchserve' does not speak protocol v2; it speaks: v1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "runtimes", "reason", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_model_is_refused_with_what_to_do_when_it_asks_for(
+    model: ModelSpec, runtimes: tuple[ServingRuntime, ...], reason: str, message: str
+) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        choose_runtime(model, of_cluster(*runtimes))
+
+    assert (caught.value.reason, str(caught.value)) == (reason, message)

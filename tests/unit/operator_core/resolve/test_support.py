@@ -1,0 +1,91 @@
+"""Fields that are accepted and not honoured are told, each of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.resolve.support import unsupported_fields
+from tests.support.builders import a_service
+
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
+
+
+def told(**fields: Any) -> tuple[str, ...]:
+    return unsupported_fields(a_service(**fields).spec)
+
+
+def test_the_story_asks_for_nothing_that_is_not_honoured() -> None:
+    assert told() == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("storageUris", [{"uri": "pvc://leeway"}]),
+        ("storageContainerName", "mine"),
+        ("workerSpec", {}),
+        ("scaleTarget", 5),
+        ("scaleMetric", "cpu"),
+        ("scaleMetricType", "Utilization"),
+        ("autoScaling", {}),
+        ("containerConcurrency", 0),
+        ("timeout", 60),
+        ("canaryTrafficPercent", 10),
+        ("logger", {"mode": "all"}),
+        ("batcher", {"maxBatchSize": 8}),
+    ],
+)
+def test_a_predictors_field_that_is_not_honoured_is_told(field: str, value: Any) -> None:
+    assert told(predictor={field: value}) == (f"spec.predictor.{field}",)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("transformer", CONTAINERS),
+        ("explainer", CONTAINERS),
+        ("canary", [{"predictor": {"name": "next", "model": {"modelFormat": {"name": "pytorch"}}}}]),
+    ],
+)
+def test_a_component_that_is_not_made_is_told_with_what_happens_instead(field: str, value: Any) -> None:
+    assert told(spec={field: value}) == (f"spec.{field} (the predictor is served without it)",)
+
+
+@pytest.mark.parametrize(("key", "model"), [("model", {"modelFormat": {"name": "pytorch"}}), ("pytorch", {})])
+def test_confidential_storage_is_told_by_the_key_it_stands_under(key: str, model: dict[str, Any]) -> None:
+    asked = told(model=None, predictor={key: {**model, "confidential": {"enabled": True}}})
+    not_asked = told(model=None, predictor={key: {**model, "confidential": {"enabled": False}}})
+
+    assert asked == (f"spec.predictor.{key}.confidential (the model is read as it is)",)
+    assert not_asked == ()
+
+
+NOT_SCALED = {
+    "to zero": ({"minReplicas": 0}, ("spec.predictor.minReplicas: 0 (one pod is kept)",)),
+    "above the default": (
+        {"maxReplicas": 3},
+        ("spec.predictor.maxReplicas (the number of pods stays at minReplicas)",),
+    ),
+    "above the smallest": (
+        {"minReplicas": 2, "maxReplicas": 3},
+        ("spec.predictor.maxReplicas (the number of pods stays at minReplicas)",),
+    ),
+    "not: one pod": ({"maxReplicas": 1}, ()),
+    "not: a fixed number": ({"minReplicas": 3, "maxReplicas": 3}, ()),
+    "not: no limit": ({"minReplicas": 3, "maxReplicas": 0}, ()),
+}
+
+
+@pytest.mark.parametrize(("predictor", "expected"), NOT_SCALED.values(), ids=NOT_SCALED.keys())
+def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert told(predictor=predictor) == expected
+
+
+def test_components_are_told_before_the_predictors_fields() -> None:
+    assert told(spec={"transformer": CONTAINERS}, predictor={"timeout": 1, "scaleMetric": "cpu"}) == (
+        "spec.transformer (the predictor is served without it)",
+        "spec.predictor.scaleMetric",
+        "spec.predictor.timeout",
+    )
