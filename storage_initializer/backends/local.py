@@ -1,0 +1,170 @@
+"""Files and folders of this container's file system: ``file:///path``, ``/path``, and a mounted claim.
+
+The source may be read-only, owned by root and changed by others at any time, so nothing about it is trusted:
+links may not leave ``boundary``, and a file that changes while it is read fails the copy.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from zlib import crc32
+
+from storage_initializer.backends import Report, SourceFile
+from storage_initializer.errors import (
+    AccessDeniedError,
+    CopyError,
+    EmptySourceError,
+    NestedPathsError,
+    SourceNotFoundError,
+    UnsafeSourceError,
+    UsageError,
+)
+from storage_initializer.plan import Transfer
+from storage_initializer.suggest import suggestion
+
+BUFFER_BYTES = 1 << 20
+# Made by mkfs at the root of an ext4 volume, and closed to everyone but root.
+_NOT_CONTENT = "lost+found"
+
+
+def open_source(transfer: Transfer, pvc_root: Path) -> LocalSource:  # noqa: ARG001
+    uri = transfer.source
+    if uri.authority not in ("", "localhost"):
+        raise UsageError(f"a file URI names no host, but this one names {uri.authority}; write file:///PATH")
+    root = Path(uri.path)
+    return open_folder(root, boundary=root, destination=transfer.destination)
+
+
+def open_folder(root: Path, *, boundary: Path, destination: Path) -> LocalSource:
+    """``root`` may be one file; links in it may lead anywhere inside ``boundary``."""
+    with _reading(root):
+        try:
+            real = Path(os.path.realpath(root, strict=True))
+        except (FileNotFoundError, NotADirectoryError):
+            raise SourceNotFoundError(_missing(root)) from None
+    target = destination.resolve()
+    if real.is_relative_to(target) or target.is_relative_to(real):
+        raise NestedPathsError(f"it overlaps with the destination {destination}; keep the two apart")
+    return LocalSource(root, boundary)
+
+
+class LocalSource:
+    def __init__(self, root: Path, boundary: Path) -> None:
+        self._root = root
+        self._base = root if root.is_dir() else root.parent
+        self._boundary = boundary.resolve()
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+
+    def list_files(self) -> Sequence[SourceFile]:
+        files = tuple(self._list(self._root, frozenset()))
+        if not files:
+            raise EmptySourceError("there is no file in it; put the model there first")
+        return files
+
+    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
+        path = self._base / file.path
+        self._real_path(path)
+        checksum = 0
+        with self._open(path) as stream:
+            before = _identity(stream)
+            while count := self._fill_buffer(stream, path):
+                chunk = self._buffer[:count]
+                target.write(chunk)
+                checksum = crc32(chunk, checksum)
+                report(count)
+            if _identity(stream) != before:
+                raise CopyError(f"{file.path} changed while it was copied; start again when it is complete")
+        return checksum
+
+    def _list(self, path: Path, ancestors: frozenset[Path]) -> Iterator[SourceFile]:
+        real = self._real_path(path)
+        with _reading(path):
+            mode = path.stat().st_mode
+            entries = sorted(path.iterdir()) if stat.S_ISDIR(mode) else []
+        if stat.S_ISREG(mode):
+            yield self._describe(path)
+        elif not stat.S_ISDIR(mode):
+            raise UnsafeSourceError(f"{self._name(path)} is neither a file nor a folder; remove it")
+        elif real in ancestors:
+            raise UnsafeSourceError(f"{self._name(path)} links back to a folder it is in; remove the link")
+        for entry in entries:
+            if not (entry.name == _NOT_CONTENT and path == self._root):
+                yield from self._list(entry, ancestors | {real})
+
+    def _describe(self, path: Path) -> SourceFile:
+        """Opened, not only looked at: what may not be read is found before gigabytes are copied."""
+        with self._open(path) as stream:
+            status = os.fstat(stream.fileno())
+        relative = PurePosixPath(path.relative_to(self._base))
+        return SourceFile(relative, status.st_size, executable=bool(status.st_mode & 0o111))
+
+    def _real_path(self, path: Path) -> Path:
+        with _reading(path):
+            try:
+                real = Path(os.path.realpath(path, strict=True))
+            except FileNotFoundError:
+                raise SourceNotFoundError(f"{self._name(path)} {_why_gone(path)}; repair or remove it") from None
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise UnsafeSourceError(f"{self._name(path)} is a link to itself; remove it") from None
+                raise
+        if not real.is_relative_to(self._boundary):
+            raise UnsafeSourceError(
+                f"{self._name(path)} links to {real}, outside of the source; put a copy in the link's place"
+            )
+        return real
+
+    def _open(self, path: Path) -> FileIO:
+        with _reading(path):
+            return FileIO(path)
+
+    def _fill_buffer(self, stream: FileIO, path: Path) -> int:
+        with _reading(path):
+            return stream.readinto(self._buffer)
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._base))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise AccessDeniedError(_denied(path)) from error
+    except OSError as error:
+        raise CopyError(f"{path} cannot be read ({error.strerror}); check the volume") from error
+
+
+def _denied(path: Path) -> str:
+    try:
+        status = path.stat()
+        owned = f" (mode {stat.S_IMODE(status.st_mode):04o}, owner {status.st_uid}:{status.st_gid})"
+    except OSError:
+        owned = ""
+    return f"{path}{owned} may not be read by user {os.geteuid()}; run chmod -R a+rX on the source"
+
+
+def _missing(path: Path) -> str:
+    """Names the first part of the path that is not there, and what is there instead."""
+    there = next(parent for parent in path.parents if parent.is_dir())
+    name = path.relative_to(there).parts[0]
+    if (there / name).exists():
+        return f"{there / name} is a file, so nothing can be below it; end the path there"
+    return f"there is no {name} in {there}; {suggestion(name, (entry.name for entry in there.iterdir()))}"
+
+
+def _why_gone(path: Path) -> str:
+    return f"links to {path.readlink()}, which is not there" if path.is_symlink() else "has vanished"
+
+
+def _identity(stream: FileIO) -> tuple[int, int, int]:
+    status = os.fstat(stream.fileno())
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,86 @@
+"""The border to the outside: arguments and environment in; log, exit code and termination message out."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from storage_initializer.errors import InitializerError
+from storage_initializer.layout import check_layout
+from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
+from storage_initializer.registry import open_source
+from storage_initializer.termination import termination_raises
+from storage_initializer.transfer import bring
+
+log = logging.getLogger("storage_initializer")
+
+# The kubelet reads this much of a termination message.
+_MAX_REASON = 4096
+
+
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
+    # The server reads the copy as another user.
+    os.umask(0o022)
+    termination_log = termination_log_of(environment)
+    with _console():
+        try:
+            plan = make_plan(sys.argv[1:] if arguments is None else arguments, environment)
+            termination_log = plan.termination_log
+            with termination_raises():
+                run(plan)
+        except InitializerError as error:
+            return _fail(str(error), error.exit_code, termination_log)
+        except Exception as error:
+            log.exception("unexpected")
+            reason = f"unexpected {type(error).__name__}: {error}; the traceback is in the log"
+            return _fail(reason, InitializerError.exit_code, termination_log)
+    return 0
+
+
+def run(plan: Plan) -> None:
+    for transfer in plan.transfers:
+        try:
+            _bring_one(transfer, plan)
+        except InitializerError as error:
+            error.source = transfer.source.text
+            raise
+
+
+def _bring_one(transfer: Transfer, plan: Plan) -> None:
+    log.info("%s → %s", transfer.source.text, transfer.destination)
+    source = open_source(transfer, plan.pvc_root)
+
+    def check(folder: Path) -> None:
+        check_layout(plan.layout, folder, transfer.destination)
+
+    summary = bring(source, transfer.destination, check, time.monotonic)
+    log.info("done: %s", summary)
+
+
+def _fail(reason: str, exit_code: int, termination_log: Path) -> int:
+    line = " ".join(reason.split())
+    # The kubelet makes the default file; where there is none, there is no kubelet to read it.
+    if termination_log != Path(DEFAULT_TERMINATION_LOG) or termination_log.exists():
+        with suppress(OSError):
+            termination_log.write_bytes(line.encode()[:_MAX_REASON])
+    sys.stdout.flush()
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+    return exit_code
+
+
+@contextmanager
+def _console() -> Iterator[None]:
+    """Lines for ``kubectl logs``; a handler flushes after each."""
+    handler = logging.StreamHandler(sys.stdout)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)

@@ -1,0 +1,119 @@
+"""Every way the initializer can fail. Each class is one exit code; ``cli`` turns it into code and reason.
+
+    InitializerError
+    ├─ UsageError               2
+    ├─ UnsupportedSchemeError   3
+    ├─ ClaimNotMountedError     4
+    ├─ SourceNotFoundError      5
+    ├─ EmptySourceError         6
+    ├─ AccessDeniedError        7
+    ├─ UnsafeSourceError        8
+    ├─ NestedPathsError         9
+    ├─ NoSpaceError            10
+    ├─ DestinationError        11
+    ├─ CopyError               12
+    ├─ LayoutError             13
+    ├─ ArchiveError            14
+    └─ TerminatedError         128 + the signal's number
+
+A message is one line: what is wrong, and after a semicolon what to do.
+"""
+
+from __future__ import annotations
+
+
+class InitializerError(Exception):
+    """Root. ``source`` is the URI that was being brought, once it is known; it leads the message."""
+
+    exit_code = 1
+    source: str | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.source}: {message}" if self.source else message
+
+
+class UsageError(InitializerError):
+    """The arguments or the environment make no sense."""
+
+    exit_code = 2
+
+
+class UnsupportedSchemeError(InitializerError):
+    """No backend of this version serves the URI's scheme."""
+
+    exit_code = 3
+
+
+class ClaimNotMountedError(InitializerError):
+    """The claim of a ``pvc://`` URI is not mounted in this container."""
+
+    exit_code = 4
+
+
+class SourceNotFoundError(InitializerError):
+    """Nothing is at the source's path, or a link in it leads nowhere."""
+
+    exit_code = 5
+
+
+class EmptySourceError(InitializerError):
+    """The source holds no file."""
+
+    exit_code = 6
+
+
+class AccessDeniedError(InitializerError):
+    """Something in the source may not be read by this user."""
+
+    exit_code = 7
+
+
+class UnsafeSourceError(InitializerError):
+    """The source holds what must not be copied: a link out of it, a device, a loop."""
+
+    exit_code = 8
+
+
+class NestedPathsError(InitializerError):
+    """Source and destination are the same folder, or one lies in the other."""
+
+    exit_code = 9
+
+
+class NoSpaceError(InitializerError):
+    """The destination's file system is too full."""
+
+    exit_code = 10
+
+
+class DestinationError(InitializerError):
+    """The destination cannot be written."""
+
+    exit_code = 11
+
+
+class CopyError(InitializerError):
+    """The copy is not what the source holds, or the source could not be read to its end."""
+
+    exit_code = 12
+
+
+class LayoutError(InitializerError):
+    """The model's folder is not laid out as its server needs it."""
+
+    exit_code = 13
+
+
+class ArchiveError(InitializerError):
+    """A model archive cannot be loaded, or must not be unpacked."""
+
+    exit_code = 14
+
+
+class TerminatedError(InitializerError):
+    """A signal asked the initializer to stop."""
+
+    def __init__(self, signal_number: int, signal_name: str) -> None:
+        super().__init__(f"stopped by {signal_name}; start again to bring the model")
+        self.exit_code = 128 + signal_number

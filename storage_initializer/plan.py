@@ -1,0 +1,102 @@
+"""What to do, from the arguments and the environment. Pure: nothing is looked up."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NoReturn
+
+from storage_initializer.errors import UsageError
+from storage_initializer.uri import Uri, parse_uri
+
+DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+_EPILOG = """\
+sources: pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH
+exit codes: 0 done, 2 usage, 3 unsupported scheme, 4 claim not mounted, 5 not found, 6 empty, 7 access denied,
+8 unsafe source, 9 nested paths, 10 no space, 11 destination, 12 copy, 13 layout, 14 archive, 143 stopped, 1 other
+"""
+
+
+class LayoutName(StrEnum):
+    """What the copy must look like. ``auto`` checks for TorchServe where the folder looks like TorchServe's."""
+
+    AUTO = "auto"
+    TORCHSERVE = "torchserve"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    source: Uri
+    destination: Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    transfers: tuple[Transfer, ...]
+    pvc_root: Path
+    layout: LayoutName
+    termination_log: Path
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see --help")
+
+
+def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
+    options = _parser(environment).parse_args(arguments)
+    if len(options.pairs) % 2:
+        raise UsageError(
+            f"sources and destinations come in pairs, but {len(options.pairs)} arguments were given; "
+            "write SRC DEST [SRC DEST ...]"
+        )
+    pairs = zip(options.pairs[::2], options.pairs[1::2], strict=True)
+    return Plan(
+        transfers=tuple(Transfer(parse_uri(source), Path(destination)) for source, destination in pairs),
+        pvc_root=Path(options.pvc_root),
+        layout=_layout_name(options.layout),
+        termination_log=Path(options.termination_log),
+    )
+
+
+def termination_log_of(environment: Mapping[str, str]) -> Path:
+    """Where the reason goes when the arguments themselves are wrong."""
+    return Path(environment.get("TERMINATION_LOG") or DEFAULT_TERMINATION_LOG)
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m storage_initializer",
+        description="Copy models to where their server reads them: verified, and all or nothing.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("pairs", nargs="+", metavar="SRC DEST", help="a source and the folder to bring it to")
+    parser.add_argument(
+        "--pvc-root",
+        default=environment.get("STORAGE_PVC_ROOT") or "/mnt/pvc",
+        help="folder under which claims are mounted by their names (env STORAGE_PVC_ROOT; default /mnt/pvc)",
+    )
+    parser.add_argument(
+        "--layout",
+        default=environment.get("STORAGE_LAYOUT") or LayoutName.AUTO,
+        help="what the copy must look like: auto, torchserve or none (env STORAGE_LAYOUT; default auto)",
+    )
+    parser.add_argument(
+        "--termination-log",
+        default=termination_log_of(environment),
+        help=f"file for the one-line reason of a failure (env TERMINATION_LOG; default {DEFAULT_TERMINATION_LOG})",
+    )
+    return parser
+
+
+def _layout_name(text: str) -> LayoutName:
+    """Checked here rather than by argparse, which does not check a default, and ours may be from the environment."""
+    try:
+        return LayoutName(text)
+    except ValueError:
+        raise UsageError(f"unknown layout {text!r}; choose from {', '.join(LayoutName)}") from None

@@ -1,0 +1,19 @@
+"""What a mistyped name may have meant. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_SHOWN = 5
+
+
+def suggestion(name: str, there: Iterable[str]) -> str:
+    """The nearest of the names that are there, else the first few of them."""
+    names = sorted(there)
+    if close := get_close_matches(name, names, n=1):
+        return f"did you mean {close[0]}?"
+    if not names:
+        return "nothing is there"
+    shown = ", ".join(names[:_SHOWN])
+    return f"there is {shown}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

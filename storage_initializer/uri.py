@@ -1,0 +1,36 @@
+"""What a storage URI says, and nothing about whether it is there. Pure.
+
+Paths are taken literally, as KServe takes them: a file may be called ``50%.mar`` or ``a#b.mar``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from storage_initializer.errors import UsageError
+
+LOCAL_SCHEME = "file"
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Uri:
+    """``scheme://authority/path``; a plain path is a ``file`` URI without an authority."""
+
+    text: str
+    scheme: str
+    authority: str
+    path: str
+
+
+def parse_uri(text: str) -> Uri:
+    if not text or "\0" in text:
+        raise UsageError(f"the source {text!r} is not a URI or path; write pvc://CLAIM/PATH or a path")
+    match = _SCHEME.fullmatch(text)
+    if match is None:
+        return Uri(text, LOCAL_SCHEME, "", text)
+    authority, slash, path = match["rest"].partition("/")
+    scheme = match["scheme"].lower()
+    # Only a file URI's path starts at the root; elsewhere the slash merely ends the authority.
+    return Uri(text, scheme, authority, slash + path if scheme == LOCAL_SCHEME else path)
