@@ -1,0 +1,190 @@
+"""The story of the first user: a claim with a .mar archive, fourteen lines of YAML, a prediction by curl."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import HTTP, HTTPS_PORT, Answer, RealCluster, curl
+from tests.support.namespace import STORY, Namespace
+from tests.support.volumes import Volume
+from tests.support.waiting import eventually
+
+SAMPLE = STORY.parent / "sample.json"
+PREDICTOR = "torchserve-predictor"
+PREDICT = "/v1/models/bert:predict"
+OPERATOR = ("--namespace=isvc-system",)
+
+
+@pytest.fixture(scope="module")
+def story(namespace: Namespace, leeway: Volume) -> Namespace:
+    """The story's service, applied from its own file and Ready."""
+    namespace.kubectl("apply", "--filename", str(STORY))
+    namespace.kubectl("wait", "--for=condition=Ready", "inferenceservice/torchserve", "--timeout=120s")
+    eventually(lambda: ask(namespace, SAMPLE).status == 200, "the ingress has the route")
+    return namespace
+
+
+def host(namespace: Namespace) -> str:
+    return f"torchserve.{namespace.name}.example.com"
+
+
+def ask(namespace: Namespace, body: Path, path: str = PREDICT, host_name: str | None = None) -> Answer:
+    """The story's curl: Host header, session cookie, a file by -T and so no Content-Type."""
+    header = f"Host: {host_name or host(namespace)}"
+    return curl("-X", "POST", "-H", header, "-H", "Cookie: authservice_session=abc", f"{HTTP}{path}", "-T", str(body))
+
+
+def ask_with(namespace: Namespace, tmp_path: Path, body: str | bytes, path: str = PREDICT) -> Answer:
+    file = tmp_path / "body"
+    file.write_bytes(body.encode() if isinstance(body, str) else body)
+    return ask(namespace, file, path)
+
+
+def instances(*texts: Any) -> str:
+    return json.dumps({"instances": [{"data": text} for text in texts]})
+
+
+# --- predictions -------------------------------------------------------------------------------------
+
+
+def test_the_storys_curl_gets_the_right_class(story: Namespace) -> None:
+    answer = ask(story, SAMPLE)
+    assert (answer.status, answer.json) == (200, {"predictions": [4]})
+
+
+def test_https_answers_too(story: Namespace) -> None:
+    name = host(story)
+    answer = curl(
+        "-k", "-X", "POST", "--resolve", f"{name}:{HTTPS_PORT}:127.0.0.1", "-H", "Cookie: authservice_session=abc",
+        f"https://{name}:{HTTPS_PORT}{PREDICT}", "-T", str(SAMPLE),
+    )  # fmt: skip
+    assert (answer.status, answer.json) == (200, {"predictions": [4]})
+
+
+def test_two_instances_get_two_predictions_in_order(story: Namespace, tmp_path: Path) -> None:
+    one_way = ask_with(story, tmp_path, instances("Hello World!", "This is terrible and I want my money back."))
+    the_other = ask_with(story, tmp_path, instances("This is terrible and I want my money back.", "Hello World!"))
+    assert one_way.json["predictions"][0] == 4
+    assert one_way.json["predictions"][1] != 4
+    assert the_other.json["predictions"] == one_way.json["predictions"][::-1]
+
+
+@pytest.mark.parametrize("form", ["torchserve-{}.example.com", f"{PREDICTOR}.{{}}.example.com"])
+def test_the_other_host_names_lead_there_too(story: Namespace, form: str) -> None:
+    assert ask(story, SAMPLE, host_name=form.format(story.name)).status == 200
+
+
+def test_the_services_name_is_an_alias_of_its_only_model(story: Namespace) -> None:
+    assert ask(story, SAMPLE, "/v1/models/torchserve:predict").json == {"predictions": [4]}
+
+
+def test_the_model_is_listed_by_the_name_in_its_config(story: Namespace) -> None:
+    answer = curl("-H", f"Host: {host(story)}", f"{HTTP}/v1/models")
+    assert (answer.status, answer.json) == (200, {"models": ["bert"]})
+
+
+# --- bad requests: each with its code and a message that says what was wrong ----------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "status", "words"),
+    [
+        ('{"instances": [', PREDICT, 400, "JSON"),
+        ('{"data": "Hello"}', PREDICT, 400, "instances"),
+        ('{"instances": "Hello"}', PREDICT, 400, "list"),
+        ("", PREDICT, 400, "empty"),
+        (instances("Hello"), "/v1/models/no-such-model:predict", 404, "no-such-model"),
+        (instances("x" * 7_000_000), PREDICT, 413, "6553500"),
+        (instances(5), PREDICT, 500, "instance 0 holds no text"),
+    ],
+    ids=["invalid JSON", "no instances", "no list", "empty", "unknown model", "too large", "raising handler"],
+)
+def test_a_bad_request_is_told_what_is_wrong(
+    story: Namespace, tmp_path: Path, body: str, path: str, status: int, words: str
+) -> None:
+    answer = ask_with(story, tmp_path, body, path)
+    assert answer.status == status, answer.text
+    assert words in answer.json["error"]
+    assert ask(story, SAMPLE).json == {"predictions": [4]}  # and the next request works
+
+
+# --- life --------------------------------------------------------------------------------------------
+
+
+def test_the_pods_log_tells_what_was_copied_and_changed(story: Namespace) -> None:
+    pod = the_pod(story)["metadata"]["name"]
+    copying = story.kubectl("logs", pod, "--container=storage-initializer")
+    assert "bert-model.mar" in copying
+    serving = story.kubectl("logs", pod, "--container=kserve-container")
+    assert "management_address" in serving
+
+
+def test_a_child_edited_by_hand_comes_back_without_a_new_pod(story: Namespace) -> None:
+    before = the_pod(story)["metadata"]["uid"]
+    story.kubectl("patch", "service", PREDICTOR, "--type=merge", '--patch={"spec": {"selector": {"app": "nobody"}}}')
+    story.kubectl("delete", "ingress", "torchserve")
+    eventually(lambda: story.find("ingress", "torchserve"), "the Ingress is back")
+    eventually(lambda: ask(story, SAMPLE).status == 200, "the service answers again", within=30)
+    assert the_pod(story)["metadata"]["uid"] == before
+
+
+def test_an_operator_restart_changes_no_pod(cluster: RealCluster, story: Namespace) -> None:
+    before = objects(story)
+    cluster.kubectl("rollout", "restart", "deployment/isvc-operator", *OPERATOR)
+    cluster.kubectl("rollout", "status", "deployment/isvc-operator", "--timeout=120s", *OPERATOR)
+    # The new operator is at work when it restores something; by then it has looked at everything.
+    story.kubectl("delete", "ingress", "torchserve")
+    eventually(lambda: story.find("ingress", "torchserve"), "the Ingress is back", within=60)
+    assert objects(story) == before
+
+
+def test_a_change_of_the_spec_rolls_and_still_answers(story: Namespace) -> None:
+    before = the_pod(story)["metadata"]["uid"]
+    env = [{"name": "GREETING", "value": "hello"}]
+    patch = json.dumps({"spec": {"predictor": {"model": {"env": env}}}})
+    story.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={patch}")
+    service = story.find("inferenceservice", "torchserve") or {}
+    generation = service["metadata"]["generation"]
+
+    def rolled_out() -> bool:
+        status = (story.find("inferenceservice", "torchserve") or {})["status"]
+        return status["observedGeneration"] == generation and story.condition("Ready")["status"] == "True"
+
+    eventually(rolled_out, "the new generation is Ready", within=90)
+    pod = eventually(lambda: only_pod(story), "the old pod is gone", within=60)
+    assert pod["metadata"]["uid"] != before
+    assert env[0] in pod["spec"]["containers"][0]["env"]
+    assert ask(story, SAMPLE).json == {"predictions": [4]}
+
+
+def test_a_deleted_service_leaves_nothing(story: Namespace) -> None:
+    story.kubectl("delete", "inferenceservice", "torchserve", "--timeout=60s")
+
+    def gone() -> bool:
+        kinds = "deployments,replicasets,services,ingresses,pods"
+        return json.loads(story.kubectl("get", kinds, "--output=json"))["items"] == []
+
+    eventually(gone, "every child is gone", within=90)
+
+
+def the_pod(namespace: Namespace) -> dict[str, Any]:
+    return eventually(lambda: only_pod(namespace), "there is one pod", within=60)
+
+
+def only_pod(namespace: Namespace) -> dict[str, Any] | None:
+    selector = f"--selector=app=isvc.{PREDICTOR}"
+    pods = json.loads(namespace.kubectl("get", "pods", selector, "--output=json"))["items"]
+    return pods[0] if len(pods) == 1 else None
+
+
+def objects(namespace: Namespace) -> dict[str, tuple[str, int | None]]:
+    """Identity and generation of the pod, its Deployment and its Service."""
+    found = json.loads(namespace.kubectl("get", "deployments,services,pods", "--output=json"))["items"]
+    return {
+        f"{item['kind']}/{item['metadata']['name']}": (item["metadata"]["uid"], item["metadata"].get("generation"))
+        for item in found
+    }

@@ -1,0 +1,130 @@
+"""Services that cannot work: `kubectl describe isvc` names the cause and what to do, within thirty seconds."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.namespace import Namespace, story_service
+from tests.support.volumes import Volume
+
+WITHIN = 30.0  # seconds
+ARCHIVE = "model-store/bert-model.mar"
+CONFIG = "config/config.properties"
+
+
+def without_config(folder: Path) -> None:
+    (folder / CONFIG).unlink()
+
+
+def with_another_mar_name(folder: Path) -> None:
+    config = folder / CONFIG
+    config.write_text(config.read_text().replace("bert-model.mar", "bert-modle.mar"))
+
+
+def with_a_truncated_archive(folder: Path) -> None:
+    archive = folder / ARCHIVE
+    archive.write_bytes(archive.read_bytes()[:-1000])
+
+
+def with_a_raising_handler(folder: Path) -> None:
+    """The same archive, its handler's ``initialize`` raising."""
+    archive = folder / ARCHIVE
+    source = archive.with_suffix(".original")
+    archive.rename(source)
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(archive, "w") as new:
+        for entry in old.namelist():
+            content = old.read(entry)
+            if entry == "handler.py":
+                line = b"        super().initialize(context)\n"
+                content = content.replace(line, b'        raise RuntimeError("no licence for this model")\n')
+            new.writestr(entry, content)
+    source.unlink()
+
+
+SPOILT: dict[str, Callable[[Path], None]] = {
+    "no-config": without_config,
+    "other-mar": with_another_mar_name,
+    "truncated": with_a_truncated_archive,
+    "raising": with_a_raising_handler,
+}
+
+
+@pytest.fixture(scope="module")
+def cases(namespace: Namespace, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Volume]:
+    """The claim ``cases``: one folder for each way in which the story's files can be wrong."""
+    folder = tmp_path_factory.mktemp("cases")
+    for name, spoil in SPOILT.items():
+        shutil.copytree(bert, folder / name)
+        spoil(folder / name)
+    with Volume(namespace, "cases").filled_from(folder) as volume:
+        yield volume
+
+
+def apply(namespace: Namespace, name: str, **model: Any) -> None:
+    service = story_service()
+    service["metadata"]["name"] = name
+    service["spec"]["predictor"]["model"].update(model)
+    namespace.apply(service)
+
+
+def described(namespace: Namespace, name: str, reason: str) -> str:
+    """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone."""
+    namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
+    text = namespace.kubectl("describe", "isvc", name)
+    namespace.kubectl("delete", "isvc", name, "--wait=false")
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason", "words"),
+    [
+        ("no-config", "StorageInitializerFailed", ["config/config.properties", "exit code"]),
+        ("other-mar", "StorageInitializerFailed", ["bert-modle.mar", "bert-model.mar"]),
+        ("truncated", "StorageInitializerFailed", ["bert-model.mar", "truncated"]),
+        ("raising", "ServerFailed", ["bert", "RuntimeError", "no licence for this model", "handler.py"]),
+    ],
+)
+def test_files_that_cannot_be_served_are_named(
+    namespace: Namespace, cases: Volume, folder: str, reason: str, words: list[str]
+) -> None:
+    apply(namespace, folder, storageUri=f"pvc://cases/{folder}")
+    text = described(namespace, folder, reason)
+    for word in words:
+        assert word in text
+    assert "Last log lines" in text
+    assert f"Warning {reason}" in text  # the Event
+
+
+def test_a_missing_claim_is_named(namespace: Namespace) -> None:
+    apply(namespace, "no-claim", storageUri="pvc://nowhere")
+    text = described(namespace, "no-claim", "ClaimNotFound")
+    assert "PersistentVolumeClaim nowhere does not exist; create the PersistentVolumeClaim nowhere" in text
+
+
+def test_an_unknown_format_is_told_which_there_are(namespace: Namespace) -> None:
+    apply(namespace, "no-format", modelFormat={"name": "pytroch"})
+    text = described(namespace, "no-format", "NoSupportingRuntime")
+    assert "no runtime serves model format 'pytroch'" in text
+    assert "pytorch (runtime kserve-torchserve" in text
+
+
+def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace) -> None:
+    apply(namespace, "no-runtime", runtime="torchserve-kfs")
+    text = described(namespace, "no-runtime", "RuntimeNotRecognized")
+    assert "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist" in text
+    assert "kserve-torchserve" in text
+
+
+def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
+    apply(namespace, "odd-field", storageUri="pvc://nowhere", storageURl="pvc://leeway")
+    condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored", "odd-field", WITHIN)
+    assert "spec.predictor.model.storageURl" in condition["message"]
+    text = " ".join(namespace.kubectl("describe", "isvc", "odd-field").split())
+    assert condition["message"] in text
+    namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")

@@ -1,0 +1,49 @@
+"""The cluster of the end-to-end tests, by the tools of its users: kubectl and curl."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HTTP = "http://127.0.0.1:8080"
+HTTPS_PORT = 8443
+_KUBECTL_TIMEOUT = 180.0  # seconds
+
+
+@dataclass(frozen=True)
+class RealCluster:
+    """A running cluster with the operator in it."""
+
+    kubeconfig: Path
+    binary: str = "kubectl"
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Standard output of kubectl; AssertionError with its words where it fails."""
+        command = [self.binary, f"--kubeconfig={self.kubeconfig}", *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=_KUBECTL_TIMEOUT)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What curl got: the status code and the body."""
+
+    status: int
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def curl(*arguments: str, cwd: Path | None = None) -> Answer:
+    """Run curl as a user types it, its body and status code taken apart."""
+    command = ["curl", "--silent", "--show-error", "--max-time", "60", "--write-out", "\n%{http_code}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    text, _, status = done.stdout.rpartition("\n")
+    return Answer(int(status), text)
