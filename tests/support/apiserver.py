@@ -22,21 +22,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
 START_TIMEOUT = 60.0  # seconds
 STOP_TIMEOUT = 10.0  # seconds
 
-# One line for each request, written before the request is worked on: the log is complete when an answer came.
+# A line before a request is worked on, so that the log is complete when an answer came; another after the answer.
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["ResponseStarted", "ResponseComplete", "Panic"],
+    "omitStages": ["ResponseStarted", "Panic"],
     "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
 }
 
 
 class AssetsMissing(Exception):
     """There is no folder with the binaries; the message says how to get one."""
+
+
+class KubectlFailed(Exception):
+    """kubectl ended with an error; the message is what it said."""
 
 
 def find_assets(folder: str | None) -> Path:
@@ -86,24 +91,26 @@ class ApiServer:
     audit_log: Path
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Standard output of kubectl; CalledProcessError carries what it said."""
+        """What kubectl prints; KubectlFailed says what went wrong."""
         # What kubectl remembers of other servers on the same port must not matter here.
         options = [f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.kubeconfig.parent / 'kubectl'}"]
         command = [str(self.assets / "kubectl"), *options, *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=True).stdout
-
-    def refused(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl said when the API server refused; AssertionError when it did not refuse."""
-        try:
-            output = self.kubectl(*arguments, stdin=stdin)
-        except subprocess.CalledProcessError as error:
-            return str(error.stderr)
-        raise AssertionError(f"kubectl {' '.join(arguments)} was not refused: {output}")
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
 
     def get(self, *arguments: str) -> dict[str, Any]:
         """An object, or a list of objects, as `kubectl get` finds it."""
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "--output=json"))
         return found
+
+    def dry_run(self, *manifests: dict[str, Any]) -> list[dict[str, Any]]:
+        """The objects as they would be stored; KubectlFailed when one of them is refused."""
+        bundle = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        one_a_line = 'jsonpath={@}{"\\n"}'
+        answer = self.kubectl("create", "--dry-run=server", f"--output={one_a_line}", "--filename=-", stdin=bundle)
+        return [json.loads(line) for line in answer.splitlines()]
 
     def position(self) -> int:
         """A point in the log, to count the calls since then."""
@@ -113,7 +120,8 @@ class ApiServer:
         """The calls of clients whose user agent starts with `user_agent`, in order."""
         with self.audit_log.open("rb") as log:
             log.seek(since)
-            calls = [Call.of(json.loads(line)) for line in log]
+            events = [json.loads(line) for line in log]
+        calls = [Call.of(event) for event in events if event["stage"] == "RequestReceived"]
         return [call for call in calls if call.user_agent.startswith(user_agent)]
 
 
@@ -130,6 +138,19 @@ def running(assets: Path) -> Iterator[ApiServer]:
         process = stack.enter_context(_process(_kube_apiserver(server, home, etcd_url), log))
         _wait_until_ready(server, process, log)
         yield server
+
+
+def install_crds(server: ApiServer, *files: Path, manager: str = "kubectl") -> None:
+    """Installs CRDs, ours unless others are given, and waits until the server serves them."""
+    names = [f"--filename={file}" for file in files or (CRDS,)]
+    server.kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", *names)
+    wait_until_served(server, *names)
+
+
+def wait_until_served(server: ApiServer, *crds: str) -> None:
+    # Without the first wait, the second one fails on a CRD that has no conditions yet.
+    for wanted in ("jsonpath={.status.conditions}", "condition=Established"):
+        server.kubectl("wait", f"--for={wanted}", *crds, "--timeout=30s")
 
 
 def free_port() -> int:

@@ -1,0 +1,125 @@
+"""The operator on a real API server: how soon children exist, and how many calls that takes.
+
+Services are made one after another on an otherwise idle server. The time is the API server's own, from
+its audit log (microseconds): from its answer to the request that made the service to that for the last child.
+KServe's controller is measured by the same script where its binary is given by $KSERVE_MANAGER (see tests/bench/README.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.bench.report import Row, versions
+from tests.support.apiserver import ApiServer, find_assets, running
+from tests.support.namespace import story_service
+from tests.support.operator_process import OPERATOR, WATCHES, operator
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
+SERVICES = 20
+CHILDREN = {"deployments", "services", "ingresses"}
+
+
+def measure() -> tuple[list[Row], dict[str, str]]:
+    """Rows of the suite."""
+    assets = find_assets(os.environ.get("KUBEBUILDER_ASSETS"))
+    with tempfile.TemporaryDirectory() as folder, running(assets) as server:
+        install(server)
+        log = Path(folder) / "operator.log"
+        with operator(server, log):
+            latencies, calls = first_reconciles(server)
+            idle = calls_when_nothing_changed(server)
+        restart = writes_of_a_restart(server, log)
+        version = json.loads(server.kubectl("version", "--output=json"))["serverVersion"]["gitVersion"]
+    p50 = statistics.median(latencies) * 1000
+    return [
+        Row("children", "service created → its three children exist, p50", round(p50, 1), "ms", "≤ 100", p50 <= 100,
+            "KServe 0.20, Deployment and Service only, measured earlier", 23.0),
+        Row("children-max", "… slowest of 20", round(max(latencies) * 1000, 1), "ms", "≤ 100", max(latencies) <= 0.1),
+        Row("calls", "API calls of a first reconcile, to first status and Event", calls, "calls", "≤ 6", calls <= 6,
+            "KServe 0.20, GETs alone, measured earlier", 36.0),
+        Row("calls-idle", "API calls of 20 reconciles with nothing changed", idle, "calls", "0", idle == 0),
+        Row("calls-restart", "writes after a restart with 20 services", restart, "calls", "0", restart == 0),
+    ], versions(kubernetes_server=version)  # fmt: skip
+
+
+def install(server: ApiServer) -> None:
+    server.kubectl("apply", "--server-side", f"--filename={ROOT / 'crds'}")
+    server.kubectl("wait", "--for=condition=Established", f"--filename={ROOT / 'crds'}", "--timeout=30s")
+    server.kubectl("apply", f"--filename={RUNTIME}")
+
+
+def first_reconciles(server: ApiServer) -> tuple[list[float], int]:
+    """Seconds from service to last child for each service, and the most calls that one of them took."""
+    latencies, calls = [], []
+    for number in range(SERVICES):
+        name, since = f"svc-{number}", server.position()
+        service = story_service()
+        service["metadata"] = {"name": name, "namespace": "default"}
+        server.kubectl("create", "--filename=-", stdin=yaml.safe_dump(service))
+        events = eventually(lambda since=since: _settled(server, since), "status and Event are written")
+        latencies.append(_latency(events))
+        calls.append(sum(event["userAgent"].startswith(OPERATOR) for event in events))
+    return latencies, max(calls)
+
+
+def calls_when_nothing_changed(server: ApiServer) -> int:
+    """Calls after the runtime was touched in a way that changes nothing for the services that use it."""
+    since = server.position()
+    server.kubectl("annotate", "clusterservingruntime", "kserve-torchserve", "bench=touched", "--overwrite")
+    server.kubectl("create", "namespace", "marker")
+    service = story_service()
+    service["metadata"] = {"name": "marker", "namespace": "marker"}
+    server.kubectl("create", "--filename=-", stdin=yaml.safe_dump(service))
+    eventually(lambda: _settled(server, since), "the service made last is done")
+    return sum(call.namespace == "default" for call in server.calls(OPERATOR, since))
+
+
+def writes_of_a_restart(server: ApiServer, log: Path) -> int:
+    since = server.position()
+    with operator(server, log):
+        service = story_service()
+        service["metadata"] = {"name": "after-restart", "namespace": "marker"}
+        server.kubectl("create", "--filename=-", stdin=yaml.safe_dump(service))
+        eventually(lambda: _settled(server, since), "the service made last is done")
+    reads = {"get", "list", "watch"}
+    by_operator = sum(call.namespace == "default" for call in server.calls(OPERATOR, since))
+    return by_operator + sum(call.verb not in reads for call in server.calls(WATCHES, since))
+
+
+def _settled(server: ApiServer, since: int) -> list[dict[str, Any]] | None:
+    """The audit events since then, once a service's first status and its Event are there."""
+    events = list(_events(server, since))
+    done = any(event["objectRef"]["resource"] == "events" and event["verb"] == "create" for event in events)
+    return events if done else None
+
+
+def _events(server: ApiServer, since: int) -> Iterator[dict[str, Any]]:
+    with server.audit_log.open("rb") as log:
+        log.seek(since)
+        for line in log:
+            with contextlib.suppress(ValueError):  # a line that is being written
+                event = json.loads(line)
+                if event["stage"] == "ResponseComplete" and "objectRef" in event:
+                    yield event
+
+
+def _latency(events: list[dict[str, Any]]) -> float:
+    created = next(event for event in events if event["objectRef"]["resource"] == "inferenceservices")
+    children = [event for event in events if event["objectRef"]["resource"] in CHILDREN and event["verb"] == "patch"]
+    return (_time(children[-1]) - _time(created)).total_seconds()
+
+
+def _time(event: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(event["stageTimestamp"])
