@@ -50,14 +50,18 @@ class Stage:
 
 
 def newest_revision(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods of the template that the newest pod has, newest first; those on their way out are left aside."""
+    """Pods of the template that the newest pod has, newest first.
+
+    Those on their way out are left aside, and so are those that ended for good (evicted, say) and have a successor.
+    """
     living = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     newest_first = sorted(
         living,
         key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]),
         reverse=True,
     )
-    return [pod for pod in newest_first if _template(pod) == _template(newest_first[0])]
+    revision = [pod for pod in newest_first if _template(pod) == _template(newest_first[0])]
+    return [pod for pod in revision if _phase(pod) not in ("Failed", "Succeeded")] or revision
 
 
 def is_ready(pod: Pod) -> bool:
@@ -76,10 +80,11 @@ def first_failure(pods: Sequence[Pod]) -> Failure | None:
 
 
 def stage(pods: Sequence[Pod]) -> Stage:
-    """The stage of the furthest pod."""
+    """The stage of the furthest pod that is not ready yet."""
     if not pods:
         return Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
-    return max((_stage_of(pod) for pod in pods), key=lambda item: _STAGES.index(item.reason))
+    starting = [pod for pod in pods if not is_ready(pod)] or pods
+    return max((_stage_of(pod) for pod in starting), key=lambda item: _STAGES.index(item.reason))
 
 
 # In the order in which a pod goes through them.
@@ -100,45 +105,46 @@ def _stage_of(pod: Pod) -> Stage:
 
 def _failures(pod: Pod) -> Iterator[Failure]:
     name = pod["metadata"]["name"]
-    for status in (*_status(pod, "initContainerStatuses"), *_status(pod, "containerStatuses")):
-        failure = _container_failure(name, status)
-        if failure:
-            yield failure
+    if _phase(pod) == "Failed":
+        status = pod["status"]
+        yield Failure(status.get("reason", "PodFailed"), name, status.get("message", "the pod has failed"))
+    for status in _status(pod, "initContainerStatuses"):
+        yield from _container_failures(name, status, may_end=True)
+    for status in _status(pod, "containerStatuses"):
+        yield from _container_failures(name, status, may_end=False)
     for item in _status(pod, "conditions"):
         if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable":
             yield _unschedulable(name, item.get("message", ""))
-    if pod.get("status", {}).get("phase") == "Failed":
-        status = pod["status"]
-        yield Failure(status.get("reason", "PodFailed"), name, status.get("message", "the pod has failed"))
 
 
-def _container_failure(pod: str, status: Mapping[str, Any]) -> Failure | None:
+def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -> Iterator[Failure]:
+    """``may_end``: an init container has done its work when it ends with 0, a server has not."""
     state, container = status.get("state", {}), status["name"]
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _PULL_FAILURES:
         cure = "check the image's name, its registry and imagePullSecrets"
-        return Failure("ImagePullFailed", pod, _said(waiting), cure, container)
+        yield Failure("ImagePullFailed", pod, _said(waiting), cure, container)
     if waiting.get("reason") in _CONFIG_FAILURES:
         cure = "check env, envFrom, volumes and command of the container"
-        return Failure("ContainerConfigInvalid", pod, _said(waiting), cure, container)
+        yield Failure("ContainerConfigInvalid", pod, _said(waiting), cure, container)
     ended = state.get("terminated")
-    last = status.get("lastState", {}).get("terminated")
-    if ended is not None and ended.get("exitCode", 0) != 0:
-        return _crash(pod, status, ended, previous=False)
-    if ended is None and last is not None and last.get("exitCode", 0) != 0:
-        return _crash(pod, status, last, previous=True)
-    return None
+    last = ended or status.get("lastState", {}).get("terminated")
+    if last and (last.get("exitCode", 0) != 0 or not may_end):
+        yield _crash(pod, container, last, previous=ended is None)
 
 
-def _crash(pod: str, status: Mapping[str, Any], ended: Mapping[str, Any], *, previous: bool) -> Failure:
-    container = status["name"]
-    why = ended.get("reason", "Error")
-    if why == "OOMKilled":
+def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> Failure:
+    initializer = container == CONTAINER_INITIALIZER
+    said = (ended.get("message") or "").strip()
+    cause, cure = said or "it left no message", ""
+    if ended.get("reason") == "OOMKilled":
         cause, cure = "the container used more memory than its limit", "raise resources.limits.memory"
-    else:
-        cause, cure = (ended.get("message") or "it left no message").strip(), ""
+        if initializer:
+            cure = "raise memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
+    elif ended.get("exitCode", 0) == 0:
+        cause = said or "the server has ended, though it should go on"
     return Failure(
-        reason="StorageInitializerFailed" if container == CONTAINER_INITIALIZER else "ServerFailed",
+        reason="StorageInitializerFailed" if initializer else "ServerFailed",
         pod=pod,
         cause=cause,
         cure=cure,
@@ -168,6 +174,11 @@ def _said(waiting: Mapping[str, Any]) -> str:
 
 def _status(pod: Pod, name: str) -> Sequence[Mapping[str, Any]]:
     return pod.get("status", {}).get(name) or ()
+
+
+def _phase(pod: Pod) -> str | None:
+    phase: str | None = pod.get("status", {}).get("phase")
+    return phase
 
 
 def _template(pod: Pod) -> str | None:
