@@ -9,12 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rollout:
-    """``refusal`` is what keeps the Deployment from making pods at all (a quota, a policy)."""
+    """``refusal`` is what keeps the Deployment from making pods at all (a quota, a policy).
+
+    ``stuck``: nothing has moved within the Deployment's progress deadline.
+    """
 
     complete: bool
     serving: int
     message: str
     refusal: str | None = None
+    stuck: bool = False
 
 
 def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
@@ -32,19 +36,20 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available",
         refusal=_refusal(status),
+        stuck=seen and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
     )
 
 
 def _was_complete(status: Mapping[str, Any]) -> bool:
     """A finished rollout that has lost no more pods than its strategy allows still serves."""
-    conditions = {item["type"]: item for item in status.get("conditions", ())}
-    progressing, available = conditions.get("Progressing", {}), conditions.get("Available", {})
-    finished: bool = progressing.get("reason") == "NewReplicaSetAvailable"
-    return finished and available.get("status") == "True"
+    finished: bool = _condition(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
+    return finished and _condition(status, "Available").get("status") == "True"
 
 
 def _refusal(status: Mapping[str, Any]) -> str | None:
-    for item in status.get("conditions", ()):
-        if item["type"] == "ReplicaFailure" and item["status"] == "True":
-            return str(item.get("message") or item.get("reason"))
-    return None
+    failure = _condition(status, "ReplicaFailure")
+    return str(failure.get("message") or failure.get("reason")) if failure.get("status") == "True" else None
+
+
+def _condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    return next((item for item in status.get("conditions", ()) if item["type"] == type_), {})
