@@ -95,7 +95,7 @@ class Reconciler:
     ) -> Observation:
         labelled = tuple(self.cache.of_service(key))
         pods = newest_revision(item for item in labelled if item["kind"] == "Pod")
-        failure = first_failure(pods)
+        failure = None if is_stopped(service) else first_failure(pods)
         return Observation(
             service=service,
             resolved=resolved,

@@ -55,7 +55,7 @@ def derive_status(seen: Observation, now: str) -> InferenceServiceStatus:
     return InferenceServiceStatus(
         observed_generation=seen.service.metadata.generation,
         conditions=conds.merge(previous.conditions, current, now),
-        model_status=_model_status(seen, previous, now),
+        model_status=None if seen.stopped else _model_status(seen, previous, now),
         deployment_mode="Standard",
         **_addresses(seen.resolved),
     )
@@ -84,13 +84,14 @@ def _predictor_ready(seen: Observation) -> Condition:
     if rollout.refusal:
         return conds.condition(PREDICTOR_READY, False, "PodsRefused", rollout.refusal)
     message = f"{seen.stage.message} ({rollout.message})"
+    if rollout.stuck:
+        message += ", and nothing has moved within the Deployment's deadline"
+        return conds.condition(PREDICTOR_READY, False, "ProgressDeadlineExceeded", message)
     return conds.condition(PREDICTOR_READY, None, seen.stage.reason, message)
 
 
 def _still_serving(rollout: Rollout) -> str:
-    if not rollout.serving:
-        return ""
-    return f"\nThe previous revision still serves ({rollout.serving} available)."
+    return f"\nRequests are still served ({rollout.serving} pods available)." if rollout.serving else ""
 
 
 def _ingress_ready(seen: Observation) -> Condition:
@@ -132,7 +133,7 @@ def _transition(seen: Observation) -> tuple[str, str]:
     """KServe's transitionStatus and targetModelState (contract §2.5)."""
     if seen.problem and seen.problem[0] in FAILURE_REASONS:
         return "InvalidSpec", "FailedToLoad"
-    if seen.rollout.complete and not seen.stopped:
+    if seen.rollout.complete:
         return "UpToDate", "Loaded"
     if seen.failure and seen.failure.has_log:
         return "BlockedByFailedLoad", "FailedToLoad"
