@@ -14,7 +14,8 @@ from isvc_operator.api.inference_service import (
 )
 from isvc_operator.api.names import FIELD_MANAGER, READY
 
-_MESSAGE_LIMIT = 1000  # characters; the API server refuses more than 1024 bytes in an Event's note
+_MESSAGE_LIMIT = 1024  # bytes: what events.k8s.io allows in a note (core/v1 itself sets no limit)
+_CUT = "…"
 
 
 def event_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> Mapping[str, Any] | None:
@@ -24,6 +25,7 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
         return None
     metadata = service.metadata
     became_ready = after.status == "True"
+    state = "Ready" if became_ready else "not Ready"
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -38,7 +40,7 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
         },
         "type": "Warning" if after.status == "False" else "Normal",
         "reason": "InferenceServiceReady" if became_ready else (after.reason or "InferenceServiceNotReady"),
-        "message": _shortened(after.message or f"InferenceService [{metadata.name}] is Ready"),
+        "message": _shortened(after.message or f"InferenceService [{metadata.name}] is {state}"),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": now,
@@ -52,4 +54,7 @@ def _ready(status: InferenceServiceStatus) -> Condition | None:
 
 
 def _shortened(message: str) -> str:
-    return message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
+    text = message.encode()
+    if len(text) <= _MESSAGE_LIMIT:
+        return message
+    return text[: _MESSAGE_LIMIT - len(_CUT.encode())].decode(errors="ignore") + _CUT
