@@ -1,0 +1,113 @@
+"""Conditions: merged without losing one, and summed up in Ready."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.api.inference_service import Condition
+from isvc_operator.observe.conditions import condition, merge, ready
+from tests.support.builders import EARLIER, NOW
+
+
+def test_a_condition_says_true_false_or_unknown() -> None:
+    assert [condition("Ready", status).status for status in (True, False, None)] == ["True", "False", "Unknown"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "severity"),
+    [("Ready", None), ("PredictorReady", None), ("IngressReady", None), ("Stopped", "Info"), ("SpecSupported", "Info")],
+)
+def test_what_ready_does_not_depend_on_is_for_information(type_: str, severity: str | None) -> None:
+    assert condition(type_, True).severity == severity
+
+
+def test_empty_words_are_left_out() -> None:
+    assert condition("Ready", True, "", "") == Condition(type="Ready", status="True")
+
+
+# --- ready -------------------------------------------------------------------------------------------
+
+GOOD = [condition("PredictorReady", True, "NewReplicaSetAvailable"), condition("IngressReady", True)]
+STARTING = condition("PredictorReady", None, "LoadingModel", "copying")
+CRASHED = condition("PredictorReady", False, "ServerFailed", "it crashed")
+NO_INGRESS = condition("IngressReady", False, "IngressNotCreated", "not there")
+INGRESS_UNKNOWN = condition("IngressReady", None, "PredictorNotResolved")
+
+SUMS = {
+    "all good": (GOOD, condition("Ready", True)),
+    "the predictor starts": ([STARTING, GOOD[1]], condition("Ready", None, "LoadingModel", "copying")),
+    "the predictor fails": ([CRASHED, GOOD[1]], condition("Ready", False, "ServerFailed", "it crashed")),
+    "the ingress fails": ([GOOD[0], NO_INGRESS], condition("Ready", False, "IngressNotCreated", "not there")),
+    "both fail: the predictor's words": (
+        [CRASHED, NO_INGRESS],
+        condition("Ready", False, "ServerFailed", "it crashed"),
+    ),
+    "a failure outweighs the unknown": (
+        [STARTING, NO_INGRESS],
+        condition("Ready", False, "IngressNotCreated", "not there"),
+    ),
+    "the ingress is unknown": ([GOOD[0], INGRESS_UNKNOWN], condition("Ready", None, "PredictorNotResolved")),
+    "what is for information does not count": (
+        [*GOOD, condition("Stopped", False), condition("SpecSupported", False, "FieldsIgnored")],
+        condition("Ready", True),
+    ),
+}
+
+
+@pytest.mark.parametrize(("conditions", "expected"), SUMS.values(), ids=SUMS.keys())
+def test_ready_sums_up(conditions: list[Condition], expected: Condition) -> None:
+    assert ready(conditions) == expected
+
+
+# --- merge -------------------------------------------------------------------------------------------
+
+
+def since(item: Condition, time: str | None) -> Condition:
+    return item.model_copy(update={"last_transition_time": time})
+
+
+def test_new_conditions_get_the_time_and_are_sorted_by_type() -> None:
+    assert merge([], [GOOD[0], GOOD[1]], NOW) == [since(GOOD[1], NOW), since(GOOD[0], NOW)]
+
+
+def test_a_condition_that_says_the_same_keeps_its_time() -> None:
+    before = [since(item, EARLIER) for item in GOOD]
+
+    assert merge(before, GOOD, NOW) == [since(GOOD[1], EARLIER), since(GOOD[0], EARLIER)]
+
+
+def test_two_conditions_that_change_at_once_both_get_the_time() -> None:
+    before = [since(item, EARLIER) for item in (*GOOD, condition("Ready", True), condition("Stopped", False))]
+    current = [CRASHED, NO_INGRESS, condition("Ready", False, "ServerFailed"), condition("Stopped", False)]
+
+    assert merge(before, current, NOW) == [
+        since(NO_INGRESS, NOW),
+        since(CRASHED, NOW),
+        since(condition("Ready", False, "ServerFailed"), NOW),
+        since(condition("Stopped", False), EARLIER),
+    ]
+
+
+CHANGES = {
+    "status": condition("Ready", None, "R", "m"),
+    "reason": condition("Ready", False, "Other", "m"),
+    "message": condition("Ready", False, "R", "other"),
+    "severity": condition("Ready", False, "R", "m").model_copy(update={"severity": "Info"}),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES.keys())
+def test_a_change_gets_the_time_be_it_of_the(changed: Condition) -> None:
+    before = since(condition("Ready", False, "R", "m"), EARLIER)
+
+    assert merge([before], [changed], NOW) == [since(changed, NOW)]
+
+
+def test_a_condition_that_is_no_longer_made_goes() -> None:
+    gone = since(condition("SpecSupported", False, "FieldsIgnored"), EARLIER)
+
+    assert merge([gone], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]
+
+
+def test_a_condition_that_had_no_time_gets_one() -> None:
+    assert merge([GOOD[1]], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]

@@ -1,0 +1,109 @@
+"""The Event that tells what has just changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.inference_service import InferenceServiceStatus
+from isvc_operator.observe.conditions import condition
+from isvc_operator.observe.events import event_for
+from tests.support.builders import NAMESPACE, NOW, SERVICE_UID, a_service
+
+STARTING = condition("Ready", None, "LoadingModel", "copying")
+CRASHED = condition("Ready", False, "ServerFailed", "it crashed")
+GOOD = condition("Ready", True)
+
+
+def event_of_change(before: Any, after: Any) -> dict[str, Any] | None:
+    stored = None if before is None else {"conditions": [before.as_dict()]}
+    event = event_for(a_service(status=stored), InferenceServiceStatus(conditions=[after]), NOW)
+    return None if event is None else dict(event)
+
+
+def test_the_event_of_a_failure() -> None:
+    assert event_of_change(STARTING, CRASHED) == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "torchserve.", "namespace": NAMESPACE},
+        "involvedObject": {
+            "apiVersion": "serving.kserve.io/v1beta1",
+            "kind": "InferenceService",
+            "name": "torchserve",
+            "namespace": NAMESPACE,
+            "uid": SERVICE_UID,
+            "resourceVersion": "1",
+        },
+        "type": "Warning",
+        "reason": "ServerFailed",
+        "message": "it crashed",
+        "source": {"component": "isvc-operator"},
+        "reportingComponent": "isvc-operator",
+        "firstTimestamp": NOW,
+        "lastTimestamp": NOW,
+        "count": 1,
+    }
+
+
+TOLD = {
+    "a first status": (None, STARTING, ("Normal", "LoadingModel", "copying")),
+    "another stage": (
+        STARTING,
+        condition("Ready", None, "StartingServer", "starting"),
+        ("Normal", "StartingServer", "starting"),
+    ),
+    "readiness": (STARTING, GOOD, ("Normal", "InferenceServiceReady", "InferenceService [torchserve] is Ready")),
+    "readiness from the start": (
+        None,
+        GOOD,
+        ("Normal", "InferenceServiceReady", "InferenceService [torchserve] is Ready"),
+    ),
+    "a loss": (GOOD, CRASHED, ("Warning", "ServerFailed", "it crashed")),
+    "a loss without words": (
+        GOOD,
+        condition("Ready", False),
+        ("Warning", "InferenceServiceNotReady", "InferenceService [torchserve] is not Ready"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "words"), TOLD.values(), ids=TOLD.keys())
+def test_an_event_tells_of(before: Any, after: Any, words: tuple[str, str, str]) -> None:
+    event = event_of_change(before, after)
+
+    assert event is not None
+    assert (event["type"], event["reason"], event["message"]) == words
+
+
+NOT_TOLD = {
+    "the same again": (CRASHED, CRASHED),
+    "other words for the same": (CRASHED, condition("Ready", False, "ServerFailed", "it crashed again")),
+    "still ready": (GOOD, GOOD),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), NOT_TOLD.values(), ids=NOT_TOLD.keys())
+def test_no_event_tells_of(before: Any, after: Any) -> None:
+    assert event_of_change(before, after) is None
+
+
+def test_no_event_is_made_before_anything_is_known() -> None:
+    assert event_for(a_service(), InferenceServiceStatus(), NOW) is None
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "…", "🙂"])
+def test_a_long_message_is_cut_to_the_bytes_that_an_event_may_have(letter: str) -> None:
+    event = event_of_change(None, condition("Ready", False, "ServerFailed", letter * 2000))
+
+    assert event is not None
+    message = event["message"]
+    assert 1020 <= len(message.encode()) <= 1024
+    assert message == letter * (len(message) - 1) + "…"
+
+
+def test_a_message_that_just_fits_is_whole() -> None:
+    event = event_of_change(None, condition("Ready", False, "ServerFailed", "ä" * 512))
+
+    assert event is not None
+    assert event["message"] == "ä" * 512

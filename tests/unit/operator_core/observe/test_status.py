@@ -1,0 +1,392 @@
+"""The status of a service, derived from what is seen (contract §2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.inference_service import FailureInfo, InferenceServiceStatus
+from isvc_operator.config import OperatorConfig
+from isvc_operator.observe.pods import Failure, Stage
+from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.status import derive_status, explain
+from isvc_operator.resolve import Resolved, resolve
+from isvc_operator.resolve.runtime import Runtimes
+from tests.support.builders import (
+    EARLIER,
+    NAMESPACE,
+    NOW,
+    STARTING,
+    a_crashed_pod,
+    a_pod,
+    a_ready_pod,
+    a_resolved,
+    a_runtime,
+    a_service,
+    an_observation,
+)
+
+POD = "torchserve-predictor-1-a"
+LOADING = Stage("LoadingModel", f"pod {POD}: the storage-initializer is copying the model")
+PREPARING = Stage("PreparingPod", f"pod {POD}: volumes and images are being made ready")
+CRASH = Failure(
+    reason="ServerFailed",
+    pod=POD,
+    cause="ValueError: no such layer",
+    container="kserve-container",
+    exit_code=1,
+    has_log=True,
+    attempt="containerd://one",
+)
+CRASH_WORDS = f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer"
+NO_NODE = Failure("Unschedulable", POD, "3 Insufficient cpu.", "add a node")
+
+# What stands in every status of a service that could be resolved.
+ADDRESSES = {
+    "url": "http://torchserve.models.example.com",
+    "address": {"url": "http://torchserve-predictor.models.svc.cluster.local"},
+    "components": {"predictor": {"url": "http://torchserve-predictor.models.example.com"}},
+    "deploymentMode": "Standard",
+    "clusterServingRuntimeName": "kserve-torchserve",
+}
+
+
+def status_of(**seen: Any) -> dict[str, Any]:
+    return derive_status(an_observation(**seen), NOW).as_dict()
+
+
+def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
+    words = {"reason": reason, "message": message}
+    severity = {"severity": "Info"} if type_ in ("Stopped", "SpecSupported") else {}
+    given = {name: text for name, text in words.items() if text}
+    return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
+
+
+INGRESS_IS_READY = condition("IngressReady", "True")
+NOT_STOPPED = condition("Stopped", "False")
+
+
+def test_a_service_that_serves_has_the_conditions_that_kserves_tools_expect() -> None:
+    assert status_of(service=a_service(generation=3)) == {
+        "observedGeneration": 3,
+        "conditions": [
+            INGRESS_IS_READY,
+            condition("PredictorReady", "True", "NewReplicaSetAvailable"),
+            condition("Ready", "True"),
+            NOT_STOPPED,
+        ],
+        "modelStatus": {
+            "transitionStatus": "UpToDate",
+            "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
+            "copies": {"failedCopies": 0, "totalCopies": 1},
+        },
+        **ADDRESSES,
+    }
+
+
+def test_a_service_that_starts_tells_its_stage() -> None:
+    words = ("LoadingModel", f"{LOADING.message} (1 of 1 pods updated, 0 available)")
+
+    assert status_of(rollout=STARTING, pods=[a_pod()], stage=LOADING) == {
+        "observedGeneration": 1,
+        "conditions": [
+            INGRESS_IS_READY,
+            condition("PredictorReady", "Unknown", *words),
+            condition("Ready", "Unknown", *words),
+            NOT_STOPPED,
+        ],
+        "modelStatus": {
+            "transitionStatus": "InProgress",
+            "states": {"activeModelState": "Pending", "targetModelState": "Loading"},
+            "copies": {"failedCopies": 0, "totalCopies": 0},
+        },
+        **ADDRESSES,
+    }
+
+
+def test_a_service_that_fails_tells_pod_container_exit_code_cause_and_log() -> None:
+    seen = {"rollout": STARTING, "pods": [a_crashed_pod()], "failure": CRASH, "log": "line 1\nline 2"}
+    message = f"{CRASH_WORDS}\nLast log lines:\nline 1\nline 2"
+
+    assert status_of(**seen) == {
+        "observedGeneration": 1,
+        "conditions": [
+            INGRESS_IS_READY,
+            condition("PredictorReady", "False", "ServerFailed", message),
+            condition("Ready", "False", "ServerFailed", message),
+            NOT_STOPPED,
+        ],
+        "modelStatus": {
+            "transitionStatus": "BlockedByFailedLoad",
+            "states": {"activeModelState": "Pending", "targetModelState": "FailedToLoad"},
+            "lastFailureInfo": {
+                "location": f"pod {POD}, container kserve-container",
+                "reason": "ModelLoadFailed",
+                "message": message,
+                "exitCode": 1,
+                "time": NOW,
+            },
+            "copies": {"failedCopies": 1, "totalCopies": 0},
+        },
+        **ADDRESSES,
+    }
+
+
+def test_an_update_that_fails_tells_that_older_pods_still_serve() -> None:
+    served = status_of()
+    rollout = Rollout(complete=False, serving=1, message="1 of 1 pods updated, 1 available")
+
+    status = status_of(service=a_service(status=served), rollout=rollout, pods=[a_crashed_pod()], failure=CRASH)
+
+    assert status["conditions"][1] == condition(
+        "PredictorReady", "False", "ServerFailed", f"{CRASH_WORDS}\nRequests are still served (1 pods available)."
+    )
+    assert status["modelStatus"]["states"] == {"activeModelState": "Loaded", "targetModelState": "FailedToLoad"}
+    assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
+
+
+def test_a_crash_beside_a_complete_rollout_does_not_make_the_service_unready() -> None:
+    pods = [a_ready_pod("one"), a_crashed_pod("two")]
+
+    status = status_of(pods=pods, failure=CRASH)
+
+    assert [item["status"] for item in status["conditions"]] == ["True", "True", "True", "False"]
+    assert status["modelStatus"] == {
+        "transitionStatus": "UpToDate",
+        "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
+        "copies": {"failedCopies": 1, "totalCopies": 1},
+    }
+
+
+def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() -> None:
+    status = status_of(rollout=STARTING, pods=[a_pod()], failure=NO_NODE, stage=PREPARING)
+    message = f"pod {POD}: 3 Insufficient cpu; add a node"
+
+    assert status["conditions"][1] == condition("PredictorReady", "False", "Unschedulable", message)
+    assert status["modelStatus"] == {
+        "transitionStatus": "InProgress",
+        "states": {"activeModelState": "Pending", "targetModelState": "Pending"},
+        "lastFailureInfo": {"location": f"pod {POD}", "reason": "RuntimeUnhealthy", "message": message, "time": NOW},
+        "copies": {"failedCopies": 1, "totalCopies": 0},
+    }
+
+
+def test_a_deployment_that_may_make_no_pods_tells_why() -> None:
+    rollout = Rollout(complete=False, serving=0, message="0 of 1 pods updated, 0 available", refusal="exceeded quota")
+
+    predictor = status_of(rollout=rollout, pods=[])["conditions"][1]
+
+    assert predictor == condition("PredictorReady", "False", "PodsRefused", "exceeded quota")
+
+
+def test_a_server_that_never_gets_ready_is_told_when_the_deadline_has_passed() -> None:
+    rollout = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available", stuck=True)
+
+    predictor = status_of(rollout=rollout, pods=[a_pod()])["conditions"][1]
+
+    assert predictor == condition(
+        "PredictorReady",
+        "False",
+        "ProgressDeadlineExceeded",
+        f"pod {POD}: the server is starting and loading the model (1 of 1 pods updated, 0 available), "
+        "and nothing has moved within the Deployment's deadline",
+    )
+
+
+def test_an_ingress_that_is_missing_keeps_the_service_from_being_ready() -> None:
+    words = ("IngressNotCreated", "The Ingress does not exist yet")
+
+    conditions = status_of(ingress_exists=False)["conditions"]
+
+    assert conditions[0] == condition("IngressReady", "False", *words)
+    assert conditions[2] == condition("Ready", "False", *words)
+
+
+def test_a_service_of_the_cluster_needs_no_ingress() -> None:
+    service = a_service(labels={"networking.kserve.io/visibility": "cluster-local"})
+
+    assert status_of(service=service, ingress_exists=False)["conditions"][0] == INGRESS_IS_READY
+
+
+# --- stopped, and refused -------------------------------------------------------------------------------
+
+
+def test_a_stopped_service_keeps_its_mode_and_says_that_it_is_stopped() -> None:
+    service = a_service(status=status_of())
+    words = ("Stopped", "The service is stopped by its annotation")
+    gone = Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
+
+    assert status_of(service=service, resolved=None, stopped=True, rollout=gone, pods=[], ingress_exists=False) == {
+        "observedGeneration": 1,
+        "conditions": [
+            condition("IngressReady", "False", "Stopped"),
+            condition("PredictorReady", "False", *words),
+            condition("Ready", "False", *words),
+            condition("Stopped", "True"),
+        ],
+        "deploymentMode": "Standard",
+    }
+
+
+@pytest.mark.parametrize(
+    "reason", ["InvalidPredictorSpec", "NoSupportingRuntime", "RuntimeNotRecognized", "RuntimeDisabled"]
+)
+def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> None:
+    problem = (reason, "what to do")
+
+    status = status_of(resolved=None, problem=problem, rollout=STARTING, pods=[], ingress_exists=False)
+
+    assert status == {
+        "observedGeneration": 1,
+        "conditions": [
+            condition("IngressReady", "Unknown", "PredictorNotResolved"),
+            condition("PredictorReady", "False", *problem),
+            condition("Ready", "False", *problem),
+            NOT_STOPPED,
+        ],
+        "modelStatus": {
+            "transitionStatus": "InvalidSpec",
+            "states": {"activeModelState": "Pending", "targetModelState": "FailedToLoad"},
+            "lastFailureInfo": {"reason": reason, "message": "what to do", "time": NOW},
+            "copies": {"failedCopies": 0, "totalCopies": 0},
+        },
+        "deploymentMode": "Standard",
+    }
+
+
+def test_a_write_that_failed_is_told_as_such_and_not_as_a_wrong_spec() -> None:
+    problem = ("ReconcileFailed", "Deployment torchserve-predictor: no answer from the API server")
+
+    status = status_of(problem=problem, rollout=STARTING, pods=[])
+
+    assert status["conditions"][1] == condition("PredictorReady", "False", *problem)
+    assert status["modelStatus"]["transitionStatus"] == "InProgress"
+    assert status["modelStatus"]["lastFailureInfo"] == {
+        "reason": "RuntimeUnhealthy",
+        "message": problem[1],
+        "time": NOW,
+    }
+
+
+def test_fields_that_are_not_honoured_are_named_without_making_the_service_unready() -> None:
+    conditions = status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.timeout"])["conditions"]
+
+    assert conditions[2] == condition("Ready", "True")
+    assert conditions[3] == condition(
+        "SpecSupported",
+        "False",
+        "FieldsIgnored",
+        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.timeout",
+    )
+
+
+# --- from one status to the next -------------------------------------------------------------------------
+
+
+def test_a_status_derived_again_is_the_same_to_the_time() -> None:
+    seen = {"rollout": STARTING, "pods": [a_crashed_pod()], "failure": CRASH, "log": "line", "ignored": ["spec.x"]}
+    first = derive_status(an_observation(**seen), EARLIER)
+
+    again = derive_status(an_observation(service=a_service(status=first.as_dict()), **seen), NOW)
+
+    assert again == first
+
+
+def test_the_loaded_model_stays_active_while_the_next_one_starts() -> None:
+    service = a_service(status=status_of())
+
+    status = status_of(service=service, rollout=STARTING, pods=[a_pod()], stage=LOADING)
+
+    assert status["modelStatus"]["states"] == {"activeModelState": "Loaded", "targetModelState": "Loading"}
+
+
+def test_the_last_failure_goes_when_its_cause_has_gone() -> None:
+    failed = status_of(rollout=STARTING, pods=[a_crashed_pod()], failure=CRASH)
+
+    assert "lastFailureInfo" not in status_of(service=a_service(status=failed))["modelStatus"]
+
+
+def test_another_failure_gets_the_time() -> None:
+    seen = {"rollout": STARTING, "pods": [a_crashed_pod()]}
+    first = derive_status(an_observation(**seen, failure=CRASH), EARLIER)
+    service = a_service(status=first.as_dict())
+
+    info = status_of(service=service, **seen, failure=NO_NODE)["modelStatus"]["lastFailureInfo"]
+
+    assert first.model_status is not None
+    assert first.model_status.last_failure_info is not None
+    assert first.model_status.last_failure_info.time == EARLIER
+    assert info["time"] == NOW
+
+
+def test_a_status_that_kserve_left_behind_is_replaced() -> None:
+    left = {
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": EARLIER}],
+        "modelStatus": {
+            "transitionStatus": "UpToDate",
+            "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
+        },
+        "servingRuntimeName": "theirs",
+        "observedGeneration": 7,
+    }
+
+    status = status_of(service=a_service(status=left))
+
+    assert status["observedGeneration"] == 1
+    assert "servingRuntimeName" not in status
+    assert {item["type"]: item["lastTransitionTime"] for item in status["conditions"]} == {
+        "IngressReady": NOW,
+        "PredictorReady": NOW,
+        "Ready": EARLIER,
+        "Stopped": NOW,
+    }
+
+
+def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
+    service = a_service()
+    resolved: Resolved = resolve(service, Runtimes(namespaced=(a_runtime(namespace=NAMESPACE),)), OperatorConfig())
+
+    status = status_of(service=service, resolved=resolved)
+
+    assert status["servingRuntimeName"] == "kserve-torchserve"
+    assert "clusterServingRuntimeName" not in status
+
+
+# --- words -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failure", "log", "text"),
+    [
+        (Failure("R", "p", "cause"), "", "pod p: cause"),
+        (Failure("R", "p", "cause.", "do this"), "", "pod p: cause; do this"),
+        (
+            Failure("R", "p", "cause", container="c", exit_code=0),
+            "",
+            "pod p, container c ended with exit code 0: cause",
+        ),
+        (Failure("R", "p", "cause", container="c"), "a\nb", "pod p, container c: cause\nLast log lines:\na\nb"),
+    ],
+)
+def test_a_failure_in_full(failure: Failure, log: str, text: str) -> None:
+    assert explain(failure, log) == text
+
+
+def test_what_is_derived_is_a_valid_status() -> None:
+    status = derive_status(an_observation(rollout=STARTING, failure=CRASH, pods=[a_crashed_pod()]), NOW)
+
+    assert InferenceServiceStatus.model_validate(status.as_dict(), by_alias=True, by_name=False) == status
+    assert isinstance(status.model_status and status.model_status.last_failure_info, FailureInfo)
+
+
+def test_a_service_without_a_resolution_has_no_addresses() -> None:
+    status = status_of(resolved=None, problem=("NoSupportingRuntime", "m"))
+
+    assert not set(ADDRESSES) - {"deploymentMode"} & set(status)
+
+
+def test_the_addresses_are_those_of_what_was_resolved() -> None:
+    service = a_service(namespace="other")
+
+    assert status_of(service=service, resolved=a_resolved(service))["url"] == "http://torchserve.other.example.com"
