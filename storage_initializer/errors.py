@@ -1,22 +1,6 @@
-"""Every way the initializer can fail. Each class is one exit code; ``cli`` turns it into code and reason.
+"""Every way the initializer can fail, each with the exit code that it becomes in ``cli``.
 
-    InitializerError
-    ├─ UsageError               2
-    ├─ UnsupportedSchemeError   3
-    ├─ ClaimNotMountedError     4
-    ├─ SourceNotFoundError      5
-    ├─ EmptySourceError         6
-    ├─ AccessDeniedError        7
-    ├─ UnsafeSourceError        8
-    ├─ NestedPathsError         9
-    ├─ NoSpaceError            10
-    ├─ DestinationError        11
-    ├─ CopyError               12
-    ├─ LayoutError             13
-    ├─ ArchiveError            14
-    └─ TerminatedError         128 + the signal's number
-
-A message is one line: what is wrong, and after a semicolon what to do.
+``--help`` and the README list them. A message is one line: what is wrong, and after a semicolon what to do.
 """
 
 from __future__ import annotations
@@ -46,7 +30,7 @@ class UnsupportedSchemeError(InitializerError):
 
 
 class ClaimNotMountedError(InitializerError):
-    """The claim of a ``pvc://`` URI is not mounted in this container."""
+    """The claim of a pvc URI is not mounted in this container."""
 
     exit_code = 4
 
@@ -117,3 +101,11 @@ class TerminatedError(InitializerError):
     def __init__(self, signal_number: int, signal_name: str) -> None:
         super().__init__(f"stopped by {signal_name}; start again to bring the model")
         self.exit_code = 128 + signal_number
+
+
+def exit_codes() -> dict[int, str]:
+    """Each code with its meaning."""
+    codes = {
+        cls.exit_code: cls.__doc__ or "" for cls in InitializerError.__subclasses__() if cls is not TerminatedError
+    }
+    return {0: "Done.", 1: "An error nobody foresaw; the log has the traceback.", **codes, 143: "Stopped by SIGTERM."}

@@ -9,15 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from storage_initializer.errors import UsageError
+from storage_initializer.errors import UsageError, exit_codes
 from storage_initializer.uri import Uri, parse_uri
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
-_EPILOG = """\
-sources: pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH
-exit codes: 0 done, 2 usage, 3 unsupported scheme, 4 claim not mounted, 5 not found, 6 empty, 7 access denied,
-8 unsafe source, 9 nested paths, 10 no space, 11 destination, 12 copy, 13 layout, 14 archive, 143 stopped, 1 other
-"""
+_SOURCES = "sources: pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH"
 
 
 class LayoutName(StrEnum):
@@ -69,10 +65,11 @@ def termination_log_of(environment: Mapping[str, str]) -> Path:
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in exit_codes().items())
     parser = _Parser(
         prog="python -m storage_initializer",
         description="Copy models to where their server reads them: verified, and all or nothing.",
-        epilog=_EPILOG,
+        epilog=f"{_SOURCES}\n\nexit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("pairs", nargs="+", metavar="SRC DEST", help="a source and the folder to bring it to")

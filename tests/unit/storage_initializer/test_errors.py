@@ -1,0 +1,37 @@
+"""The exit codes are a contract: each error has its own, and the documents list the same ones."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from storage_initializer import errors
+from storage_initializer.errors import InitializerError, LayoutError, TerminatedError, exit_codes
+
+README = Path(errors.__file__).with_name("README.md")
+
+
+def test_each_error_has_an_exit_code_of_its_own() -> None:
+    codes = [cls.exit_code for cls in InitializerError.__subclasses__() if cls is not TerminatedError]
+
+    assert codes == list(range(2, 15))
+
+
+def test_the_readme_lists_every_exit_code_with_its_meaning() -> None:
+    listed = re.findall(r"^\| (\d+) \| (.+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert {int(code): meaning for code, meaning in listed} == exit_codes()
+
+
+def test_a_signal_gives_the_shells_exit_code() -> None:
+    error = TerminatedError(signal.SIGTERM, "SIGTERM")
+
+    assert (error.exit_code, str(error)) == (143, "stopped by SIGTERM; start again to bring the model")
+
+
+def test_the_source_leads_the_message_once_it_is_known() -> None:
+    error = LayoutError("it is wrong; mend it")
+    error.source = "pvc://leeway"
+
+    assert str(error) == "pvc://leeway: it is wrong; mend it"

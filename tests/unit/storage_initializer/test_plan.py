@@ -1,0 +1,101 @@
+"""Arguments and environment to a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage_initializer.errors import UsageError, exit_codes
+from storage_initializer.plan import LayoutName, Plan, Transfer, make_plan, termination_log_of
+from storage_initializer.uri import Uri
+
+
+def test_the_operators_arguments_make_a_plan() -> None:
+    plan = make_plan(["pvc://leeway/sub/path", "/mnt/models"], {})
+
+    assert plan == Plan(
+        transfers=(Transfer(Uri("pvc://leeway/sub/path", "pvc", "leeway", "sub/path"), Path("/mnt/models")),),
+        pvc_root=Path("/mnt/pvc"),
+        layout=LayoutName.AUTO,
+        termination_log=Path("/dev/termination-log"),
+    )
+
+
+def test_sources_and_destinations_alternate() -> None:
+    plan = make_plan(["pvc://a", "/mnt/a", "/b", "/mnt/b"], {})
+
+    assert [(t.source.text, t.destination) for t in plan.transfers] == [
+        ("pvc://a", Path("/mnt/a")),
+        ("/b", Path("/mnt/b")),
+    ]
+
+
+ENVIRONMENT = {"STORAGE_PVC_ROOT": "/claims", "STORAGE_LAYOUT": "torchserve", "TERMINATION_LOG": "/tmp/reason"}
+
+
+def test_the_environment_gives_the_flags_defaults() -> None:
+    plan = make_plan(["/a", "/b"], ENVIRONMENT)
+
+    assert (plan.pvc_root, plan.layout, plan.termination_log) == (
+        Path("/claims"),
+        LayoutName.TORCHSERVE,
+        Path("/tmp/reason"),
+    )
+
+
+def test_a_flag_beats_the_environment() -> None:
+    flags = ["--pvc-root", "/other", "--layout", "none", "--termination-log", "/tmp/other"]
+
+    plan = make_plan([*flags, "/a", "/b"], ENVIRONMENT)
+
+    assert (plan.pvc_root, plan.layout, plan.termination_log) == (
+        Path("/other"),
+        LayoutName.NONE,
+        Path("/tmp/other"),
+    )
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert make_plan(["/a", "/b"], dict.fromkeys(ENVIRONMENT, "")) == make_plan(["/a", "/b"], {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        ([], {}, "the following arguments are required: SRC DEST; see --help"),
+        (
+            ["/a"],
+            {},
+            "sources and destinations come in pairs, but 1 arguments were given; write SRC DEST [SRC DEST ...]",
+        ),
+        (
+            ["/a", "/b", "/c"],
+            {},
+            "sources and destinations come in pairs, but 3 arguments were given; write SRC DEST [SRC DEST ...]",
+        ),
+        (["--nope", "/a", "/b"], {}, "unrecognized arguments: --nope; see --help"),
+        (["--layout", "mlflow", "/a", "/b"], {}, "unknown layout 'mlflow'; choose from auto, torchserve, none"),
+        (["/a", "/b"], {"STORAGE_LAYOUT": "TS"}, "unknown layout 'TS'; choose from auto, torchserve, none"),
+    ],
+)
+def test_wrong_usage_is_explained(arguments: list[str], environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        make_plan(arguments, environment)
+
+    assert str(raised.value) == message
+
+
+def test_help_names_every_flag_variable_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        make_plan(["--help"], {})
+
+    text = capsys.readouterr().out
+    assert raised.value.code == 0
+    for word in ("--pvc-root", "--layout", "--termination-log", *ENVIRONMENT, *exit_codes().values()):
+        assert word in text
+
+
+def test_the_reason_of_wrong_usage_goes_where_the_environment_says() -> None:
+    assert termination_log_of({"TERMINATION_LOG": "/tmp/reason"}) == Path("/tmp/reason")
+    assert termination_log_of({}) == Path("/dev/termination-log")

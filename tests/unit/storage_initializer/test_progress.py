@@ -1,0 +1,68 @@
+"""Progress lines, against a clock of the test's own."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from storage_initializer.backends import SourceFile
+from storage_initializer.progress import Progress, format_size
+
+MIB = 1 << 20
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1.5 * MIB, "1.5 MiB"), (5 << 50, "5120.0 TiB")],
+)  # fmt: skip
+def test_sizes_are_written_for_people(size: float, text: str) -> None:
+    assert format_size(size) == text
+
+
+def test_a_long_copy_says_so_at_most_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+    clock = Clock()
+    progress = Progress(files=1, size=1000 * MIB, clock=clock)
+
+    for _ in range(250):
+        clock.now += 0.01
+        progress.advance(MIB)
+
+    assert caplog.messages == [" 10 % of 1000.0 MiB (100.0 MiB/s)", " 20 % of 1000.0 MiB (100.0 MiB/s)"]
+
+
+def test_a_short_copy_has_no_progress_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+    progress = Progress(files=1, size=MIB, clock=Clock())
+
+    progress.advance(MIB)
+
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("files", "expected"), [(50, ["copied model-store/bert.mar (1.0 MiB)"]), (51, [])])
+def test_files_are_named_while_they_are_few(caplog: pytest.LogCaptureFixture, files: int, expected: list[str]) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+    progress = Progress(files=files, size=MIB, clock=Clock())
+
+    progress.finish(SourceFile(PurePosixPath("model-store/bert.mar"), MIB))
+
+    assert caplog.messages == expected
+
+
+def test_the_summary_counts_files_bytes_time_and_rate() -> None:
+    clock = Clock()
+    progress = Progress(files=3, size=4 * MIB, clock=clock)
+
+    progress.advance(4 * MIB)
+    clock.now = 2.0
+
+    assert progress.summary() == "3 files, 4.0 MiB in 2.0 s (2.0 MiB/s)"
