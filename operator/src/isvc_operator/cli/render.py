@@ -1,0 +1,60 @@
+"""``isvc render``: print what the operator would make of a service, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from isvc_operator.handlers.configuration import read_config
+from isvc_operator.local.children import Manifest, Rendered, render_services, warnings
+from isvc_operator.local.documents import parse_documents
+from isvc_operator.local.files import read_files, read_runtimes
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("render", help="print the objects that the operator would make")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML with services and runtimes")
+    add_flags(parser, env)
+    parser.set_defaults(run=run_command)
+
+
+def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
+    """What a service is rendered with; ``isvc run`` has the same flags."""
+    parser.add_argument("--namespace", default="default", help="of objects that name none (default: %(default)s)")
+    parser.add_argument(
+        "--runtimes", type=Path, metavar="DIR", help="folder of runtimes to use instead of those that come with isvc"
+    )
+    parser.add_argument(
+        "--config-dir",
+        type=Path,
+        default=env.get("CONFIG_DIR"),
+        help="folder with the keys of inferenceservice-config as files [CONFIG_DIR]",
+    )
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Print the children of every service; what has no effect is told on stderr."""
+    for rendered in render(arguments.files, arguments):
+        yaml.safe_dump_all(map(_without_owner, rendered.children), sys.stdout, explicit_start=True, sort_keys=False)
+    return 0
+
+
+def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
+    """The services in the files with their children."""
+    given = parse_documents(read_files(files), arguments.namespace)
+    installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
+    rendered = render_services(given, installed.runtimes, read_config(arguments.config_dir))
+    for warning in warnings(given):
+        sys.stderr.write(f"isvc: {warning}\n")
+    return rendered
+
+
+def _without_owner(child: Manifest) -> Manifest:
+    """The owner is known to a cluster only; without it, ``kubectl apply`` takes the object as it is."""
+    metadata = {name: value for name, value in child["metadata"].items() if name != "ownerReferences"}
+    return {**child, "metadata": metadata}

@@ -1,0 +1,108 @@
+"""``isvc run``: serve the InferenceServices of a file on this machine, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isvc_operator.cli.render import add_flags, render
+from isvc_operator.local.children import Rendered
+from isvc_operator.local.errors import RunFailed, UnusableInput
+from isvc_operator.local.files import read_bytes
+from isvc_operator.local.run import Settings, ask, serve, until_signal
+
+EXIT_FAILED = 1
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("run", help="serve InferenceServices on this machine, without a cluster")
+    parser.add_argument("file", type=Path, metavar="FILE", help="YAML with services and runtimes")
+    parser.add_argument(
+        "--pvc",
+        action="append",
+        default=[],
+        metavar="CLAIM=DIR",
+        help="folder that stands for a PersistentVolumeClaim; may be repeated",
+    )
+    parser.add_argument("--http-port", type=int, default=8080, help="port of the ingress (default: %(default)s)")
+    parser.add_argument("--request", type=Path, metavar="FILE", help="send this file, print the answer, and stop")
+    parser.add_argument("--expect", metavar="JSON", help="with --request: fail unless this is the answer")
+    add_flags(parser, env)
+    parser.set_defaults(run=run_command, environment=env)
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Serve until stopped, or for one request. What the processes print goes to stderr, the answer to stdout."""
+    services = render([arguments.file], arguments)
+    if not services:
+        raise UnusableInput(f"{arguments.file} holds no InferenceService to serve")
+    settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)
+    try:
+        if arguments.request:
+            return _one_request(arguments, services, settings)
+        if arguments.expect:
+            raise UnusableInput("--expect is about the answer to --request; give that too")
+        sample = _sample(arguments.file)
+        asyncio.run(until_signal(serve(services, settings, sample, _to_stderr, _to_stdout), _to_stderr))
+    except RunFailed as error:
+        _to_stderr(f"isvc: {error}")
+        return EXIT_FAILED
+    return 0
+
+
+def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> int:
+    body, expected = read_bytes(arguments.request), _expected(arguments.expect)
+    answer = asyncio.run(until_signal(ask(services, settings, body, _to_stderr), _to_stderr))
+    if answer is None:
+        raise RunFailed("stopped before the answer came")
+    _to_stdout(answer)
+    if arguments.expect and not _is_json(answer, expected):
+        raise RunFailed(f"the answer is {answer}, and not {arguments.expect}")
+    return 0
+
+
+def _claims(flags: Sequence[str]) -> dict[str, Path]:
+    claims = {}
+    for flag in flags:
+        claim, _, folder = flag.partition("=")
+        if not claim or not folder:
+            raise UnusableInput(f"--pvc {flag}: write --pvc CLAIM=DIR")
+        if not Path(folder).is_dir():
+            raise UnusableInput(f"--pvc {flag}: {folder} is no folder")
+        claims[claim] = Path(folder)
+    return claims
+
+
+def _sample(file: Path) -> str:
+    """The request that lies beside the service's YAML, for the announced command."""
+    beside = file.with_name("sample.json")
+    return str(beside) if beside.is_file() else "request.json"
+
+
+def _expected(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:
+        raise UnusableInput(f"--expect {text}: this is not JSON: {error}") from error
+
+
+def _is_json(text: str, value: Any) -> bool:
+    try:
+        return bool(json.loads(text) == value)
+    except ValueError:
+        return False
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _to_stdout(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,67 @@
+"""From documents to children: exactly what the operator would apply to a cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_STOP
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.local.documents import Documents
+from isvc_operator.render import render
+from isvc_operator.resolve import is_stopped, resolve
+from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.support import unsupported_fields
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A service and its children, in the order in which the operator makes them."""
+
+    service: InferenceService
+    children: tuple[Manifest, ...]
+
+
+def render_services(given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig) -> list[Rendered]:
+    """The children of every service that is not stopped; runtimes of the files replace installed namesakes."""
+    every = (*installed, *given.runtimes)
+    runtimes = {(item.kind, item.metadata.namespace, item.metadata.name): item for item in every}
+    return [_rendered(item, runtimes.values(), config) for item in given.services if not is_stopped(item)]
+
+
+def warnings(given: Documents) -> Iterator[str]:
+    """A line for each thing in the files that has no effect."""
+    for name in given.ignored:
+        yield f"{name}: neither a service nor a runtime; ignored"
+    resources: tuple[InferenceService | ServingRuntime, ...] = (*given.services, *given.runtimes)
+    for resource in resources:
+        for field in unknown_fields(resource):
+            yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
+    for service in given.services:
+        for field in unsupported_fields(service.spec):
+            yield f"{service.kind} {service.metadata.name}: not supported: {field}"
+        if is_stopped(service):
+            yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
+
+
+def _rendered(service: InferenceService, runtimes: Iterable[ServingRuntime], config: OperatorConfig) -> Rendered:
+    try:
+        resolved = resolve(service, _usable(service, list(runtimes)), config)
+    except InvalidSpec as error:
+        raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
+    return Rendered(service, tuple(render(resolved, config)))
+
+
+def _usable(service: InferenceService, runtimes: Sequence[ServingRuntime]) -> Runtimes:
+    own = [item for item in runtimes if not item.cluster_wide]
+    return Runtimes(
+        namespaced=tuple(item for item in own if item.metadata.namespace == service.metadata.namespace),
+        cluster=tuple(item for item in runtimes if item.cluster_wide),
+    )

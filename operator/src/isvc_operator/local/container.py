@@ -1,0 +1,153 @@
+"""A rendered container as a command of this machine. Pure.
+
+Where an argument or a variable names a path of the container, it names a folder of this machine instead; where a flag
+or a variable gives the container's port, it gives a free port.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.local.errors import UnusableInput
+
+Container = Mapping[str, Any]
+
+_PYTHON = ("python", "python3")
+# What the image of the storage-initializer runs.
+_INITIALIZER = ("python", "-m", "storage_initializer")
+_REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a container is given here; ``paths`` and ``ports`` lead from the container's to this machine's."""
+
+    paths: Mapping[str, Path]
+    ports: Mapping[int, int]
+    scratch: Path
+    termination_log: Path
+    environment: Mapping[str, str]
+    python: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The server is ready when ``GET path`` succeeds or, without a path, when ``port`` takes a connection."""
+
+    port: int
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A container as a command; ``env`` comes on top of this machine's environment."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    working_dir: str | None
+    termination_log: Path
+    probe: Probe | None
+
+
+def plan_process(name: str, container: Container, place: Place) -> Process:
+    """The container as a process called ``name``; raises UnusableInput where it needs what only a cluster has."""
+    env = _environment(name, container, place)
+    command = [_expand(item, env) for item in (*_command(name, container, place), *container.get("args", ()))]
+    working_dir = container.get("workingDir")
+    return Process(
+        name=name,
+        command=tuple(_move_ports([_move_paths(item, place.paths) for item in command], place.ports)),
+        env=_local(env, place),
+        working_dir=_move_paths(working_dir, place.paths) if working_dir else None,
+        termination_log=place.termination_log,
+        probe=_probe(name, container, place.ports),
+    )
+
+
+def _command(name: str, container: Container, place: Place) -> tuple[str, ...]:
+    command = tuple(container.get("command", ()))
+    if not command and container["name"] == CONTAINER_INITIALIZER:
+        command = _INITIALIZER
+    if not command:
+        raise UnusableInput(
+            f"{name} has no command, and the entry point of its image is not known here; "
+            "give the container a command in the runtime"
+        )
+    return (place.python, *command[1:]) if command[0] in _PYTHON else command
+
+
+def _environment(name: str, container: Container, place: Place) -> dict[str, str]:
+    if container.get("envFrom"):
+        raise UnusableInput(f"{name} takes variables from the cluster (envFrom); give them as env to run it here")
+    env: dict[str, str] = {}
+    for item in container.get("env", ()):
+        variable = item["name"]
+        if "valueFrom" not in item:
+            env[variable] = _expand(item.get("value", ""), env)
+        elif variable not in place.environment:
+            raise UnusableInput(f"{name} takes {variable} from the cluster (valueFrom); export it to run it here")
+    return env
+
+
+def _local(env: Mapping[str, str], place: Place) -> dict[str, str]:
+    """The container's variables with this machine's paths and ports, and what its surroundings would have been."""
+    moved = {name: _move_port(name, _move_paths(value, place.paths), place.ports) for name, value in env.items()}
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(place.scratch),
+        **moved,
+        "TERMINATION_LOG": str(place.termination_log),
+    }
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Kubernetes' ``$(NAME)``; ``$$(NAME)`` and names that are not known stay as text."""
+
+    def value(match: re.Match[str]) -> str:
+        return match[0][1:] if match[1] else env.get(match[2], match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _move_paths(text: str, paths: Mapping[str, Path]) -> str:
+    """Replace the container's paths where they stand as paths of their own: ``--dir=/mnt/models/a``, ``/a:/mnt``."""
+    if not paths:
+        return text
+    longest_first = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    standing_alone = rf"""(?<![^=:,\s"'])({longest_first})(?![^/:,\s"'])"""
+    return re.sub(standing_alone, lambda match: str(paths[match[1]]), text)
+
+
+def _move_ports(command: Sequence[str], ports: Mapping[int, int]) -> list[str]:
+    """Replace the values of flags whose name ends in ``port``, written ``--port=8080`` or ``--port 8080``."""
+    moved = []
+    for before, item in zip(("", *command), command, strict=False):
+        flag, equals, value = item.rpartition("=")
+        name = flag or before
+        moved.append(flag + equals + _move_port(name, value, ports) if name.startswith("-") else item)
+    return moved
+
+
+def _move_port(name: str, value: str, ports: Mapping[int, int]) -> str:
+    if name.lower().endswith("port") and value.isdigit():
+        return str(ports.get(int(value), value))
+    return value
+
+
+def _probe(name: str, container: Container, ports: Mapping[int, int]) -> Probe | None:
+    probe = container.get("readinessProbe")
+    if probe is None:
+        return None
+    action = probe.get("httpGet") or probe.get("tcpSocket")
+    if action is None:
+        raise UnusableInput(f"the readinessProbe of {name} is neither httpGet nor tcpSocket; others are not run here")
+    named = {item.get("name"): item["containerPort"] for item in container.get("ports", ())}
+    port = named.get(action["port"], action["port"])
+    path = action.get("path", "/") if "httpGet" in probe else None
+    return Probe(ports.get(port, port), path)

@@ -1,0 +1,97 @@
+"""The services and runtimes written in YAML files. Pure: the text has been read elsewhere (``files``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from isvc_operator.api import inference_service, serving_runtime
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.local.errors import UnusableInput
+
+_VERSIONS = {
+    inference_service.KIND: inference_service.API_VERSION,
+    serving_runtime.KIND: serving_runtime.API_VERSION,
+    serving_runtime.CLUSTER_KIND: serving_runtime.API_VERSION,
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A YAML text and the name of the file that it came from."""
+
+    source: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What the files hold. ``ignored`` names the objects of other kinds, such as ``ConfigMap settings``."""
+
+    services: tuple[InferenceService, ...]
+    runtimes: tuple[ServingRuntime, ...]
+    ignored: tuple[str, ...]
+
+
+def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
+    """Parse every document; an object that names no namespace is in ``namespace``. Raises UnusableInput."""
+    services: list[InferenceService] = []
+    runtimes: list[ServingRuntime] = []
+    ignored: list[str] = []
+    for text in texts:
+        for body in _bodies(text):
+            kind = body.get("kind")
+            try:
+                if not _is_ours(body, text):
+                    ignored.append(f"{kind} {_metadata(body).get('name')}")
+                elif kind == inference_service.KIND:
+                    services.append(parse_inference_service(_placed(body, namespace)))
+                else:
+                    runtimes.append(parse_serving_runtime(_placed(body, namespace)))
+            except InvalidObject as error:
+                raise UnusableInput(f"{text.source}: {error}") from error
+    return Documents(tuple(services), tuple(runtimes), tuple(ignored))
+
+
+def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
+    try:
+        documents = list(yaml.safe_load_all(text.content))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise UnusableInput(f"{text.source}: this is not YAML: {error}") from error
+    for document in documents:
+        if document is None:
+            continue
+        if not isinstance(document, Mapping) or "kind" not in document:
+            raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
+        yield document
+
+
+def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
+    """Whether the object is of a kind that we serve; one of an API version that we do not know is refused."""
+    kind, version = str(body["kind"]), str(body.get("apiVersion"))
+    known = _VERSIONS.get(kind)
+    if known and version != known:
+        name = _metadata(body).get("name")
+        raise UnusableInput(f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known}")
+    return known is not None
+
+
+def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+    metadata = _metadata(body)
+    if body["kind"] == serving_runtime.CLUSTER_KIND or metadata.get("namespace"):
+        return body
+    return {**body, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = body.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}

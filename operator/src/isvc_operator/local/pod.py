@@ -1,0 +1,138 @@
+"""A rendered Deployment as the processes of one pod on this machine. Pure.
+
+Its volumes become folders inside a private one, which goes when the run ends; a claim becomes a link to the folder
+that ``--pvc`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, LABEL_SERVICE, PVC_MOUNT_ROOT
+from isvc_operator.local.container import Container, Place, Process, plan_process
+from isvc_operator.local.errors import UnusableInput
+from isvc_operator.render.deployment import first_port
+
+Volume = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is to run a pod with. ``folder`` becomes the pod's own; ``claims`` are the folders of ``--pvc``."""
+
+    folder: Path
+    claims: Mapping[str, Path]
+    environment: Mapping[str, str]
+    python: str
+    free_port: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class Pod:
+    """Processes, and what must be there before they start: empty ``folders``, and ``links`` to existing ones.
+
+    ``ports`` leads from the ports of the containers to those of this machine; ``deadline`` is in seconds.
+    """
+
+    labels: Mapping[str, str]
+    folders: tuple[Path, ...]
+    links: Mapping[Path, Path]
+    ports: Mapping[int, int]
+    init: tuple[Process, ...]
+    servers: tuple[Process, ...]
+    deadline: float
+
+
+def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
+    """The pod of a Deployment; raises UnusableInput where it needs what only a cluster has."""
+    template = deployment["spec"]["template"]
+    spec, labels = template["spec"], template["metadata"]["labels"]
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    ports = {port: machine.free_port() for container in spec["containers"] if (port := _port(container))}
+
+    def planned(container: Container) -> Process:
+        place = _place(container, volumes, ports, machine)
+        process = plan_process(f"{labels[LABEL_SERVICE]}/{container['name']}", container, place)
+        _check_port(process, ports.get(_port(container)))
+        return process
+
+    claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
+    return Pod(
+        labels=labels,
+        folders=(
+            _scratch(machine),
+            _termination(machine),
+            *(_folder(volume, machine) for volume in volumes.values() if "emptyDir" in volume),
+        ),
+        links={_claims_root(machine) / claim: _claimed(claim, machine) for claim in claims},
+        ports=ports,
+        init=tuple(planned(container) for container in spec.get("initContainers", ())),
+        servers=tuple(planned(container) for container in spec["containers"]),
+        deadline=deployment["spec"]["progressDeadlineSeconds"],
+    )
+
+
+def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine) -> Place:
+    name = container["name"]
+    paths = {
+        mount["mountPath"].rstrip("/"): _folder(volumes[mount["name"]], machine) / mount.get("subPath", "")
+        for mount in container.get("volumeMounts", ())
+    }
+    if name == CONTAINER_INITIALIZER:
+        paths[PVC_MOUNT_ROOT] = _claims_root(machine)
+    return Place(
+        paths=paths,
+        ports=ports,
+        scratch=paths.get("/tmp", _scratch(machine)),  # noqa: S108 - the container's
+        termination_log=_termination(machine) / name,
+        environment=machine.environment,
+        python=machine.python,
+    )
+
+
+def _port(container: Container) -> int:
+    """The one port of a container that is moved to a free one; 0 for a container that only helps."""
+    serves = container["name"] == CONTAINER_SERVER or container.get("ports")
+    return first_port(container)["containerPort"] if serves else 0
+
+
+def _check_port(process: Process, port: int | None) -> None:
+    if port and str(port) not in " ".join((*process.command, *process.env.values())):
+        raise UnusableInput(
+            f"{process.name} is not told its port, so it cannot be moved to a free one; give the runtime's container "
+            "a flag such as --port=8080 or a variable such as PORT"
+        )
+
+
+def _folder(volume: Volume, machine: Machine) -> Path:
+    if "emptyDir" in volume:
+        return machine.folder / "volumes" / str(volume["name"])
+    if claim := _claim(volume):
+        return _claims_root(machine) / claim
+    kind = next((name for name in volume if name != "name"), "nothing")
+    raise UnusableInput(f"volume {volume['name']!r} is made of {kind}, which this machine does not have")
+
+
+def _claim(volume: Volume) -> str | None:
+    return volume["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in volume else None
+
+
+def _claims_root(machine: Machine) -> Path:
+    return machine.folder / "pvc"
+
+
+def _scratch(machine: Machine) -> Path:
+    return machine.folder / "tmp"
+
+
+def _termination(machine: Machine) -> Path:
+    return machine.folder / "termination"
+
+
+def _claimed(claim: str, machine: Machine) -> Path:
+    if claim not in machine.claims:
+        raise UnusableInput(f"the model lies in the claim {claim!r}; name the folder for it: --pvc {claim}=DIR")
+    return machine.claims[claim]

@@ -1,0 +1,121 @@
+"""Starts the processes of a run, passes on what they print, and ends them. No process and no folder outlives a run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from isvc_operator.local.container import Process
+from isvc_operator.local.errors import RunFailed
+from isvc_operator.local.guard import GRACE
+
+_LAST_LINES = 10
+_CHUNK = 65536
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that was started. ``exited`` ends with its exit code, when all that it printed was passed on."""
+
+    process: Process
+    child: asyncio.subprocess.Process
+    exited: asyncio.Task[int]
+    last_lines: deque[str]
+
+    def failure(self) -> RunFailed:
+        """Why it ended: what it left in its termination log, else the last lines that it printed."""
+        with suppress(OSError):
+            if reason := self.process.termination_log.read_text(errors="replace").strip():
+                return RunFailed(f"{self.process.name} failed ({self._exit()}): {reason}")
+        printed = "\n  ".join(self.last_lines) or "nothing"
+        return RunFailed(f"{self.process.name} failed ({self._exit()}); it printed last:\n  {printed}")
+
+    def _exit(self) -> str:
+        code = self.exited.result()
+        return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+@dataclass
+class Group:
+    """The processes of one run, all in the process group ``id``; ``folder`` is theirs alone."""
+
+    id: int
+    folder: Path
+    alive: int
+    environment: Mapping[str, str]
+    write: Callable[[str], None]
+    running: list[Running] = field(default_factory=list)
+
+    async def start(self, process: Process) -> Running:
+        """Start a process; its output goes to ``write``, each line with its name."""
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *process.command,
+                env={**self.environment, **process.env},
+                cwd=process.working_dir,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                process_group=self.id,
+                pass_fds=(self.alive,),
+            )
+        except OSError as error:
+            raise RunFailed(f"{process.name} cannot be started: {process.command[0]}: {error.strerror}") from error
+        last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        exited = asyncio.create_task(self._follow(process.name, child, last_lines))
+        self.running.append(started := Running(process, child, exited, last_lines))
+        return started
+
+    async def stop(self) -> None:
+        """Ask every process to end and wait until all have, but no longer than a pod may take."""
+        for running in self.running:
+            with suppress(ProcessLookupError):
+                running.child.terminate()
+        if self.running:
+            await asyncio.wait([running.exited for running in self.running], timeout=GRACE)
+
+    async def _follow(self, name: str, child: asyncio.subprocess.Process, last_lines: deque[str]) -> int:
+        printed = cast(asyncio.StreamReader, child.stdout)  # it was asked for
+        copying = asyncio.create_task(self._copy(name, printed, last_lines))
+        code = await child.wait()
+        # A process that it started and left behind may hold the pipe open.
+        await asyncio.wait([copying], timeout=1.0)
+        copying.cancel()
+        return code
+
+    async def _copy(self, name: str, stream: asyncio.StreamReader, last_lines: deque[str]) -> None:
+        rest = b""
+        while chunk := await stream.read(_CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                last_lines.append(text := line.decode(errors="replace").rstrip())
+                self.write(f"{name} | {text}")
+
+
+@asynccontextmanager
+async def process_group(environment: Mapping[str, str], write: Callable[[str], None]) -> AsyncIterator[Group]:
+    """A group with a folder of its own; at the end its processes are ended and its folder is removed."""
+    folder = tempfile.mkdtemp(prefix="isvc-")
+    watched, alive = os.pipe()
+    guard = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "isvc_operator.local.guard", folder, str(watched),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, process_group=0, pass_fds=(watched,),
+    )  # fmt: skip
+    os.close(watched)
+    group = Group(guard.pid, Path(folder), alive, environment, write)
+    try:
+        yield group
+    finally:
+        try:
+            await group.stop()
+        finally:
+            os.close(alive)
+            await guard.communicate(b"")  # ends its standard input, and waits until it has done its work

@@ -1,0 +1,53 @@
+"""Waits for a server as the kubelet does: by its readiness probe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+
+from isvc_operator.local.container import Probe
+from isvc_operator.local.errors import RunFailed
+from isvc_operator.local.ingress import LOOPBACK
+from isvc_operator.local.processes import Running
+
+_PERIOD = 0.25  # seconds
+_TIMEOUT = aiohttp.ClientTimeout(total=2)
+_SHOWN = 300  # characters of a server's answer
+
+
+async def until_ready(server: Running, deadline: float, write: Callable[[str], None]) -> None:
+    """Return when the probe succeeds; raises RunFailed when the server ends first or is not ready in time."""
+    probe = server.process.probe
+    if probe is None:
+        return
+    told = answer = ""
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+        try:
+            async with asyncio.timeout(deadline):
+                while (answer := await _ask(session, probe)) != "":
+                    if answer != told:
+                        write(f"{server.process.name} is not ready: {answer}")
+                        told = answer
+                    await asyncio.wait([server.exited], timeout=_PERIOD)
+                    if server.exited.done():
+                        raise server.failure()
+        except TimeoutError as error:
+            raise RunFailed(f"{server.process.name} was not ready after {deadline:g} s: {answer}") from error
+    write(f"{server.process.name} is ready")
+
+
+async def _ask(session: aiohttp.ClientSession, probe: Probe) -> str:
+    """Empty where the server is ready, else why it is not."""
+    try:
+        if probe.path is None:
+            _, writer = await asyncio.open_connection(LOOPBACK, probe.port)
+            writer.close()
+            return ""
+        async with session.get(f"http://{LOOPBACK}:{probe.port}{probe.path}") as response:
+            if response.status < 400:
+                return ""
+            return f"{response.status} {(await response.text(errors='replace')).strip()[:_SHOWN]}"
+    except (OSError, aiohttp.ClientError, TimeoutError):
+        return f"nothing answers on port {probe.port} yet"

@@ -1,0 +1,151 @@
+"""``isvc run``: the rendered children of some services, executed on this machine.
+
+1. plan      pods and routes                                       pure, but for the free ports
+2. listen    the ingress; until a server is up it answers 503
+3. prepare   folders, then the init containers, one after another
+4. start     the servers, until each is ready
+5. use       one request, or announce and wait for a signal
+6. end       the ingress first (requests under way are finished), then the servers, then the folders
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from isvc_operator.api.names import LABEL_VISIBILITY
+from isvc_operator.local.caller import Endpoint, model_names, predict, predict_path
+from isvc_operator.local.children import Rendered
+from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.ingress import LOOPBACK, ingress
+from isvc_operator.local.pod import Machine, Pod, plan_pod
+from isvc_operator.local.processes import Group, Running, process_group
+from isvc_operator.local.readiness import until_ready
+from isvc_operator.local.routes import Route, routes_of
+
+T = TypeVar("T")
+Write = Callable[[str], None]
+
+_NOT_ENFORCED = "resource limits, users and read-only mounts are not enforced on this machine"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run: the folders of ``--pvc``, the port of the ingress, and this machine's environment."""
+
+    claims: Mapping[str, Path]
+    http_port: int
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Served:
+    """Services that are ready, and the processes behind them."""
+
+    endpoints: tuple[Endpoint, ...]
+    servers: tuple[Running, ...]
+
+
+async def serve(services: Sequence[Rendered], settings: Settings, sample: str, write: Write, announce: Write) -> None:
+    """Serve until cancelled; raises RunFailed when a process fails. The announced command sends ``sample``."""
+    async with _served(services, settings, write) as served:
+        for endpoint in served.endpoints:
+            announce(f"\n{endpoint.service} answers at {endpoint.url} for Host {endpoint.host}")
+            for name in await model_names(endpoint):
+                announce(f"  {endpoint.curl(predict_path(name), sample)}")
+        announce("Ctrl-C stops it.\n")
+        await asyncio.wait([server.exited for server in served.servers], return_when=asyncio.FIRST_COMPLETED)
+        raise next(server.failure() for server in served.servers if server.exited.done())
+
+
+async def ask(services: Sequence[Rendered], settings: Settings, body: bytes, write: Write) -> str:
+    """Serve for one request, and return its answer; raises RunFailed where there is none."""
+    if len(services) != 1:
+        raise UnusableInput(f"--request wants one InferenceService, and there are {len(services)}")
+    async with _served(services, settings, write) as served:
+        return await predict(served.endpoints[0], body)
+
+
+async def until_signal(work: Coroutine[Any, Any, T], write: Write) -> T | None:
+    """The result of ``work``, or None where SIGINT or SIGTERM ended it; a second signal hurries its end."""
+    task = asyncio.ensure_future(work)
+
+    def stop() -> None:
+        write("stopping")
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return None
+
+
+@asynccontextmanager
+async def _served(services: Sequence[Rendered], settings: Settings, write: Write) -> AsyncIterator[Served]:
+    async with process_group(settings.environment, write) as group:
+        pods, routes = _plan(services, settings, group.folder)
+        async with ingress(routes, settings.http_port):
+            write(_NOT_ENFORCED)
+            for pod in pods:
+                await _prepare(pod, group)
+            servers = [(await group.start(process), pod) for pod in pods for process in pod.servers]
+            for server, pod in servers:
+                await until_ready(server, pod.deadline, write)
+            endpoints = tuple(_endpoint(service, settings.http_port) for service in services)
+            yield Served(endpoints, tuple(server for server, _ in servers))
+
+
+def _plan(services: Sequence[Rendered], settings: Settings, folder: Path) -> tuple[list[Pod], list[Route]]:
+    pods: list[Pod] = []
+    routes: list[Route] = []
+    for number, service in enumerate(services):
+        machine = Machine(
+            folder=folder / str(number),  # short, as the path of a Unix socket has to be
+            claims=settings.claims,
+            environment=settings.environment,
+            python=sys.executable,
+            free_port=_free_port,
+        )
+        own = [plan_pod(child, machine) for child in service.children if child["kind"] == "Deployment"]
+        pods += own
+        routes += routes_of(service.children, own)
+        if not any(child["kind"] == "Ingress" for child in service.children):
+            raise UnusableInput(
+                f"InferenceService {service.service.metadata.name} can be called from inside a cluster only; "
+                f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
+            )
+    return pods, routes
+
+
+def _endpoint(service: Rendered, port: int) -> Endpoint:
+    """The first host of the service's Ingress is that of the default template."""
+    rendered = next(child for child in service.children if child["kind"] == "Ingress")
+    return Endpoint(service.service.metadata.name, rendered["spec"]["rules"][0]["host"], port)
+
+
+async def _prepare(pod: Pod, group: Group) -> None:
+    for folder in pod.folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    for link, target in pod.links.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target.resolve(), target_is_directory=True)
+    for process in pod.init:
+        running = await group.start(process)
+        if await running.exited != 0:
+            raise running.failure()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        port: int = listener.getsockname()[1]
+        return port
