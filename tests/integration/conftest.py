@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.apiserver import ApiServer, AssetsMissing, find_assets, running
+from tests.support.apiserver import ApiServer, AssetsMissing, find_assets, install_crds, running
 
-CRDS = Path(__file__).parents[2] / "crds"
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +27,13 @@ def assets() -> Path:
 def apiserver(assets: Path) -> Iterator[ApiServer]:
     """An API server that knows our custom resources."""
     with running(assets) as server:
-        server.kubectl("apply", "--server-side", f"--filename={CRDS}")
-        server.kubectl("wait", "--for=condition=Established", f"--filename={CRDS}", "--timeout=30s")
+        install_crds(server)
         yield server
+
+
+@pytest.fixture
+def namespace(apiserver: ApiServer) -> str:
+    """The name of a namespace that nobody else uses."""
+    name = f"test-{next(_numbers)}"
+    apiserver.kubectl("create", "namespace", name)
+    return name

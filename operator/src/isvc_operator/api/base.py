@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
@@ -72,6 +73,7 @@ def name_in(body: Mapping[str, Any]) -> str:
     return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
 
 
-def field_names(model: type[ApiModel]) -> list[str]:
-    """Names of the model's fields, as they are written in YAML."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+@cache
+def field_names(model: type[ApiModel]) -> Mapping[str, str]:
+    """The model's fields: their names in YAML and, for each, the attribute that holds it."""
+    return {field.alias or name: name for name, field in model.model_fields.items()}

@@ -29,10 +29,10 @@ class InvalidObject(ValueError):
 
 
 def _problem(detail: ErrorDetails) -> str:
-    return f"{path(detail['loc'])}: {_PLAIN_MESSAGES.get(detail['type'], detail['msg'])}"
+    return f"{_path(detail['loc'])}: {_PLAIN_MESSAGES.get(detail['type'], detail['msg'])}"
 
 
-def path(location: Sequence[Any]) -> str:
+def _path(location: Sequence[Any]) -> str:
     """`spec.predictor.containers[0].name` for the keys and indexes that lead there."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")

@@ -28,18 +28,19 @@ from isvc_operator.api.names import CONTAINER_SERVER
 
 @dataclass(frozen=True)
 class Rule:
-    """A CEL expression that must hold, and what to say when it does not."""
+    """A CEL expression that must hold, and what to say of which field when it does not."""
 
     expression: str
     message: str
+    field: str = ""
     only_on_create: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        if not self.only_on_create:
-            return {"rule": self.expression, "message": self.message}
-        # A name cannot be mended: a service that is stored already must keep accepting status writes.
-        rule = f"oldSelf.hasValue() || ({self.expression})"
-        return {"rule": rule, "message": self.message, "optionalOldSelf": True}
+        result: dict[str, Any] = {"rule": self.expression, "message": self.message}
+        if self.only_on_create:
+            # A name cannot be mended: a service that is stored already must keep accepting status writes.
+            result |= {"rule": f"oldSelf.hasValue() || ({self.expression})", "optionalOldSelf": True}
+        return result | ({"fieldPath": self.field} if self.field else {})
 
 
 def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
@@ -63,21 +64,24 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     InferenceService: (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "metadata.name must start with a letter and hold only lower-case letters, digits and '-', because "
+            "must start with a letter and hold only lower-case letters, digits and '-', because "
             "Services are named after it; rename the InferenceService",
+            field=".metadata.name",
             only_on_create=True,
         ),
         Rule(
             "self.metadata.name.size() + (has(self.spec.predictor.name) ? self.spec.predictor.name.size() + 1 : 0)"
             f" <= {_ROOM_BESIDE_PREDICTOR}",
-            f"metadata.name, with spec.predictor.name, is longer than {_ROOM_BESIDE_PREDICTOR} characters, and the "
-            "labels of its pods would not fit into 63; choose a shorter name",
+            f"longer, with spec.predictor.name, than the {_ROOM_BESIDE_PREDICTOR} characters that the labels "
+            "of its pods have room for; choose a shorter name",
+            field=".metadata.name",
             only_on_create=True,
         ),
         Rule(
             f"!has(self.spec.transformer) || self.metadata.name.size() <= {_ROOM_BESIDE_TRANSFORMER}",
-            f"metadata.name of a service with a transformer is longer than {_ROOM_BESIDE_TRANSFORMER} characters, "
-            "and the labels of its pods would not fit into 63; choose a shorter name",
+            f"longer than the {_ROOM_BESIDE_TRANSFORMER} characters that the labels of a transformer's pods "
+            "have room for; choose a shorter name",
+            field=".metadata.name",
             only_on_create=True,
         ),
     ),
@@ -85,12 +89,14 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
         Rule(
             "!has(self.canary) || self.canary.map(c, has(c.trafficPercent) ? c.trafficPercent : 0).sum() <= 100",
             "the trafficPercent of all canaries add up to more than 100; lower them",
+            field=".canary",
         ),
         Rule(
             "!has(self.canary) || self.canary.all(c, has(c.predictor.name) && self.canary.exists_one(other, "
             "has(other.predictor.name) && other.predictor.name == c.predictor.name) && "
             "!(has(self.predictor.name) && self.predictor.name == c.predictor.name))",
             "each canary needs a predictor.name of its own, other than that of spec.predictor",
+            field=".canary",
         ),
     ),
     CanarySpec: (
@@ -107,6 +113,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || "
             "self.minReplicas <= self.maxReplicas",
             "minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas",
+            field=".minReplicas",
         ),
     ),
     PredictorSpec: (
@@ -122,26 +129,31 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             f"!{_SERVER_CONTAINER} || !(has(self.model) || {_LEGACY})",
             f"a model and a container named {CONTAINER_SERVER} are both given; remove the model to serve with "
             "your own container, or give the container another name to run it beside the model",
+            field=".containers",
         ),
         Rule(
             f"!has(self.storageUris) || !({_LEGACY_URI})",
             "storageUri and storageUris are both given; move storageUri into storageUris",
+            field=".storageUris",
         ),
     ),
     PredictorExtensionSpec: (
         Rule(
             "!has(self.name) || self.name == ''",
             f"name is not allowed here, the container is always named {CONTAINER_SERVER}; remove it",
+            field=".name",
         ),
         Rule(
             "!has(self.storageUri) || !has(self.storage) || !has(self.storage.path)",
             "storageUri and storage.path are both given; remove one of them",
+            field=".storage",
         ),
     ),
     StorageUri: (
         Rule(
             "!has(self.mountPath) || (self.mountPath != '/' && !self.mountPath.contains('..'))",
             "mountPath must be a folder below /, without '..'; for example /mnt/models/first",
+            field=".mountPath",
         ),
     ),
     TransformerSpec: (Rule(_HAS_CONTAINERS, "nothing to run: give the transformer a container with an image"),),
@@ -155,6 +167,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
         Rule(
             "!has(self.containers) || self.containers.size() <= 1",
             "workerSpec may have only one container; remove the others",
+            field=".containers",
         ),
     ),
 }

@@ -6,7 +6,7 @@ of its own for "keep what you do not know" and for rules that span several field
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -49,7 +49,7 @@ class _Generator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])  # absent is not null in a structural schema
 
 
-def _point_to(place: str, names: list[str], properties: dict[str, Schema]) -> None:
+def _point_to(place: str, names: Iterable[str], properties: dict[str, Schema]) -> None:
     for name in names:
         if name in properties:
             properties[name].setdefault("description", f"As in a pod; see: kubectl explain {place}.{name}")
@@ -63,6 +63,8 @@ def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
     default = node.get("default")
     if default and isinstance(default, str | int):  # an empty default would only change what users stored
         schema["default"] = default
+    if "const" in schema:
+        schema["enum"] = [schema.pop("const")]
     if "items" in node:
         schema["items"] = _structural(node["items"], definitions)
     if "properties" in node:

@@ -5,7 +5,7 @@ They are accepted and kept, as KServe does; to name them is the least we can do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -23,25 +23,29 @@ def unknown_fields(resource: InferenceService | ServingRuntime) -> list[str]:
 
 
 def _in_model(model: ApiModel, path: str) -> Iterator[str]:
-    yield from _not_in(field_names(type(model)), model.model_extra or {}, path)
-    for name, field in type(model).model_fields.items():
-        alias = field.alias or name
-        yield from _in_value(getattr(model, name), alias, f"{path}.{alias}")
+    names = field_names(type(model))
+    yield from _not_in(names, model.model_extra or {}, path)
+    for name, attribute in names.items():
+        yield from _in_value(getattr(model, attribute), name, f"{path}.{name}")
 
 
-def _in_value(value: Any, alias: str, path: str) -> Iterator[str]:
+def _in_value(value: Any, name: str, path: str) -> Iterator[str]:
     if isinstance(value, ApiModel):
         yield from _in_model(value, path)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _in_value(item, alias, f"{path}[{index}]")
-    elif isinstance(value, Mapping) and alias in _CONTAINER_LISTS:
+            yield from _in_value(item, name, f"{path}[{index}]")
+    elif isinstance(value, Mapping) and name in _CONTAINER_LISTS:
         yield from _not_in(field_names(ContainerFields), value, path)
 
 
-def _not_in(known: Sequence[str], given: Mapping[str, Any], path: str) -> Iterator[str]:
-    spelling = {name.lower(): name for name in known}
+def _not_in(known: Collection[str], given: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in given:
         if name not in known:
-            near = get_close_matches(name.lower(), spelling, n=1)
-            yield f"{path}.{name}" + (f" (did you mean {spelling[near[0]]}?)" if near else "")
+            yield f"{path}.{name}{_suggestion(name, known)}"
+
+
+def _suggestion(name: str, known: Collection[str]) -> str:
+    spelling = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(name.lower(), spelling, n=1)
+    return f" (did you mean {spelling[near[0]]}?)" if near else ""

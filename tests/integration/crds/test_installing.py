@@ -1,0 +1,50 @@
+"""Installing the CRDs on a real API server, once and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.api.crd import RESOURCES, build_crd
+from tests.support.apiserver import CRDS, ApiServer, install_crds, running, wait_until_served
+
+NAMES = [resource.name for resource in RESOURCES]
+
+
+@pytest.fixture
+def empty_apiserver(assets: Path) -> Iterator[ApiServer]:
+    with running(assets) as server:
+        yield server
+
+
+def versions_of(server: ApiServer) -> dict[str, str]:
+    items = server.get("customresourcedefinitions", *NAMES)["items"]
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
+
+
+def test_the_crds_are_established(apiserver: ApiServer) -> None:
+    for item in apiserver.get("customresourcedefinitions", *NAMES)["items"]:
+        conditions = {entry["type"]: entry["status"] for entry in item["status"]["conditions"]}
+        assert conditions == {"NamesAccepted": "True", "Established": "True"}, item["metadata"]["name"]
+
+
+def test_the_server_keeps_every_word_of_the_files(apiserver: ApiServer) -> None:
+    for resource in RESOURCES:
+        stored = apiserver.get("customresourcedefinition", resource.name)["spec"]
+        assert stored == build_crd(resource)["spec"] | {"conversion": {"strategy": "None"}}
+
+
+def test_installing_again_changes_nothing(apiserver: ApiServer) -> None:
+    before = versions_of(apiserver)
+    install_crds(apiserver)
+    assert versions_of(apiserver) == before
+
+
+def test_they_can_be_installed_without_server_side_apply(empty_apiserver: ApiServer) -> None:
+    empty_apiserver.kubectl("apply", f"--filename={CRDS}")
+    wait_until_served(empty_apiserver, f"--filename={CRDS}")
+    before = versions_of(empty_apiserver)
+    empty_apiserver.kubectl("apply", f"--filename={CRDS}")
+    assert versions_of(empty_apiserver) == before
