@@ -57,25 +57,22 @@ async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> No
 
 
 async def _send(api: KubeApi, cache: Cache, change: Change) -> None:
-    key = key_of(change.manifest)
     try:
         answer = await api.send(change.request)
-    except NotFound:
-        if not change.deletes:
-            raise
-        answer = ""
-    except Conflict as error:
-        raise Conflict(error.status, _conflict_message(change, error)) from error
     except KubeError as error:
-        raise type(error)(error.status, f"{key.kind} {key.name}: {error}") from error
+        # What was to be deleted is gone, or has given its name to another object: both are well.
+        if not (change.deletes and isinstance(error, NotFound | Conflict)):
+            raise type(error)(error.status, _explained(change, error)) from error
     if change.deletes:
         cache.remove(change.manifest)
     else:
         cache.put(json.loads(answer))
 
 
-def _conflict_message(change: Change, error: Conflict) -> str:
+def _explained(change: Change, error: KubeError) -> str:
     key = key_of(change.manifest)
+    if not isinstance(error, Conflict):
+        return f"{key.kind} {key.name}: {error}"
     return (
         f"{key.kind} {key.name} exists in namespace {key.namespace} and was not made by this operator ({error}); "
         f"delete or rename it, or rename the InferenceService"
@@ -97,12 +94,11 @@ def _with_digest(manifest: Manifest) -> dict[str, Any]:
 
 # --- does an observed object still hold everything that we rendered? -----------------------------------
 
-# The fields by which the API server tells the items of a list apart (its merge keys).
-_ITEM_KEYS = ("mountPath", "name", "containerPort", "port", "host", "path", "uid")
-
 
 def covers(observed: Any, rendered: Any) -> bool:
     """Whether every value of ``rendered`` stands in ``observed``, which may hold more (defaults, others' fields)."""
+    if rendered is None:
+        return True
     if isinstance(rendered, Mapping):
         if not isinstance(observed, Mapping):
             return _is_zero(rendered) and observed is None
@@ -112,19 +108,13 @@ def covers(observed: Any, rendered: Any) -> bool:
     return _same_value(observed, rendered)
 
 
-def _covers_list(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
-    if len(observed) < len(rendered):
+def _covers_list(observed: Any, rendered: Sequence[Any]) -> bool:
+    """Objects (containers, ports) may stand among others and in any order; a list of texts (args) is one value."""
+    if not isinstance(observed, list):
         return False
-    return all(covers(_counterpart(observed, item, index), item) for index, item in enumerate(rendered))
-
-
-def _counterpart(observed: Sequence[Any], item: Any, index: int) -> Any:
-    if isinstance(item, Mapping):
-        for key in _ITEM_KEYS:
-            if key in item:
-                matches = (other for other in observed if other.get(key) == item[key])
-                return next(matches, None)
-    return observed[index]
+    if all(isinstance(item, Mapping) for item in rendered):
+        return all(any(covers(other, item) for other in observed) for item in rendered)
+    return len(observed) == len(rendered) and all(map(covers, observed, rendered))
 
 
 def _same_value(observed: Any, rendered: Any) -> bool:
@@ -138,10 +128,12 @@ def _is_zero(value: Any) -> bool:
     return value in (None, "", 0, False) or value == {} or value == []
 
 
-_QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(m|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+_QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
 _SUFFIXES: dict[str, Decimal] = {
     "": Decimal(1),
-    "m": Decimal("0.001"),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
     "k": Decimal(1000),
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("MGTPE", start=2)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
