@@ -46,7 +46,7 @@ class KubernetesApi:
             answer = await self._client.call_api(*serialized, _request_timeout=REQUEST_TIMEOUT)
             text: str = (await answer.response.read()).decode(errors="replace")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise KubeError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+            raise KubeError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
         if not 200 <= answer.status <= 299:
             raise error_for(answer.status, _message_of(text) or f"HTTP {answer.status}")
         return text
