@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.names import FIELD_MANAGER, GROUP
@@ -33,7 +33,6 @@ class ApiRequest:
     query: tuple[tuple[str, str], ...] = ()
     body: Manifest | None = None
     content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
