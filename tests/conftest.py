@@ -1,8 +1,15 @@
-"""Options of the whole test run. pytest takes them from here only, whichever folder is asked for."""
+"""What holds for the whole test run. pytest takes command-line options from here only, whichever folder is asked for."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, and none of them judged by the time it takes.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

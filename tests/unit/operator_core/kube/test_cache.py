@@ -1,0 +1,145 @@
+"""What the watches have told: older news is ignored, and each service finds its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey, key_of
+
+OURS = ServiceKey("models", "torchserve")
+NO_LABEL: dict[str, str] = {}
+
+
+def an_object(
+    name: str = "a",
+    *,
+    version: int = 1,
+    uid: str = "u1",
+    kind: str = "Pod",
+    namespace: str = "models",
+    service: str | None = "torchserve",
+    **more: Any,
+) -> dict[str, Any]:
+    labels = NO_LABEL if service is None else {LABEL_SERVICE: service}
+    metadata = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": str(version), "labels": labels}
+    return {"kind": kind, "metadata": metadata, **more}
+
+
+@pytest.fixture
+def cache() -> Cache:
+    return Cache(LABEL_SERVICE)
+
+
+def test_an_object_is_found_by_its_key_kind_and_service(cache: Cache) -> None:
+    pod = an_object()
+    cache.put(pod)
+
+    assert cache.get(ObjectKey("Pod", "models", "a")) == pod
+    assert list(cache.of_kind("Pod")) == [pod]
+    assert list(cache.of_service(OURS)) == [pod]
+
+
+def test_what_is_not_known_is_none(cache: Cache) -> None:
+    assert cache.get(ObjectKey("Pod", "models", "a")) is None
+    assert list(cache.of_kind("Pod")) == []
+    assert list(cache.of_service(OURS)) == []
+
+
+def test_a_service_finds_its_own_objects_in_a_stable_order(cache: Cache) -> None:
+    ours = [an_object("b"), an_object("a"), an_object("c", kind="Deployment")]
+    for item in (
+        *ours,
+        an_object("d", service="other"),
+        an_object("e", namespace="elsewhere"),
+        an_object("f", service=None),
+    ):
+        cache.put(item)
+
+    assert list(cache.of_service(OURS)) == [ours[2], ours[1], ours[0]]
+
+
+def test_a_newer_state_replaces_an_older_one(cache: Cache) -> None:
+    newer = an_object(version=10, status="new")
+    cache.put(an_object(version=9))
+    cache.put(newer)
+
+    assert list(cache.of_service(OURS)) == [newer]
+
+
+def test_an_older_event_that_arrives_later_is_ignored(cache: Cache) -> None:
+    answer = an_object(version=10, status="from our write")
+    cache.put(answer)
+    cache.put(an_object(version=9, status="from the watch"))
+
+    assert cache.get(key_of(answer)) == answer
+
+
+def test_the_same_version_again_changes_nothing(cache: Cache) -> None:
+    cache.put(an_object())
+    cache.put(an_object())
+
+    assert list(cache.of_service(OURS)) == [an_object()]
+
+
+def test_another_object_of_the_same_name_replaces_the_first_whatever_its_version(cache: Cache) -> None:
+    second = an_object(version=2, uid="u2")
+    cache.put(an_object(version=5, uid="u1"))
+    cache.put(second)
+
+    assert cache.get(key_of(second)) == second
+
+
+def test_a_removed_object_is_forgotten(cache: Cache) -> None:
+    cache.put(an_object())
+    cache.remove(an_object(version=2))
+
+    assert cache.get(key_of(an_object())) is None
+    assert list(cache.of_service(OURS)) == []
+
+
+def test_the_end_of_an_object_does_not_take_its_namesake_along(cache: Cache) -> None:
+    second = an_object(uid="u2")
+    cache.put(second)
+    cache.remove(an_object(uid="u1"))
+
+    assert cache.get(key_of(second)) == second
+
+
+def test_removing_what_is_not_known_is_no_error(cache: Cache) -> None:
+    cache.remove(an_object())
+
+    assert list(cache.of_kind("Pod")) == []
+
+
+@pytest.mark.parametrize("service", ["other", None])
+def test_an_object_that_loses_the_services_label_is_no_longer_the_services(cache: Cache, service: str | None) -> None:
+    cache.put(an_object(version=1))
+    cache.put(an_object(version=2, service=service))
+
+    assert list(cache.of_service(OURS)) == []
+    assert list(cache.of_kind("Pod")) == [an_object(version=2, service=service)]
+
+
+def test_managed_fields_are_not_kept(cache: Cache) -> None:
+    bare = an_object()
+    cache.put({**bare, "metadata": {**bare["metadata"], "managedFields": [{"manager": "kubectl"}]}})
+
+    assert cache.get(key_of(bare)) == bare
+
+
+def test_an_object_of_the_whole_cluster_has_no_namespace(cache: Cache) -> None:
+    runtime = {"kind": "ClusterServingRuntime", "metadata": {"name": "r", "uid": "u", "resourceVersion": "1"}}
+    cache.put(runtime)
+
+    assert cache.get(ObjectKey("ClusterServingRuntime", "", "r")) == runtime
+
+
+def test_labels_may_be_null(cache: Cache) -> None:
+    pod = an_object()
+    pod["metadata"]["labels"] = None
+    cache.put(pod)
+
+    assert list(cache.of_kind("Pod")) == [pod]

@@ -1,0 +1,113 @@
+"""Changes sent to the API server: the answers are kept, failures are told with the child's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube.apply import Change, carry_out, plan
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
+from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
+from isvc_operator.kube.requests import path_of
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, the_children
+from tests.support.fakes import FakeKubeApi
+
+SERVICE = ServiceKey(NAMESPACE, "torchserve")
+RENDERED = list(the_children().values())
+DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+
+
+@pytest.fixture
+def api() -> FakeKubeApi:
+    return FakeKubeApi()
+
+
+@pytest.fixture
+def cache() -> Cache:
+    return Cache(LABEL_SERVICE)
+
+
+def changes_to(rendered: list[dict[str, Any]], cache: Cache) -> list[Change]:
+    return plan(rendered, cache.of_service(SERVICE), SERVICE_UID)
+
+
+async def test_what_was_applied_is_known_at_once_and_not_applied_again(api: FakeKubeApi, cache: Cache) -> None:
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Deployment", "Ingress", "Service"]
+    assert changes_to(RENDERED, cache) == []
+
+
+async def test_what_was_deleted_is_forgotten_at_once(api: FakeKubeApi, cache: Cache) -> None:
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    await carry_out(api, cache, changes_to([], cache))
+
+    assert list(cache.of_service(SERVICE)) == []
+    assert api.objects == {}
+
+
+async def test_a_deletion_of_what_is_gone_is_done(api: FakeKubeApi, cache: Cache) -> None:
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+    api.remove("Ingress", NAMESPACE, "torchserve")
+
+    await carry_out(api, cache, changes_to([], cache))
+
+    assert list(cache.of_service(SERVICE)) == []
+
+
+async def test_a_deletion_spares_a_later_object_of_the_same_name(api: FakeKubeApi, cache: Cache) -> None:
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+    api.remove("Ingress", NAMESPACE, "torchserve")
+    namesake = api.put(a_child("Ingress", metadata={"name": "torchserve", "namespace": NAMESPACE}))
+
+    await carry_out(api, cache, changes_to([], cache))
+
+    assert list(api.objects.values()) == [namesake]
+
+
+async def test_all_changes_are_sent_even_if_one_fails(api: FakeKubeApi, cache: Cache) -> None:
+    api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+
+    with pytest.raises(Refused):
+        await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
+
+
+@pytest.mark.parametrize(
+    "error", [Refused(422, "spec.replicas: invalid"), NotFound(404, "namespace gone"), KubeError(503, "overloaded")]
+)
+async def test_a_failure_names_the_child_and_keeps_its_kind(api: FakeKubeApi, cache: Cache, error: KubeError) -> None:
+    api.failing[DEPLOYMENT] = error
+
+    with pytest.raises(type(error)) as caught:
+        await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert str(caught.value) == f"Deployment torchserve-predictor: {error}"
+    assert caught.value.status == error.status
+
+
+async def test_an_object_of_someone_else_is_not_taken_over(api: FakeKubeApi, cache: Cache) -> None:
+    theirs = api.put(a_child(metadata={"name": "torchserve-predictor", "namespace": NAMESPACE}))
+
+    with pytest.raises(Conflict) as caught:
+        await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("Deployment", NAMESPACE, "torchserve-predictor") == theirs
+    assert str(caught.value) == (
+        "Deployment torchserve-predictor exists in namespace models and was not made by this operator "
+        '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
+    )
+
+
+async def test_a_deletion_that_is_refused_is_told_and_the_child_stays_known(api: FakeKubeApi, cache: Cache) -> None:
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+    api.failing["DELETE", DEPLOYMENT[1]] = Refused(403, "not allowed")
+
+    with pytest.raises(Refused, match="Deployment torchserve-predictor: not allowed"):
+        await carry_out(api, cache, changes_to([], cache))
+
+    assert cache.get(ObjectKey("Deployment", NAMESPACE, "torchserve-predictor")) is not None

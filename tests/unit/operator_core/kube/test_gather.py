@@ -1,0 +1,59 @@
+"""What one reconcile reads."""
+
+from __future__ import annotations
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.gather import Gathered, gather
+from isvc_operator.resolve.runtime import Runtimes
+from tests.support.builders import (
+    NAMESPACE,
+    NOW,
+    a_deployment,
+    a_ready_pod,
+    a_runtime,
+    a_runtime_body,
+    a_service_body,
+)
+
+KEY = ServiceKey(NAMESPACE, "torchserve")
+
+
+def cache_with(*objects: dict) -> Cache:  # type: ignore[type-arg]
+    cache = Cache(LABEL_SERVICE)
+    for item in objects:
+        cache.put({**item, "metadata": {"uid": "u", "resourceVersion": "1", **item["metadata"]}})
+    return cache
+
+
+def test_a_service_its_runtimes_children_and_pods_are_read() -> None:
+    ours, theirs = a_runtime_body("ours", namespace=NAMESPACE), a_runtime_body("theirs", namespace="elsewhere")
+    cluster = a_runtime_body()
+
+    gathered = gather(cache_with(a_service_body(), a_deployment(), a_ready_pod(), ours, theirs, cluster), KEY)
+
+    assert gathered is not None
+    assert gathered.body == a_service_body()
+    assert [item["kind"] for item in gathered.children] == ["Deployment"]
+    assert gathered.pods == (a_ready_pod(),)
+    assert [item.metadata.name for item in gathered.runtimes.namespaced] == ["ours"]
+    assert [item.metadata.name for item in gathered.runtimes.cluster] == ["kserve-torchserve"]
+
+
+def test_a_service_that_is_gone_has_nothing_to_read() -> None:
+    assert gather(cache_with(a_deployment()), KEY) is None
+
+
+def test_a_service_on_its_way_out_is_left_alone() -> None:
+    body = a_service_body()
+    body["metadata"]["deletionTimestamp"] = NOW
+
+    assert gather(cache_with(body), KEY) is None
+
+
+def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
+    broken = {**a_runtime_body("broken"), "spec": {"containers": "none"}}
+
+    gathered = gather(cache_with(a_service_body(), broken, a_runtime_body()), KEY)
+
+    assert gathered == Gathered(a_service_body(), Runtimes(cluster=(a_runtime(),)), (), ())

@@ -1,0 +1,79 @@
+"""Requests to the API server, as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.kube import requests
+from isvc_operator.kube.requests import ApiRequest, path_of
+from tests.support.builders import a_child
+
+PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/models/deployments/x",
+    "Service": "/api/v1/namespaces/models/services/x",
+    "Ingress": "/apis/networking.k8s.io/v1/namespaces/models/ingresses/x",
+    "Pod": "/api/v1/namespaces/models/pods/x",
+    "Event": "/api/v1/namespaces/models/events/x",
+    "InferenceService": "/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/x",
+}
+
+
+@pytest.mark.parametrize(("kind", "path"), PATHS.items())
+def test_the_path_of_an_object(kind: str, path: str) -> None:
+    assert path_of(kind, "models", "x") == path
+
+
+def test_the_path_of_a_collection() -> None:
+    assert path_of("Event", "models") == "/api/v1/namespaces/models/events"
+
+
+@pytest.mark.parametrize(("force", "text"), [(True, "true"), (False, "false")])
+def test_server_side_apply(force: bool, text: str) -> None:
+    child = a_child()
+
+    assert requests.apply(child, force=force) == ApiRequest(
+        method="PATCH",
+        path="/apis/apps/v1/namespaces/models/deployments/torchserve-predictor",
+        query=(("fieldManager", "isvc-operator"), ("force", text)),
+        body=child,
+        content_type="application/apply-patch+yaml",
+    )
+
+
+def test_a_deletion_spares_a_later_object_of_the_same_name() -> None:
+    child = a_child(metadata={"name": "x", "namespace": "models", "uid": "u1"})
+
+    assert requests.delete(child) == ApiRequest(
+        method="DELETE",
+        path="/apis/apps/v1/namespaces/models/deployments/x",
+        body={
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": "u1"},
+        },
+    )
+
+
+def test_a_status_is_patched_alone() -> None:
+    assert requests.patch_status("models", "torchserve", {"url": None}) == ApiRequest(
+        method="PATCH",
+        path="/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/torchserve/status",
+        query=(("fieldManager", "isvc-operator"),),
+        body={"status": {"url": None}},
+        content_type="application/merge-patch+json",
+    )
+
+
+def test_an_event_is_posted_to_its_namespace() -> None:
+    event = {"metadata": {"namespace": "models"}, "reason": "R"}
+
+    assert requests.create_event(event) == ApiRequest("POST", "/api/v1/namespaces/models/events", body=event)
+
+
+def test_the_last_lines_of_a_log() -> None:
+    assert requests.pod_log("models", "p", "c", previous=True, lines=10) == ApiRequest(
+        method="GET",
+        path="/api/v1/namespaces/models/pods/p/log",
+        query=(("container", "c"), ("previous", "true"), ("tailLines", "10"), ("limitBytes", "4096")),
+    )
