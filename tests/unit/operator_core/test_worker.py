@@ -1,0 +1,256 @@
+"""The work queue: what runs when, how often, and after how long. The clock is the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.worker import Worker
+
+A, B, C = (ServiceKey("models", name) for name in "abc")
+
+
+@dataclass
+class Work:
+    """A reconcile that a test holds back, lets go or makes fail; it notes what was started and what ended."""
+
+    started: list[ServiceKey] = field(default_factory=list)
+    ended: list[ServiceKey] = field(default_factory=list)
+    held: dict[ServiceKey, asyncio.Event] = field(default_factory=dict)
+    errors: dict[ServiceKey, Exception] = field(default_factory=dict)
+
+    async def __call__(self, key: ServiceKey) -> None:
+        self.started.append(key)
+        if gate := self.held.get(key):
+            await gate.wait()
+        self.ended.append(key)
+        if error := self.errors.get(key):
+            raise error
+
+    def hold(self, key: ServiceKey) -> asyncio.Event:
+        self.held[key] = asyncio.Event()
+        return self.held[key]
+
+
+@asynccontextmanager
+async def running(work: Work, parallel: int = 4) -> AsyncIterator[Worker]:
+    worker = Worker(work, parallel)
+    task = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def settled() -> None:
+    """Let every task go on until all of them wait for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Timers:
+    """What the event loop was asked to call later, and after how many seconds."""
+
+    calls: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    @property
+    def delays(self) -> list[float]:
+        return [delay for delay, _ in self.calls]
+
+    def ring(self) -> None:
+        """Let the latest timer go off."""
+        self.calls[-1][1]()
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    timers = Timers()
+
+    def call_later(
+        loop: asyncio.BaseEventLoop, delay: float, callback: Callable[..., None], *args: object
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(loop.time() + delay, callback, args, loop)
+        timers.calls.append((delay, lambda: None if handle.cancelled() else callback(*args)))
+        return handle
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_later", call_later)
+    return timers
+
+
+async def test_a_key_that_is_added_is_worked_on_once() -> None:
+    work = Work()
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+
+    assert work.ended == [A]
+
+
+async def test_a_key_that_waits_already_is_not_added_again() -> None:
+    work = Work()
+    async with running(work) as worker:
+        worker.add(A)
+        worker.add(A)
+        await settled()
+
+    assert work.ended == [A]
+
+
+async def test_keys_may_be_added_before_the_work_begins() -> None:
+    work = Work()
+    worker = Worker(work)
+    worker.add(A)
+    task = asyncio.create_task(worker.run())
+    await settled()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+    assert work.ended == [A]
+
+
+async def test_different_keys_are_worked_on_at_the_same_time() -> None:
+    work = Work()
+    gate = work.hold(A)
+    async with running(work) as worker:
+        worker.add(A)
+        worker.add(B)
+        await settled()
+        assert (work.started, work.ended) == ([A, B], [B])
+        gate.set()
+        await settled()
+
+    assert work.ended == [B, A]
+
+
+async def test_no_more_keys_are_worked_on_at_a_time_than_allowed() -> None:
+    work = Work()
+    gates = [work.hold(key) for key in (A, B, C)]
+    async with running(work, parallel=2) as worker:
+        for key in (A, B, C):
+            worker.add(key)
+        await settled()
+        assert work.started == [A, B]
+        gates[0].set()
+        await settled()
+        assert work.started == [A, B, C]
+
+
+async def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_and_never_twice_at_a_time() -> None:
+    work = Work()
+    gate = work.hold(A)
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        worker.add(A)
+        worker.add(A)
+        await settled()
+        assert work.started == [A]
+        gate.set()
+        await settled()
+
+    assert work.ended == [A, A]
+
+
+@pytest.mark.parametrize("error", [InvalidSpec("no model"), RuntimeError("a bug")], ids=["known", "unexpected"])
+async def test_a_failure_is_logged_tried_again_later_and_stops_nobody(
+    error: Exception, timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Work(errors={A: error})
+    async with running(work, parallel=1) as worker:
+        worker.add(A)
+        worker.add(B)
+        await settled()
+        assert work.ended == [A, B]
+        assert timers.delays == [0.5]
+        assert "models/a: " in caplog.text
+        timers.ring()
+        await settled()
+
+    assert work.ended == [A, B, A]
+
+
+async def test_only_an_unexpected_failure_is_logged_with_its_traceback(
+    timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Work(errors={A: InvalidSpec("no model"), B: RuntimeError("a bug")})
+    async with running(work) as worker:
+        worker.add(A)
+        worker.add(B)
+        await settled()
+
+    assert [(record.levelno, record.exc_info is not None) for record in caplog.records] == [
+        (logging.WARNING, False),
+        (logging.ERROR, True),
+    ]
+
+
+async def test_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("no model")})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        for _ in range(8):
+            timers.ring()
+            await settled()
+        assert timers.delays == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+
+        error = work.errors.pop(A)
+        timers.ring()
+        await settled()
+        work.errors[A] = error
+        worker.add(A)
+        await settled()
+
+    assert timers.delays[-1] == 0.5
+    assert len(timers.delays) == 10
+
+
+async def test_a_change_does_not_wait_for_the_next_try_and_takes_its_place(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("no model")})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        del work.errors[A]
+        worker.add(A)
+        await settled()
+        timers.ring()
+        await settled()
+
+    assert work.ended == [A, A]
+
+
+async def test_a_change_during_a_failing_attempt_is_worked_on_at_once(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("no model")})
+    gate = work.hold(A)
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        worker.add(A)
+        gate.set()
+        await settled()
+        assert work.ended == [A, A]
+        assert timers.delays == [0.5, 1]
+
+
+async def test_failures_of_one_key_do_not_delay_another(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("x"), B: InvalidSpec("y")})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        timers.ring()
+        await settled()
+        worker.add(B)
+        await settled()
+
+    assert timers.delays == [0.5, 1, 0.5]
