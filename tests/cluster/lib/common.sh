@@ -1,0 +1,42 @@
+# What every script here shares: where things are, how to say something, how to wait. Sourced, never run.
+# shellcheck shell=bash
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+STATE=$ROOT/.cluster
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/isvc-operator
+TOOLS=$ROOT/tests/cluster/tools
+HTTP_PORT=8080
+HTTPS_PORT=8443
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+have() { command -v "$1" > /dev/null; }
+
+wait_for() { # seconds, what, command...: until the command succeeds
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" > /dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || fail "waited in vain for $what; see the logs in $STATE/log"
+    sleep 0.2
+  done
+}
+
+provider() { # how `up` made the cluster of this checkout: existing, kind or bare; nothing when there is none
+  cat "$STATE/provider" 2> /dev/null || true
+}
+
+docker_runs() { have docker && docker info > /dev/null 2>&1; }
+
+kubectl() { # on the cluster of this checkout
+  "$(kubectl_binary)" --kubeconfig "$STATE/kubeconfig" "$@"
+}
+
+kubectl_binary() { # ours where it is built, else the one on PATH
+  if [ -x "$(binary_path kubectl)" ]; then binary_path kubectl; else type -P kubectl || binary kubectl; fi
+}

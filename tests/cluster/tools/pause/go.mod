@@ -1,0 +1,3 @@
+module isvc-operator/tools/pause
+
+go 1.24.0
