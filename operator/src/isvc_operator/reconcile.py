@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import (
     InferenceService,
     InferenceServiceStatus,
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 _LOG_LINES = 10
 
+Problem = tuple[str, str]  # reason and message of what stands in the way
+
 
 @dataclass
 class Reconciler:
@@ -59,8 +62,8 @@ class Reconciler:
         if gathered is None:
             self._logs.pop(key, None)
             return
-        service = parse_inference_service(gathered.body)
-        resolved, problem = self._resolve(service, gathered)
+        service, misshapen = _read(gathered.body)
+        resolved, problem = self._resolve(service, gathered) if misshapen is None else (None, misshapen)
         failed: KubeError | None = None
         if problem is None:
             try:
@@ -72,7 +75,7 @@ class Reconciler:
         if failed is not None:
             raise failed
 
-    def _resolve(self, service: InferenceService, gathered: Gathered) -> tuple[Resolved | None, tuple[str, str] | None]:
+    def _resolve(self, service: InferenceService, gathered: Gathered) -> tuple[Resolved | None, Problem | None]:
         if is_stopped(service):
             return None, None
         try:
@@ -91,7 +94,7 @@ class Reconciler:
         key: ServiceKey,
         service: InferenceService,
         resolved: Resolved | None,
-        problem: tuple[str, str] | None,
+        problem: Problem | None,
     ) -> Observation:
         labelled = tuple(self.cache.of_service(key))
         pods = newest_revision(item for item in labelled if item["kind"] == "Pod")
@@ -141,6 +144,15 @@ class Reconciler:
         self.cache.put(json.loads(answer))
         if event := event_for(service, status, self.now()):
             await self.api.send(requests.create_event(event))
+
+
+def _read(body: Manifest) -> tuple[InferenceService, Problem | None]:
+    """The service. One without its kind's shape (stored under another CRD) is read without its spec, to be told so."""
+    try:
+        return parse_inference_service(body), None
+    except InvalidObject as error:
+        bare = parse_inference_service({**body, "spec": {"predictor": {}}})
+        return bare, ("InvalidPredictorSpec", str(error))
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
