@@ -1,0 +1,540 @@
+"""One service brought to what its spec says: which calls that takes, and what its status says afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.config import IngressConfig, OperatorConfig
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.errors import Conflict, KubeError, Refused
+from isvc_operator.kube.requests import path_of
+from isvc_operator.reconcile import Reconciler
+from tests.support.builders import (
+    EARLIER,
+    NAMESPACE,
+    NOW,
+    a_container,
+    a_crashed_pod,
+    a_deployment_status,
+    a_pod,
+    a_ready_pod,
+    a_runtime_body,
+    a_service_body,
+    an_initializer,
+    ended,
+    running,
+    waiting,
+)
+from tests.support.fakes import Clock, FakeKubeApi
+
+KEY = ServiceKey(NAMESPACE, "torchserve")
+POD = "torchserve-predictor-1-a"
+
+FIRST_CALLS = [
+    "PATCH deployments/torchserve-predictor",
+    "PATCH services/torchserve-predictor",
+    "PATCH ingresses/torchserve",
+    "PATCH inferenceservices/torchserve/status",
+    "POST events",
+]
+STATUS = "PATCH inferenceservices/torchserve/status"
+LOG = f"GET pods/{POD}/log"
+
+
+@dataclass
+class Cluster:
+    """An API server, and the operator that watches it."""
+
+    api: FakeKubeApi
+    cache: Cache
+    clock: Clock
+    reconciler: Reconciler
+
+    async def reconcile(self) -> list[str]:
+        """Let the watches catch up, reconcile, and tell the calls that were made."""
+        self.api.feed(self.cache)
+        before = len(self.api.calls)
+        await self.reconciler.reconcile(KEY)
+        return self.calls_since(before)
+
+    def calls_since(self, start: int) -> list[str]:
+        return [f"{call.method} {call.path.partition(f'/{NAMESPACE}/')[2]}" for call in self.api.calls[start:]]
+
+    async def settle(self) -> None:
+        """Reconcile until there is nothing left to do."""
+        while await self.reconcile():
+            pass
+
+    def edit_service(self, **fields: Any) -> None:
+        """Another generation of the service, as a user would apply it."""
+        status = self.service.get("status", {})
+        self.api.put({**a_service_body(**fields), "status": status})
+
+    def roll_out(self, *pods: dict[str, Any], **status: Any) -> None:
+        """What the Deployment controller and the kubelet would do."""
+        deployment = self.child("Deployment")
+        observed = {"observed_generation": deployment["metadata"]["generation"], **status}
+        self.api.put({**deployment, "status": a_deployment_status(**observed)})
+        for pod in pods:
+            self.api.put(pod)
+
+    @property
+    def service(self) -> dict[str, Any]:
+        found = self.api.get("InferenceService", *KEY)
+        assert found is not None
+        return found
+
+    def child(self, kind: str) -> dict[str, Any]:
+        found = self.api.get(kind, NAMESPACE, "torchserve" if kind == "Ingress" else "torchserve-predictor")
+        assert found is not None
+        return found
+
+    def condition(self, type_: str) -> dict[str, Any]:
+        (found,) = [item for item in self.service["status"]["conditions"] if item["type"] == type_]
+        return dict(found)
+
+
+def cluster_with(service: dict[str, Any], *runtimes: dict[str, Any]) -> Cluster:
+    api, cache, clock = FakeKubeApi(), Cache(LABEL_SERVICE), Clock(EARLIER)
+    for runtime in runtimes:
+        cache.put(runtime)
+    api.put(service)
+    return Cluster(api, cache, clock, Reconciler(api, cache, OperatorConfig(), clock))
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return cluster_with(a_service_body(), a_runtime_body())
+
+
+@pytest.fixture
+async def serving(cluster: Cluster) -> Cluster:
+    """A service that is up, and everybody knows it."""
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    return cluster
+
+
+# --- what is sent --------------------------------------------------------------------------------------
+
+
+async def test_the_first_reconcile_makes_the_children_the_status_and_one_event(cluster: Cluster) -> None:
+    assert await cluster.reconcile() == FIRST_CALLS
+
+    assert cluster.condition("Ready")["status"] == "Unknown"
+    assert [(event["type"], event["reason"]) for event in cluster.api.events] == [("Normal", "CreatingPod")]
+
+
+async def test_a_second_reconcile_sends_nothing(cluster: Cluster) -> None:
+    await cluster.reconcile()
+
+    assert await cluster.reconcile() == []
+
+
+async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    before = len(cluster.api.calls)
+
+    await cluster.reconciler.reconcile(KEY)
+
+    assert cluster.calls_since(before) == []
+
+
+async def test_an_operator_that_starts_anew_sends_nothing(serving: Cluster) -> None:
+    cache = Cache(LABEL_SERVICE)
+    cache.put(a_runtime_body())
+    restarted = Cluster(
+        serving.api, cache, serving.clock, Reconciler(serving.api, cache, OperatorConfig(), serving.clock)
+    )
+    serving.clock.time = NOW
+
+    assert await restarted.reconcile() == []
+
+
+async def test_readiness_is_one_status_write_and_one_event(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    cluster.clock.time = NOW
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    assert cluster.condition("Ready") == {"type": "Ready", "status": "True", "lastTransitionTime": NOW}
+    assert cluster.condition("IngressReady")["lastTransitionTime"] == EARLIER
+    assert cluster.service["status"]["observedGeneration"] == 1
+    assert cluster.api.events[-1]["reason"] == "InferenceServiceReady"
+
+
+async def test_time_alone_changes_nothing(serving: Cluster) -> None:
+    serving.clock.time = NOW
+
+    assert await serving.reconcile() == []
+
+
+async def test_only_what_changed_of_the_status_is_sent(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    await cluster.reconcile()
+
+    (patch,) = [call.body for call in cluster.api.calls if call.path.endswith("/status")][1:]
+
+    assert patch is not None
+    assert sorted(patch["status"]) == ["conditions", "modelStatus"]
+    assert "lastFailureInfo" not in patch["status"]["modelStatus"]
+
+
+async def test_a_change_of_the_spec_applies_the_child_it_concerns(serving: Cluster) -> None:
+    serving.edit_service(model={"args": ["--debug"]})
+
+    assert await serving.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+
+    assert serving.child("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"] == ["--debug"]
+    assert serving.service["status"]["observedGeneration"] == 2
+    assert serving.condition("Ready")["status"] == "Unknown"
+
+
+async def test_a_change_that_no_child_shows_writes_the_generation_only(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytorch", "version": "1"}})
+
+    assert await serving.reconcile() == [STATUS]
+
+    assert serving.api.calls[-1].body == {"status": {"observedGeneration": 2}}
+
+
+async def test_a_child_edited_by_hand_comes_back_by_force(serving: Cluster) -> None:
+    before = serving.child("Service")
+    serving.api.put({**before, "spec": {**before["spec"], "selector": {"app": "mine"}}})
+
+    assert await serving.reconcile() == ["PATCH services/torchserve-predictor"]
+
+    assert serving.child("Service")["spec"] == before["spec"]
+    assert ("force", "true") in serving.api.calls[-1].query
+
+
+async def test_a_child_deleted_by_hand_comes_back(serving: Cluster) -> None:
+    serving.api.remove("Ingress", NAMESPACE, "torchserve")
+
+    assert await serving.reconcile() == ["PATCH ingresses/torchserve"]
+
+
+async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluster) -> None:
+    serving.edit_service(labels={"networking.kserve.io/visibility": "cluster-local"})
+
+    await serving.reconcile()
+
+    assert serving.api.get("Ingress", NAMESPACE, "torchserve") is None
+    assert serving.condition("IngressReady")["status"] == "True"
+
+
+async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: Cluster) -> None:
+    serving.reconciler.config = OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
+
+    assert await serving.reconcile() == ["PATCH ingresses/torchserve", STATUS]
+
+    assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
+
+
+async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cluster) -> None:
+    body = a_runtime_body(container={"image": "registry.example/torchserve:2.0"})
+    serving.cache.put({**body, "metadata": {**body["metadata"], "resourceVersion": "2"}})
+
+    assert (await serving.reconcile())[0] == "PATCH deployments/torchserve-predictor"
+
+
+async def test_a_service_that_is_gone_needs_nothing(serving: Cluster) -> None:
+    serving.api.remove("InferenceService", *KEY)
+
+    assert await serving.reconcile() == []
+
+
+async def test_a_service_on_its_way_out_needs_nothing(serving: Cluster) -> None:
+    body = serving.service
+    serving.api.put({**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}})
+
+    assert await serving.reconcile() == []
+
+
+async def test_a_service_made_anew_under_its_name_gets_children_of_its_own(serving: Cluster) -> None:
+    serving.api.remove("InferenceService", *KEY)
+    serving.api.put(a_service_body(uid="another-uid"))
+
+    await serving.reconcile()
+
+    owners = [
+        serving.child(kind)["metadata"]["ownerReferences"][0]["uid"] for kind in ("Deployment", "Service", "Ingress")
+    ]
+    assert owners == ["another-uid"] * 3
+
+
+# --- stopped, and refused --------------------------------------------------------------------------------
+
+
+async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+
+    assert await serving.reconcile() == [
+        "DELETE deployments/torchserve-predictor",
+        "DELETE ingresses/torchserve",
+        "DELETE services/torchserve-predictor",
+        STATUS,
+        "POST events",
+    ]
+    assert serving.condition("Stopped")["status"] == "True"
+    assert sorted(serving.service["status"]) == ["conditions", "deploymentMode", "observedGeneration"]
+
+
+async def test_a_stopped_service_stays_stopped_without_a_call(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    await serving.reconcile()
+
+    assert await serving.reconcile() == []
+
+
+async def test_the_pods_that_a_stopped_service_leaves_behind_are_no_failure(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    serving.api.put(a_crashed_pod())
+
+    assert LOG not in await serving.reconcile()
+
+    assert serving.condition("PredictorReady")["reason"] == "Stopped"
+
+
+async def test_a_stopped_service_starts_again(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    await serving.reconcile()
+    serving.api.remove("Pod", NAMESPACE, POD)
+    serving.edit_service()
+
+    assert await serving.reconcile() == FIRST_CALLS
+
+
+async def test_a_spec_that_cannot_be_served_leaves_what_runs_alone(serving: Cluster) -> None:
+    running_children = [serving.child(kind) for kind in ("Deployment", "Service", "Ingress")]
+    serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
+
+    assert await serving.reconcile() == [STATUS, "POST events"]
+
+    assert [serving.child(kind) for kind in ("Deployment", "Service", "Ingress")] == running_children
+    assert serving.condition("PredictorReady")["reason"] == "NoSupportingRuntime"
+    assert serving.service["status"]["modelStatus"]["transitionStatus"] == "InvalidSpec"
+    assert serving.api.events[-1]["type"] == "Warning"
+    assert "no runtime serves model format 'pytorsh'" in serving.api.events[-1]["message"]
+
+
+async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
+    await serving.reconcile()
+    serving.edit_service()
+
+    assert await serving.reconcile() == [STATUS, "POST events"]
+
+    assert serving.condition("Ready")["status"] == "True"
+    assert "lastFailureInfo" not in serving.service["status"]["modelStatus"]
+
+
+async def test_a_service_waits_for_its_runtime_and_is_served_once_it_is_there() -> None:
+    cluster = cluster_with(a_service_body())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+    assert await cluster.reconcile() == []
+    cluster.cache.put(a_runtime_body())
+
+    assert await cluster.reconcile() == FIRST_CALLS
+
+
+async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
+    cluster = cluster_with(a_service_body(spec={"predictr": {}}, predictor={"timeout": 5}), a_runtime_body())
+
+    await cluster.reconcile()
+
+    assert cluster.condition("SpecSupported")["message"] == (
+        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.timeout"
+    )
+
+
+async def test_a_body_that_is_not_of_the_kinds_shape_is_told_in_a_condition() -> None:
+    cluster = cluster_with(a_service_body(predictor={"minReplicas": "three"}), a_runtime_body())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "InvalidPredictorSpec")
+    assert "spec.predictor.minReplicas: " in ready["message"]
+    cluster.clock.time = NOW
+    assert await cluster.reconcile() == []
+
+
+# --- what goes wrong on the way ---------------------------------------------------------------------------
+
+DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+
+
+async def test_an_apply_that_fails_is_told_in_a_condition_and_tried_again(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+
+    with pytest.raises(Refused, match="Deployment torchserve-predictor: exceeded quota"):
+        await cluster.reconcile()
+
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ReconcileFailed")
+    assert ready["message"] == "Deployment torchserve-predictor: exceeded quota"
+
+
+async def test_an_apply_that_goes_on_failing_writes_the_status_once(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+    before = len(cluster.api.calls)
+
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+
+    assert cluster.calls_since(before) == ["PATCH deployments/torchserve-predictor"]
+
+
+async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+    cluster.api.failing.clear()
+
+    assert await cluster.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+    assert cluster.condition("Ready")["reason"] == "CreatingPod"
+
+
+async def test_an_object_of_someone_else_is_told_with_what_to_do(cluster: Cluster) -> None:
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE},
+    }
+    theirs = cluster.api.put({**theirs, "spec": {"ports": []}})
+
+    with pytest.raises(Conflict):
+        await cluster.reconcile()
+
+    assert cluster.child("Service") == theirs
+    assert "Service torchserve-predictor exists in namespace models" in cluster.condition("Ready")["message"]
+
+
+async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) -> None:
+    status = ("PATCH", path_of("InferenceService", *KEY) + "/status")
+    cluster.api.failing[status] = KubeError(503, "overloaded")
+    with pytest.raises(KubeError, match="overloaded"):
+        await cluster.reconcile()
+    cluster.api.failing.clear()
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+
+async def test_a_service_that_goes_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:
+    cluster.api.feed(cluster.cache)
+    cluster.api.remove("InferenceService", *KEY)
+
+    await cluster.reconciler.reconcile(KEY)
+
+    assert cluster.calls_since(0) == FIRST_CALLS[:4]
+
+
+# --- pods that fail, and their logs -------------------------------------------------------------------------
+
+
+async def test_a_crash_is_told_with_its_last_log_lines(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+    cluster.api.logs[f"{POD}/kserve-container"] = "Traceback …\nValueError: no such layer\n"
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+    assert cluster.condition("PredictorReady")["message"] == (
+        f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer\n"
+        "Last log lines:\nTraceback …\nValueError: no such layer"
+    )
+    assert cluster.api.events[-1]["reason"] == "ServerFailed"
+
+
+async def test_a_log_is_read_once_for_each_instance_of_a_container(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.api.logs.update({f"{POD}/kserve-container": "first", f"{POD}/kserve-container/previous": "second"})
+
+    def server(**state: Any) -> dict[str, Any]:
+        return a_pod(phase="Running", initializer=an_initializer(), containers=[a_container(**state)])
+
+    pods = {
+        "ends": server(state=ended(1, instance="one")),
+        "waits": server(state=waiting("CrashLoopBackOff"), before=ended(1, instance="one")),
+        "runs again": server(state=running(), before=ended(1, instance="one")),
+        "ends again": server(state=waiting("CrashLoopBackOff"), before=ended(1, instance="two")),
+    }
+    calls = {}
+    for event, pod in pods.items():
+        cluster.roll_out(pod, available=0, progressing="ReplicaSetUpdated")
+        calls[event] = await cluster.reconcile()
+
+    assert calls == {
+        "ends": [LOG, STATUS, "POST events"],
+        "waits": [],
+        "runs again": [],
+        "ends again": [LOG, STATUS],
+    }
+
+
+async def test_a_log_that_cannot_be_read_leaves_the_rest_of_the_story(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+    assert cluster.condition("PredictorReady")["message"] == (
+        f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer"
+    )
+
+
+async def test_a_service_that_recovers_forgets_the_log(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.api.logs[f"{POD}/kserve-container"] = "boom"
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+    cluster.roll_out(a_crashed_pod(), available=0)
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+
+async def test_a_failing_update_keeps_the_model_active(serving: Cluster) -> None:
+    serving.edit_service(model={"storageUri": "pvc://leeway/broken"})
+    await serving.reconcile()
+    failed = an_initializer(ended(3, "config/config.properties is missing"))
+    pod = a_pod("torchserve-predictor-2-a", template="2", created=NOW, initializer=failed)
+    serving.roll_out(pod, updated=1, total=2, available=1, progressing="ReplicaSetUpdated")
+
+    await serving.reconcile()
+
+    assert serving.condition("Ready")["reason"] == "StorageInitializerFailed"
+    assert serving.condition("Ready")["message"].endswith("Requests are still served (1 pods available).")
+    assert serving.service["status"]["modelStatus"]["states"] == {
+        "activeModelState": "Loaded",
+        "targetModelState": "FailedToLoad",
+    }
+
+
+async def test_a_claim_that_does_not_exist_is_told_without_reading_a_log(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    missing = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": 'persistentvolumeclaim "leeway" not found',
+    }
+    cluster.roll_out(a_pod(node=None, conditions=[missing]), available=0, progressing="ReplicaSetUpdated")
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    assert cluster.condition("Ready")["reason"] == "ClaimNotFound"
