@@ -58,7 +58,9 @@ class Process:
 def plan_process(name: str, container: Container, place: Place) -> Process:
     """The container as a process called ``name``; raises UnusableInput where it needs what only a cluster has."""
     env = _environment(name, container, place)
-    command = [_expand(item, env) for item in (*_command(name, container, place), *container.get("args", ()))]
+    command = [
+        _expand(_text(name, item), env) for item in (*_command(name, container, place), *container.get("args", ()))
+    ]
     working_dir = container.get("workingDir")
     return Process(
         name=name,
@@ -89,7 +91,7 @@ def _environment(name: str, container: Container, place: Place) -> dict[str, str
     for item in container.get("env", ()):
         variable = item["name"]
         if "valueFrom" not in item:
-            env[variable] = _expand(item.get("value", ""), env)
+            env[variable] = _expand(_text(name, item.get("value") or ""), env)
         elif variable not in place.environment:
             raise UnusableInput(f"{name} takes {variable} from the cluster (valueFrom); export it to run it here")
     return env
@@ -104,6 +106,13 @@ def _local(env: Mapping[str, str], place: Place) -> dict[str, str]:
         **moved,
         "TERMINATION_LOG": str(place.termination_log),
     }
+
+
+def _text(name: str, value: Any) -> str:
+    """The value, once it is known to be text, as Kubernetes wants it: YAML reads a bare 8080 as a number."""
+    if not isinstance(value, str):
+        raise UnusableInput(f"{name}: {value!r} among its command, args and env is no text; put it in quotes")
+    return value
 
 
 def _expand(text: str, env: Mapping[str, str]) -> str:

@@ -70,7 +70,7 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
     for document in documents:
         if document is None:
             continue
-        if not isinstance(document, Mapping) or "kind" not in document:
+        if not isinstance(document, Mapping) or not document.get("kind"):
             raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
         yield document
 

@@ -28,7 +28,7 @@ def read_bytes(path: Path) -> bytes:
 def read_runtimes(folder: Path | None) -> list[Text]:
     """The runtimes in ``folder``; without one, those that come with the operator."""
     if folder is not None and not folder.is_dir():
-        raise UnusableInput(f"{folder} is no folder; --runtimes wants one that holds runtimes as YAML files")
+        raise UnusableInput(f"{folder} is no folder; --runtimes wants one with runtimes as YAML files")
     with resources.as_file(resources.files("isvc_operator") / "runtimes") as packaged:
         shipped = packaged if packaged.is_dir() else _CHECKOUT / "manifests" / "runtimes"
         return read_files(sorted((folder or shipped).glob("*.yaml")))

@@ -87,8 +87,11 @@ class _Proxy:
 async def _answer(request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers))
     await response.prepare(request)
-    async for chunk in upstream.content.iter_any():
-        await response.write(chunk)
+    try:
+        async for chunk in upstream.content.iter_any():
+            await response.write(chunk)
+    except aiohttp.ClientError as error:
+        raise ConnectionResetError(str(error)) from error  # the head is sent; all that is left is to break off, too
     await response.write_eof()
     return response
 

@@ -65,7 +65,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         folders=(
             _scratch(machine),
             _termination(machine),
-            *(_folder(volume, machine) for volume in volumes.values() if "emptyDir" in volume),
+            *(_folder(name, volumes, machine) for name, volume in volumes.items() if "emptyDir" in volume),
         ),
         links={_claims_root(machine) / claim: _claimed(claim, machine) for claim in claims},
         ports=ports,
@@ -78,7 +78,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
 def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine) -> Place:
     name = container["name"]
     paths = {
-        mount["mountPath"].rstrip("/"): _folder(volumes[mount["name"]], machine) / mount.get("subPath", "")
+        mount["mountPath"].rstrip("/"): _folder(mount["name"], volumes, machine) / mount.get("subPath", "")
         for mount in container.get("volumeMounts", ())
     }
     if name == CONTAINER_INITIALIZER:
@@ -107,13 +107,18 @@ def _check_port(process: Process, port: int | None) -> None:
         )
 
 
-def _folder(volume: Volume, machine: Machine) -> Path:
+def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
+    volume = volumes.get(name)
+    if volume is None:
+        raise UnusableInput(f"volume {name!r} is mounted, but the pod has none of that name; add it to its volumes")
     if "emptyDir" in volume:
-        return machine.folder / "volumes" / str(volume["name"])
+        return machine.folder / "volumes" / name
     if claim := _claim(volume):
         return _claims_root(machine) / claim
-    kind = next((name for name in volume if name != "name"), "nothing")
-    raise UnusableInput(f"volume {volume['name']!r} is made of {kind}, which this machine does not have")
+    kind = next((field for field in volume if field != "name"), "nothing")
+    raise UnusableInput(
+        f"volume {name!r} is of kind {kind}; on this machine there are emptyDir and claims (--pvc) only"
+    )
 
 
 def _claim(volume: Volume) -> str | None:

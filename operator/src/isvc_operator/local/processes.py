@@ -92,12 +92,9 @@ class Group:
         return code
 
     async def _copy(self, name: str, stream: asyncio.StreamReader, last_lines: deque[str]) -> None:
-        rest = b""
-        while chunk := await stream.read(_CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                last_lines.append(text := line.decode(errors="replace").rstrip())
-                self.write(f"{name} | {text}")
+        async for line in _lines(stream):
+            last_lines.append(line)
+            self.write(f"{name} | {line}")
 
 
 @asynccontextmanager
@@ -119,3 +116,14 @@ async def process_group(environment: Mapping[str, str], write: Callable[[str], N
         finally:
             os.close(alive)
             await guard.communicate(b"")  # ends its standard input, and waits until it has done its work
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Lines of any length, unlike ``readline``; the last one may lack its end."""
+    rest = b""
+    while chunk := await stream.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace").rstrip()
+    if rest:
+        yield rest.decode(errors="replace").rstrip()

@@ -1,0 +1,18 @@
+"""A place to run ``isvc`` in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.isvc_process import Sandbox, new_sandbox
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    """Holds a folder for the claim ``models``, and a request."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/weights").write_text("1 2 3")
+    (tmp_path / "request.json").write_text('{"instances": [1, 2]}')
+    return new_sandbox(tmp_path)

@@ -1,0 +1,212 @@
+"""``isvc run`` from YAML to an answer, with a runtime that starts at once; and what it leaves behind: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.isvc_process import Sandbox, is_running, read_until, stop
+from tests.support.local_services import runtime, service, write_yaml
+
+HOST = "first.default.example.com"
+PREDICT = "/v1/models/fake:predict"
+READY = "Ctrl-C stops it."
+
+
+def arguments(sandbox: Sandbox, *documents: dict[str, Any]) -> list[str | Path]:
+    """Of a run of these documents, or of one service and its runtime, with the claim that it needs."""
+    file = write_yaml(sandbox.folder / "services.yaml", *(documents or (service(), runtime())))
+    return ["run", file, "--pvc", f"models={sandbox.folder / 'models'}"]
+
+
+def request(sandbox: Sandbox) -> list[str | Path]:
+    return ["--request", sandbox.folder / "request.json"]
+
+
+def test_one_request_is_answered_by_a_server_that_has_the_model(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox))
+
+    assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
+    assert "first/storage-initializer | copied weights (5 B)" in done.stderr
+    assert "first/kserve-container | serving ['weights']" in done.stderr
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_another_answer_than_the_expected_one_fails_and_is_shown(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox), *request(sandbox), "--expect", '{"predictions": [3]}')
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith('isvc: the answer is {"predictions": [1, 2], ')
+    assert done.stderr.splitlines()[-1].endswith(', and not {"predictions": [3]}')
+
+
+def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service(uri="pvc://models/absent"), runtime()), *request(sandbox))
+
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("isvc: first/storage-initializer failed (exit code ")
+    assert "absent" in last
+    assert "kserve-container" not in done.stderr
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_a_server_that_ends_at_its_start_ends_the_run_with_its_reason(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service(env={"FAIL": "no weights; copy them"}), runtime()))
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "isvc: first/kserve-container failed (exit code 3): no weights; copy them"
+
+
+def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox: Sandbox) -> None:
+    silent = runtime(command=["python", "-c", "print('no such model')\nraise SystemExit(7)"])
+
+    done = sandbox.run(*arguments(sandbox, service(), silent))
+
+    assert done.returncode == 1
+    expected = "isvc: first/kserve-container failed (exit code 7); it printed last:\n  no such model\n"
+    assert done.stderr.endswith(expected)
+
+
+def test_a_command_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service(), runtime(command=["no-such-server"])))
+
+    assert done.returncode == 1
+    assert "isvc: first/kserve-container cannot be started: no-such-server: No such file" in done.stderr
+
+
+def test_two_services_answer_to_their_own_hosts_and_no_other_is_known(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox, service("first"), service("second"), runtime())) as process:
+        announced = read_until(process.stdout, READY)
+
+        for name in ("first", "second"):
+            status, answer = sandbox.ask(f"{name}.default.example.com", PREDICT, {"instances": [1]})
+            assert (status, answer["service"]) == (200, name)
+            url = f"http://127.0.0.1:{sandbox.port}{PREDICT}"
+            assert f"curl -X POST -H 'Host: {name}.default.example.com' {url} -T request.json" in announced
+        status, answer = sandbox.ask("third.default.example.com", PREDICT, {"instances": [1]})
+        assert (status, "first.default.example.com" in answer["error"]) == (404, True)
+        stop(process)
+
+
+def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sandbox: Sandbox) -> None:
+    gate = sandbox.folder / "gate"
+    os.mkfifo(gate)
+    with (
+        sandbox.running(*arguments(sandbox, service(env={"GATE": str(gate)}), runtime())) as process,
+        ThreadPoolExecutor() as pool,
+    ):
+        read_until(process.stdout, READY)
+        asked = pool.submit(sandbox.ask, HOST, PREDICT, {"instances": [1]})
+        read_until(process.stderr, "waiting")
+        process.send_signal(signal.SIGTERM)
+        read_until(process.stderr, "stopping")
+        gate.write_bytes(b"")
+        status, answer = asked.result()
+        process.communicate()
+
+    assert (status, answer["predictions"], process.returncode) == (200, [1], 0)
+    assert not is_running(answer["pid"])
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_run_without_a_failure(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox)) as process:
+        read_until(process.stdout, READY)
+        stop(process, signal.SIGINT)
+
+    assert process.returncode == 0
+
+
+def test_a_killed_run_leaves_no_process_and_no_folder_either(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox)) as process:
+        read_until(process.stdout, READY)
+        _, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        stop(process, signal.SIGKILL)
+
+    assert not is_running(answer["pid"])
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_a_server_that_dies_later_ends_the_run(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox)) as process:
+        read_until(process.stdout, READY)
+        _, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        os.kill(answer["pid"], signal.SIGKILL)
+        _, log = process.communicate()
+
+    assert process.returncode == 1
+    assert "isvc: first/kserve-container failed (killed by signal 9)" in log
+
+
+def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox)) as first:
+        read_until(first.stdout, READY)
+        done = sandbox.run(*arguments(sandbox))
+        stop(first)
+
+    assert done.returncode == 1
+    assert done.stderr == f"isvc: port {sandbox.port} is in use; choose another one: --http-port {sandbox.port + 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--expect", "{}"], "isvc: --expect is about the answer to --request; give that too"),
+        (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
+        (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is no folder"),
+        (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
+        (
+            ["--runtimes", "/absent"],
+            "isvc: /absent is no folder; --runtimes wants one with runtimes as YAML files",
+        ),
+        (["--config-dir", "/absent"], "isvc: configuration folder /absent does not exist; mount the ConfigMap there"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_refused(sandbox: Sandbox, flags: list[str], message: str) -> None:
+    done = sandbox.run(*arguments(sandbox), *flags)
+
+    assert (done.returncode, done.stderr) == (2, f"{message}\n")
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([runtime()], "holds no InferenceService to serve"),
+        (
+            [service(uri="pvc://other"), runtime()],
+            "the claim 'other'; name the folder for it: --pvc other=DIR",
+        ),
+        ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
+        ([{"kind": "InferenceService"}], "has apiVersion None; write apiVersion: serving.kserve.io/v1beta1"),
+    ],
+)
+def test_a_file_that_cannot_be_served_is_refused(
+    sandbox: Sandbox, documents: list[dict[str, Any]], message: str
+) -> None:
+    done = sandbox.run(*arguments(sandbox, *documents))
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_service_that_only_a_cluster_can_reach_is_refused(sandbox: Sandbox) -> None:
+    body = service()
+    body["metadata"]["labels"] = {"networking.kserve.io/visibility": "cluster-local"}
+
+    done = sandbox.run(*arguments(sandbox, body, runtime()))
+
+    assert done.returncode == 2
+    assert "InferenceService first can be called from inside a cluster only; remove its label" in done.stderr
+
+
+def test_one_request_wants_one_service(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service("first"), service("second"), runtime()), *request(sandbox))
+
+    assert (done.returncode, done.stderr) == (2, "isvc: --request wants one InferenceService, and there are 2\n")

@@ -1,0 +1,93 @@
+"""``isvc run`` as its users have it: a process, its output, its signals."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
+TIMEOUT = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Where ``isvc`` runs: ``folder`` holds the test's files, and the run's own folder is made in ``temporary``."""
+
+    folder: Path
+    temporary: Path
+    port: int
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run to the end. With --http-port, where it is ``run``."""
+        return subprocess.run(
+            self._command(arguments), env=self._env, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+
+    @contextlib.contextmanager
+    def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """Run in the background; killed at the end of the block if it has not ended by then."""
+        with subprocess.Popen(
+            self._command(arguments), env=self._env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def ask(self, host: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON of one answer of the ingress."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
+        with contextlib.closing(connection):
+            content = None if body is None else json.dumps(body)
+            connection.request("POST" if content else "GET", path, content, {"Host": host})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    def _command(self, arguments: tuple[str | Path, ...]) -> list[str]:
+        port = ["--http-port", str(self.port)] if arguments[0] == "run" else []
+        return [*ISVC, *map(str, arguments), *port]
+
+    @property
+    def _env(self) -> dict[str, str]:
+        return {**os.environ, "TMPDIR": str(self.temporary)}
+
+
+def new_sandbox(folder: Path) -> Sandbox:
+    """A sandbox in an empty folder, with a free port for the ingress."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return Sandbox(folder, temporary, listener.getsockname()[1])
+
+
+def read_until(stream: Any, words: str) -> str:
+    """Read lines until one has ``words``; all that was read."""
+    read = ""
+    for line in stream:
+        read += line
+        if words in line:
+            return read
+    raise AssertionError(f"the output ended without {words!r}:\n{read}")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of that id does anything yet; one that only waits to be collected does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return state.strip() != "" and not state.startswith("Z")
+
+
+def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[str, str]:
+    """Send a signal; the rest of both outputs, which end when nothing of the run is left."""
+    process.send_signal(number)
+    return process.communicate(timeout=TIMEOUT)

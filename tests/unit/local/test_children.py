@@ -1,0 +1,74 @@
+"""Services are rendered as the operator would, with the runtimes that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.local.children import render_services, warnings
+from isvc_operator.local.documents import parse_documents
+from isvc_operator.local.files import read_files, read_runtimes
+from isvc_operator.render import render
+from isvc_operator.resolve import resolve
+from isvc_operator.resolve.runtime import Runtimes
+from tests.support.local_services import parsed, runtime, service
+
+SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
+
+
+def server_of(children: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    containers: list[dict[str, Any]] = children[0]["spec"]["template"]["spec"]["containers"]
+    return containers[0]
+
+
+def test_the_sample_gets_the_operators_own_children_from_the_runtime_that_comes_with_it() -> None:
+    given = parse_documents(read_files([SAMPLE]), "default")
+    installed = parse_documents(read_runtimes(None), "default").runtimes
+
+    (rendered,) = render_services(given, installed, OperatorConfig())
+
+    expected = render(resolve(given.services[0], Runtimes(cluster=installed), OperatorConfig()), OperatorConfig())
+    assert list(rendered.children) == expected
+    assert server_of(rendered.children)["command"] == ["python", "-m", "torchserve_adapter"]
+
+
+def test_a_runtime_of_the_file_replaces_the_installed_one_of_its_name() -> None:
+    installed = parsed(runtime(command=["installed"])).runtimes
+
+    (rendered,) = render_services(parsed(service(), runtime(command=["given"])), installed, OperatorConfig())
+
+    assert server_of(rendered.children)["command"] == ["given"]
+
+
+def test_a_runtime_of_another_namespace_is_not_used() -> None:
+    elsewhere = {**runtime(), "kind": "ServingRuntime", "metadata": {"name": "fake", "namespace": "elsewhere"}}
+
+    with pytest.raises(InvalidSpec, match="InferenceService first: there is no ServingRuntime in this namespace"):
+        render_services(parsed(service(), elsewhere), (), OperatorConfig())
+
+
+def test_a_stopped_service_is_left_out() -> None:
+    stopped = service("second")
+    stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
+
+    rendered = render_services(parsed(service(), stopped, runtime()), (), OperatorConfig())
+
+    assert [item.service.metadata.name for item in rendered] == ["first"]
+
+
+def test_everything_without_effect_is_told() -> None:
+    body = service()
+    body["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
+    body["spec"]["predictor"] |= {"minReplica": 2, "timeout": 5}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+
+    assert list(warnings(parsed(body, settings))) == [
+        "ConfigMap settings: neither a service nor a runtime; ignored",
+        "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+        "InferenceService first: not supported: spec.predictor.timeout",
+        "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",
+    ]

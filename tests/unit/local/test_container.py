@@ -1,0 +1,136 @@
+"""A container's command, variables and probe as those of a process on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator.local.container import Place, Probe, Process, plan_process
+from isvc_operator.local.errors import UnusableInput
+
+PLACE = Place(
+    paths={"/mnt/models": Path("/run/models"), "/mnt": Path("/run/mnt")},
+    ports={8080: 40001},
+    scratch=Path("/run/tmp"),
+    termination_log=Path("/run/termination/server"),
+    environment={"TOKEN": "secret"},
+    python="/venv/bin/python",
+)
+ALWAYS = {"PYTHONUNBUFFERED": "1", "TMPDIR": "/run/tmp", "TERMINATION_LOG": "/run/termination/server"}
+
+
+def plan(**container: Any) -> Process:
+    return plan_process("svc/server", {"name": "server", "command": ["serve"], **container}, PLACE)
+
+
+def test_a_whole_container_becomes_a_process() -> None:
+    process = plan(
+        command=["python", "-m", "server"],
+        args=["--model-dir=/mnt/models", "--http-port=8080"],
+        env=[{"name": "MODELS", "value": "/mnt/models"}, {"name": "NONE"}],
+        workingDir="/mnt/models/code",
+        ports=[{"name": "http", "containerPort": 8080}],
+        readinessProbe={"httpGet": {"path": "/ready", "port": "http"}},
+    )
+
+    assert process == Process(
+        name="svc/server",
+        command=("/venv/bin/python", "-m", "server", "--model-dir=/run/models", "--http-port=40001"),
+        env={**ALWAYS, "MODELS": "/run/models", "NONE": ""},
+        working_dir="/run/models/code",
+        termination_log=Path("/run/termination/server"),
+        probe=Probe(40001, "/ready"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("/mnt/models", "/run/models"),
+        ("/mnt/models/bert/1", "/run/models/bert/1"),
+        ("--dir=/mnt/models", "--dir=/run/models"),
+        ("/mnt/models:/opt:/mnt/other", "/run/models:/opt:/run/mnt/other"),
+        ('{"dir": "/mnt/models"}', '{"dir": "/run/models"}'),
+        ("/mnt/models-of-yesterday", "/run/mnt/models-of-yesterday"),
+        ("/data/mnt/models", "/data/mnt/models"),
+        ("pvc://mnt/models", "pvc://mnt/models"),
+        ("/mntx", "/mntx"),
+    ],
+)
+def test_a_path_is_moved_where_it_stands_for_itself_and_the_longest_mount_wins(text: str, moved: str) -> None:
+    assert plan(args=[text]).command == ("serve", moved)
+
+
+@pytest.mark.parametrize(
+    ("args", "moved"),
+    [
+        (["--http-port=8080"], ["--http-port=40001"]),
+        (["--port", "8080"], ["--port", "40001"]),
+        (["--port=9000"], ["--port=9000"]),
+        (["--workers", "8080"], ["--workers", "8080"]),
+        (["--limit=8080"], ["--limit=8080"]),
+        (["port", "8080"], ["port", "8080"]),
+    ],
+)
+def test_only_a_flag_for_a_port_gets_the_new_port(args: list[str], moved: list[str]) -> None:
+    assert plan(args=args).command == ("serve", *moved)
+
+
+def test_a_variable_for_a_port_gets_the_new_port() -> None:
+    env = [{"name": "HTTP_PORT", "value": "8080"}, {"name": "LIMIT", "value": "8080"}]
+
+    assert plan(env=env).env == {**ALWAYS, "HTTP_PORT": "40001", "LIMIT": "8080"}
+
+
+def test_references_to_variables_are_filled_in_as_kubernetes_does() -> None:
+    env = [{"name": "NAME", "value": "bert"}, {"name": "PATH_OF", "value": "/mnt/models/$(NAME)"}]
+
+    process = plan(args=["$(PATH_OF)", "$$(NAME)", "$(UNKNOWN)"], env=env)
+
+    assert process.command == ("serve", "/run/models/bert", "$(NAME)", "$(UNKNOWN)")
+    assert process.env["PATH_OF"] == "/run/models/bert"
+
+
+def test_a_variable_from_the_cluster_is_taken_from_this_machine() -> None:
+    env = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "token"}}}]
+
+    assert plan(env=env).env == ALWAYS
+
+
+def test_a_variable_of_the_container_wins_over_what_the_machine_gives() -> None:
+    assert plan(env=[{"name": "TMPDIR", "value": "/mnt/models/tmp"}]).env == {**ALWAYS, "TMPDIR": "/run/models/tmp"}
+
+
+def test_the_initializer_runs_what_its_image_runs() -> None:
+    process = plan_process("svc/init", {"name": "storage-initializer", "args": ["pvc://a", "/mnt/models"]}, PLACE)
+
+    assert process.command == ("/venv/bin/python", "-m", "storage_initializer", "pvc://a", "/run/models")
+
+
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        ({"tcpSocket": {"port": 8080}}, Probe(40001, None)),
+        ({"httpGet": {"port": 9000}}, Probe(9000, "/")),
+    ],
+)
+def test_a_probe_asks_the_port_that_the_server_has_here(probe: dict[str, Any], expected: Probe) -> None:
+    assert plan(readinessProbe=probe).probe == expected
+
+
+@pytest.mark.parametrize(
+    ("container", "message"),
+    [
+        ({"command": []}, "svc/server has no command"),
+        ({"args": [8080]}, "svc/server: 8080 among its command, args and env is no text; put it in quotes"),
+        ({"env": [{"name": "A", "value": True}]}, "svc/server: True among its command, args and env is no text"),
+        ({"env": [{"name": "KEY", "valueFrom": {}}]}, "svc/server takes KEY from the cluster .* export it"),
+        ({"envFrom": [{"secretRef": {"name": "keys"}}]}, r"svc/server takes variables from the cluster \(envFrom\)"),
+        ({"readinessProbe": {"exec": {"command": ["true"]}}}, "the readinessProbe of svc/server is neither"),
+    ],
+)
+def test_what_cannot_be_run_here_is_refused_with_the_cure(container: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnusableInput, match=message):
+        plan(**container)

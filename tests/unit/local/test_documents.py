@@ -1,0 +1,59 @@
+"""What is read from YAML texts, and how an unusable one is refused."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from isvc_operator.local.documents import Text, parse_documents
+from isvc_operator.local.errors import UnusableInput
+from tests.support.local_services import runtime, service
+
+
+def text(*documents: object) -> Text:
+    return Text("my.yaml", yaml.safe_dump_all(documents))
+
+
+def test_objects_of_several_documents_are_told_apart_and_those_of_other_kinds_are_named() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+
+    found = parse_documents([text(service(), None, secret), text(runtime())], "default")
+
+    assert [item.metadata.name for item in found.services] == ["first"]
+    assert [item.metadata.name for item in found.runtimes] == ["fake"]
+    assert found.ignored == ("Secret token",)
+
+
+def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:
+    elsewhere = service("second")
+    elsewhere["metadata"]["namespace"] = "elsewhere"
+
+    found = parse_documents([text(service(), elsewhere, runtime())], "mine")
+
+    assert [item.metadata.namespace for item in found.services] == ["mine", "elsewhere"]
+    assert found.runtimes[0].metadata.namespace is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("kind: [\n", "my.yaml:2:1: this is not YAML: expected the node content, but found '<stream end>'"),
+        ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
+        ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
+        (
+            "{apiVersion: serving.kserve.io/v1alpha2, kind: InferenceService, metadata: {name: old}}",
+            "my.yaml: InferenceService old has apiVersion serving.kserve.io/v1alpha2; "
+            "write apiVersion: serving.kserve.io/v1beta1",
+        ),
+        (
+            "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, "
+            "spec: {predictor: 1}}",
+            "my.yaml: InferenceService a is not valid: spec.predictor: Input should be an object",
+        ),
+    ],
+)
+def test_an_unusable_text_is_refused_with_its_place_and_the_cure(content: str, message: str) -> None:
+    with pytest.raises(UnusableInput) as refused:
+        parse_documents([Text("my.yaml", content)], "default")
+
+    assert str(refused.value) == message

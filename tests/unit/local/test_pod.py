@@ -1,0 +1,148 @@
+"""A rendered Deployment as the pod that this machine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator.config import OperatorConfig
+from isvc_operator.local.children import render_services
+from isvc_operator.local.container import Probe, Process
+from isvc_operator.local.documents import Documents, parse_documents
+from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.files import read_files, read_runtimes
+from isvc_operator.local.pod import Machine, Pod, plan_pod
+from tests.support.local_services import FAKE_RUNTIME, parsed, runtime, service
+
+SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
+FOLDER = Path("/run/0")
+
+
+def machine(claims: Iterable[str] = ("models",)) -> Machine:
+    return Machine(
+        folder=FOLDER,
+        claims={claim: Path("/data") / claim for claim in claims},
+        environment={},
+        python="/venv/bin/python",
+        free_port=_ports(40001),
+    )
+
+
+def _ports(first: int) -> Callable[[], int]:
+    ports = iter(range(first, first + 10))
+    return lambda: next(ports)
+
+
+def plan(*, predictor: dict[str, Any] | None = None, uri: str = "pvc://models", **container: Any) -> Pod:
+    body = service(uri=uri)
+    body["spec"]["predictor"] |= predictor or {}
+    return plan_pod(deployment(parsed(body, runtime(**container))), machine())
+
+
+def deployment(given: Documents) -> dict[str, Any]:
+    installed = parse_documents(read_runtimes(None), "default").runtimes
+    (rendered,) = render_services(given, installed, OperatorConfig())
+    return rendered.children[0]
+
+
+def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() -> None:
+    pod = plan_pod(deployment(parse_documents(read_files([SAMPLE]), "default")), machine(["leeway"]))
+
+    models = "/run/0/volumes/kserve-provision-location"
+    assert pod == Pod(
+        labels={
+            "serving.kserve.io/inferenceservice": "torchserve",
+            "component": "predictor",
+            "app": "isvc.torchserve-predictor",
+            "serviceEnvelope": "kserve",
+        },
+        folders=(FOLDER / "tmp", FOLDER / "termination", Path(models), FOLDER / "volumes/scratch"),
+        links={FOLDER / "pvc/leeway": Path("/data/leeway")},
+        ports={8080: 40001},
+        init=(
+            Process(
+                name="torchserve/storage-initializer",
+                command=("/venv/bin/python", "-m", "storage_initializer", "pvc://leeway", models),
+                env={
+                    "PYTHONUNBUFFERED": "1",
+                    "TMPDIR": "/run/0/tmp",
+                    "STORAGE_LAYOUT": "torchserve",
+                    "STORAGE_PVC_ROOT": "/run/0/pvc",
+                    "TERMINATION_LOG": "/run/0/termination/storage-initializer",
+                },
+                working_dir=None,
+                termination_log=FOLDER / "termination/storage-initializer",
+                probe=None,
+            ),
+        ),
+        servers=(
+            Process(
+                name="torchserve/kserve-container",
+                command=(
+                    *("/venv/bin/python", "-m", "torchserve_adapter"),
+                    *(f"--model-dir={models}", "--http-port=40001"),
+                ),
+                env={
+                    "PYTHONUNBUFFERED": "1",
+                    "TMPDIR": "/run/0/volumes/scratch",
+                    "INFERENCE_SERVICE_NAME": "torchserve",
+                    "PROTOCOL_VERSION": "v1",
+                    "HOME": "/run/0/volumes/scratch",
+                    "TERMINATION_LOG": "/run/0/termination/kserve-container",
+                },
+                working_dir=None,
+                termination_log=FOLDER / "termination/kserve-container",
+                probe=Probe(40001, "/v2/health/ready"),
+            ),
+        ),
+        deadline=600,
+    )
+
+
+def test_a_mounted_part_of_a_volume_is_a_folder_inside_it() -> None:
+    mounts = [{"name": "extra", "mountPath": "/extra/", "subPath": "part"}]
+    volumes = [{"name": "extra", "emptyDir": {}}]
+
+    pod = plan(predictor={"volumes": volumes}, volumeMounts=mounts, args=["--port=8080", "/extra/file"])
+
+    assert pod.servers[0].command[-1] == "/run/0/volumes/extra/part/file"
+
+
+def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
+    helper = {"name": "helper", "command": ["watch"]}
+
+    pod = plan(predictor={"containers": [helper]})
+
+    assert [process.command for process in pod.servers] == [
+        (
+            *("/venv/bin/python", str(FAKE_RUNTIME), "--http-port=40001"),
+            "--model-dir=/run/0/volumes/kserve-provision-location",
+        ),
+        ("watch",),
+    ]
+    assert pod.ports == {8080: 40001}
+
+
+def test_a_claim_without_a_folder_is_refused_with_the_flag_to_give() -> None:
+    with pytest.raises(UnusableInput, match="claim 'other'; name the folder for it: --pvc other=DIR"):
+        plan(uri="pvc://other/bert")
+
+
+def test_a_server_that_is_not_told_its_port_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="first/kserve-container is not told its port"):
+        plan(args=["--model-dir=/mnt/models"])
+
+
+@pytest.mark.parametrize(
+    ("volumes", "message"),
+    [
+        ([{"name": "extra", "secret": {"secretName": "keys"}}], "volume 'extra' is of kind secret"),
+        ([], "volume 'extra' is mounted, but the pod has none of that name"),
+    ],
+)
+def test_a_volume_that_is_not_there_is_refused(volumes: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(UnusableInput, match=message):
+        plan(predictor={"volumes": volumes}, volumeMounts=[{"name": "extra", "mountPath": "/extra"}])
