@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 from transformer_sdk.errors import BodyTooLarge, MethodNotAllowed, ServingError
@@ -24,6 +24,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 REQUEST_ID = b"x-request-id"
 _UNROUTED = "none"
+# Of a body that is too large this much is read and thrown away, so that the client gets to read its answer:
+# closing a connection with unread data resets it.
+_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class ClientDisconnected(Exception):
@@ -78,21 +81,29 @@ def _error_headers(error: ServingError) -> Headers:
 
 
 async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    if int(_header(headers, b"content-length") or 0) > limit:
-        raise BodyTooLarge(limit)
+    if int(_header(headers, b"content-length") or 0) > limit and _header(headers, b"expect"):
+        raise BodyTooLarge(limit)  # the client asks before it sends
     chunks: list[bytes] = []
     size = 0
-    while True:
+    async for chunk in _chunks(receive):
+        size += len(chunk)
+        if size <= limit:
+            chunks.append(chunk)
+        elif size > limit + _DISCARDED_BYTES:
+            break
+    if size > limit:
+        raise BodyTooLarge(limit)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(limit)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:

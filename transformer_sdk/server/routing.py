@@ -24,8 +24,7 @@ class Router:
             by_template.setdefault(route.template, {})[route.method] = route
         # The most specific first: "/v1/models/{model}" would else swallow "...:predict".
         self._patterns = [
-            (_compile(template), by_template[template])
-            for template in sorted(by_template, key=len, reverse=True)
+            (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
         ]
 
     def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
@@ -40,8 +39,5 @@ class Router:
 def _compile(template: str) -> re.Pattern[str]:
     literal_and_name = re.split(r"\{(\w+)\}", template)
     return re.compile(
-        "".join(
-            f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
-            for index, part in enumerate(literal_and_name)
-        )
+        "".join(f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part) for index, part in enumerate(literal_and_name))
     )

@@ -64,9 +64,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     store = Path(draft.properties["model_store"])
     models = requested_models(draft.properties, read_store(store), str(store))
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    service = Service(
-        draft.properties, models, options.service_name, options.request_timeout, options.grace_period
-    )
+    service = Service(draft.properties, models, options.service_name, options.request_timeout, options.grace_period)
     with listener:
         uvloop.run(supervise(service, prepare(options.work_dir, draft.properties, environment), listener))
 
@@ -100,7 +98,8 @@ def _listen(port: int) -> socket.socket:
         return listen("", port)
     except OSError as error:
         raise AdapterError(
-            f"Port {port} cannot be opened ({error.strerror}); stop what uses it or choose another with --http-port."
+            f"Port {port} cannot be opened ({os.strerror(error.errno or 0)}); "
+            "stop what uses it or choose another with --http-port."
         ) from error
 
 
@@ -109,7 +108,8 @@ def _read_configuration(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be read ({error.strerror}). Put config/config.properties into the storage, next to model-store/."
+            f"{path} cannot be read ({error.strerror}). "
+            "Put config/config.properties into the storage, next to model-store/."
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from types import TracebackType
@@ -57,7 +56,7 @@ class TorchServeClient:
                 url, data=body, headers=_forwarded(headers), timeout=self._request_timeout
             ) as answer:
                 content = await answer.read()
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise UpstreamTimeout(
                 f"Model {model} did not answer within {self._request_timeout.total:g} s (--request-timeout)."
             ) from error
@@ -70,13 +69,13 @@ class TorchServeClient:
         return Response(content, answer.status, headers=_returned(answer.raw_headers))
 
     async def describe(self, model: str) -> list[dict[str, Any]] | None:
-        """Every version of a model; None while TorchServe does not answer, an empty list if it does not know the model."""
+        """Every version of a model, none if TorchServe does not know it; None while TorchServe does not answer."""
         try:
             async with self._session.get(
                 f"{self._management}/models/{model}/all", timeout=self._management_timeout
             ) as answer:
                 return await answer.json() if answer.status == 200 else []
-        except (aiohttp.ClientError, asyncio.TimeoutError):
+        except (TimeoutError, aiohttp.ClientError):
             return None
 
     async def metrics(self) -> bytes:
@@ -84,7 +83,7 @@ class TorchServeClient:
         try:
             async with self._session.get(f"{self._metrics}/metrics", timeout=self._management_timeout) as answer:
                 return await answer.read() if answer.status == 200 else b""
-        except (aiohttp.ClientError, asyncio.TimeoutError):
+        except (TimeoutError, aiohttp.ClientError):
             return b""
 
 

@@ -29,11 +29,13 @@ _OURS = {"__init__.py", "model_service_worker.py", "frontend"}
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 
 # Per request TorchServe logs a handful of lines at INFO; what is left is what a person wants to read.
-_LOG4J = """<Configuration status="error">
+_LOG4J = r"""<Configuration status="error">
   <Appenders>
     <Console name="out" target="SYSTEM_OUT">
       <PatternLayout pattern="%d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %m%n"/>
-      <RegexFilter regex="(Flushing req|Looping backend|Backend re|sent a reply).*" onMatch="DENY" onMismatch="NEUTRAL"/>
+      <RegexFilter
+        regex="(Flushing req|Looping backend|Backend re|Sending response|result=\[METRICS\]).*"
+        onMatch="DENY" onMismatch="NEUTRAL"/>
     </Console>
   </Appenders>
   <Loggers>

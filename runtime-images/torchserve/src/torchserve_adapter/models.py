@@ -13,8 +13,6 @@ from typing import Any
 from torchserve_adapter.archives import Archive
 from torchserve_adapter.errors import ConfigurationError
 
-_RESPONSE_TIMEOUT_S = 120
-
 Table = dict[str, dict[str, dict[str, Any]]]  # model → version → parameters
 
 
@@ -22,7 +20,6 @@ Table = dict[str, dict[str, dict[str, Any]]]  # model → version → parameters
 class Model:
     name: str
     archive: str
-    response_timeout_s: int = _RESPONSE_TIMEOUT_S
 
 
 def parse_table(setting: str, text: str) -> dict[str, Any]:
@@ -32,7 +29,8 @@ def parse_table(setting: str, text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ConfigurationError(
             f"{setting} in config.properties is not valid JSON: {error.msg} at character {error.pos}: "
-            f"{text[max(0, error.pos - 20) : error.pos + 20]!r}. Continue long values with a backslash at the line's end."
+            f"{text[max(0, error.pos - 20) : error.pos + 20]!r}. "
+            "Continue long values with a backslash at the line's end."
         ) from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{setting} in config.properties is not a JSON object: {text[:60]!r}.")
@@ -43,43 +41,36 @@ def snapshot_models(snapshot: Mapping[str, Any]) -> Table:
     models = snapshot.get("models")
     if not isinstance(models, dict) or not models:
         raise ConfigurationError(
-            'model_snapshot in config.properties names no model: it needs {"models": {NAME: {VERSION: {"marName": …}}}}.'
+            'model_snapshot in config.properties names no model; write {"models": {NAME: {VERSION: {"marName": …}}}}.'
         )
     return models
 
 
-def check_table(setting: str, table: Table) -> None:
-    for name, version, parameters in entries(table):
-        if not isinstance(parameters, dict) or not parameters.get("marName"):
-            raise ConfigurationError(f'{setting}: model {name}, version {version} has no "marName".')
-
-
-def entries(table: Table) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def entries(setting: str, table: Table) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(model, version, parameters), each checked to name its archive."""
     for name, versions in table.items():
         if not isinstance(versions, dict):
-            raise ConfigurationError(f"Model {name} in config.properties is not {{VERSION: {{…}}}}.")
+            raise ConfigurationError(f"{setting} in config.properties: model {name} is not {{VERSION: {{…}}}}.")
         for version, parameters in versions.items():
+            if not isinstance(parameters, dict) or not parameters.get("marName"):
+                raise ConfigurationError(
+                    f'{setting} in config.properties: model {name}, version {version} has no "marName".'
+                )
             yield name, version, parameters
 
 
-def requested_models(
-    properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
-) -> tuple[Model, ...]:
+def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archive], store: str) -> tuple[Model, ...]:
     """The models that the effective configuration makes TorchServe load, each checked to be loadable."""
-    default_timeout = int(properties.get("default_response_timeout", _RESPONSE_TIMEOUT_S))
     if "model_snapshot" in properties:
         table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
-        named = [(name, parameters["marName"]) for name, _, parameters in entries(table)]
+        named = [(name, parameters["marName"]) for name, _, parameters in entries("model_snapshot", table)]
     else:
-        table = parse_table("models", properties.get("models", "{}"))
         named = _load_models(properties["load_models"], archives)
-    timeouts = {name: p.get("responseTimeout", default_timeout) for name, _, p in entries(table)}
+    if not named:
+        raise ConfigurationError(f"There is no archive in the model store {store}: put a .mar file there.")
     for name, file in named:
         _check_archive(name, file, archives, store)
-    return tuple(
-        Model(name or archives[file].model_name, file, timeouts.get(name or archives[file].model_name, default_timeout))
-        for name, file in dict.fromkeys(named)
-    )
+    return tuple(Model(name or archives[file].model_name, file) for name, file in dict.fromkeys(named))
 
 
 def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:
@@ -92,12 +83,13 @@ def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str,
 
 def _check_archive(name: str, file: str, archives: Mapping[str, Archive], store: str) -> None:
     wanted = f"model {name}: {file}" if name else file
-    if "://" in file:
-        return
+    if "://" in file and name:
+        return  # TorchServe fetches it
     if file not in archives:
         there = ", ".join(archives) or "nothing"
         raise ConfigurationError(
-            f"{wanted} is not in the model store {store}, which holds {there}. Put the archive there or correct its name in config.properties."
+            f"{wanted} is not in the model store {store}, which holds {there}. "
+            "Put the archive there or correct its name in config.properties."
         )
     if problem := archives[file].problem:
         raise ConfigurationError(f"{wanted} in {store} {problem}")

@@ -5,29 +5,35 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
+from torchserve_adapter.rules import LOOPBACK
+
 
 class LoopbackPorts:
-    """Hands out each port once; a port that is reserved or in use is replaced by a free one."""
+    """Hands out each port once; a port that is reserved or in use is replaced by a free one.
+
+    The ports stay bound here, though not listened on, so that no other program is given one before TorchServe opens it.
+    """
 
     def __init__(self, reserved: Iterable[int]) -> None:
-        self._taken = set(reserved)
+        self._reserved = frozenset(reserved)
+        self._held: list[socket.socket] = []
 
     def take(self, wanted: int) -> int:
-        port = wanted if wanted not in self._taken and _is_free(wanted) else self._any_free()
-        self._taken.add(port)
-        return port
+        if wanted not in self._reserved:
+            try:
+                return self._hold(wanted)
+            except OSError:
+                pass  # in use: any other will do
+        return self._hold(0)
 
-    def _any_free(self) -> int:
-        while True:
-            with socket.create_server(("127.0.0.1", 0)) as probe:
-                port = int(probe.getsockname()[1])
-            if port not in self._taken:
-                return port
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
+    def _hold(self, port: int) -> int:
+        holder = socket.socket(socket.AF_INET)
+        try:
+            holder.bind((LOOPBACK, port))
+        except OSError:
+            holder.close()
+            raise
+        # Set after the bind: TorchServe, which sets it too, may bind beside us; our own probe above may not.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.append(holder)
+        return int(holder.getsockname()[1])

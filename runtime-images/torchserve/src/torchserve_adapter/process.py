@@ -10,16 +10,17 @@ import signal
 import sys
 from collections import Counter, deque
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
 
-_KEPT_LINES = 20
+_KEPT_PROBLEMS = 3
 _STOP_S = 5
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 _WORKER_DIED = re.compile(r"\[W-\d+-(?P<model>.+)_[^_\]]*\] Retry worker: ")
-_PROBLEM = re.compile(r" (ERROR|WARN) .*|Caused by: .*|.*(Exception|Error): .*|Invalid configuration.*")
+_LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
+_UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
 
 class WorkerDeaths:
@@ -38,7 +39,7 @@ class WorkerDeaths:
 class TorchServe:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._problems: deque[str] = deque(maxlen=_KEPT_PROBLEMS)
         self.deaths = WorkerDeaths()
 
     async def __aenter__(self) -> Self:
@@ -53,6 +54,7 @@ class TorchServe:
             # A group of its own: Ctrl-C in a terminal reaches the adapter alone, and the workers end with their parent.
             start_new_session=True,
         )
+        self._stdout = cast(asyncio.StreamReader, self._process.stdout)  # there is one: it is a pipe
         self._log = asyncio.create_task(self._forward_log())
         return self
 
@@ -74,18 +76,26 @@ class TorchServe:
         code = await self._process.wait()
         await asyncio.wait([self._log], timeout=1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        raise TorchServeDied(f"TorchServe {how}: {self.last_problem() or 'it said nothing'}")
+        if code == -signal.SIGKILL:
+            how += " (if that was for memory, raise the container's memory limit)"
+        raise TorchServeDied(f"TorchServe {how}. {self.last_problems()}")
 
-    def last_problem(self) -> str:
-        """The last line of its log that names a problem, else the last line."""
-        problems = [line for line in self._last_lines if _PROBLEM.search(line)]
-        return (problems or list(self._last_lines) or [""])[-1]
+    def last_problems(self) -> str:
+        """The end of what its log names as problems."""
+        said = " | ".join(self._problems)
+        return f"Last problems in its log: {said}" if said else "Its log names no problem."
 
     async def _forward_log(self) -> None:
-        assert self._process.stdout is not None
-        async for raw in self._process.stdout:
+        async for raw in self._stdout:
             line = raw.decode("utf-8", "replace").rstrip()
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
-            self._last_lines.append(line)
+            if problem := _problem_in(line):
+                self._problems.append(problem)
             self.deaths.feed(line)
+
+
+def _problem_in(line: str) -> str | None:
+    if logged := _LOGGED.match(line):
+        return logged["message"] if logged["level"] in ("WARN", "ERROR") else None
+    return line.strip() if _UNLOGGED_PROBLEM.search(line) else None

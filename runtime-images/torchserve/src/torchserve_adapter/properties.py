@@ -58,7 +58,8 @@ def parse(content: bytes, source: str) -> dict[str, str]:
 
 
 def dump(properties: Mapping[str, str]) -> bytes:
-    return javaproperties.dumps(properties, timestamp=False).encode("latin-1")
+    text: str = javaproperties.dumps(properties, timestamp=False)
+    return text.encode("latin-1")
 
 
 def _shortened(value: str, limit: int = 120) -> str:

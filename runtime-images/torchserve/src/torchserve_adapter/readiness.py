@@ -34,7 +34,7 @@ class Readiness:
     """What the endpoints know: for each model why it is not ready, or that it is."""
 
     def __init__(self, models: Iterable[str]) -> None:
-        self._missing = {model: LOADING for model in models}
+        self._missing = dict.fromkeys(models, LOADING)
         self.draining = False
 
     @property
@@ -97,8 +97,10 @@ class ModelWatch:
         elif name not in self._were_ready:
             if deaths[name] or (self._failures / f"{name}.json").exists():
                 raise ModelFailed(self._describe_failure(model))
-            if versions == []:
-                raise ModelFailed(f"TorchServe could not load model {name}: {self._torchserve.last_problem()}")
+            if versions is not None and not all(map(_may_have_workers, versions or [{}])):
+                raise ModelFailed(
+                    f"TorchServe could not load model {name} ({model.archive}). {self._torchserve.last_problems()}"
+                )
         elif deaths[name] >= _MAX_DEATHS:
             raise ModelFailed(f"After {deaths[name]} restarts: {self._describe_failure(model)}")
         else:
@@ -110,7 +112,7 @@ class ModelWatch:
         except FileNotFoundError:
             return (
                 f"The worker of model {model.name} ({model.archive}) died without a Python exception; if it was killed "
-                f"for memory, raise the container's memory limit. Last in the log: {self._torchserve.last_problem()}"
+                f"for memory, raise the container's memory limit. {self._torchserve.last_problems()}"
             )
         return describe_failure(model, report)
 
@@ -125,15 +127,18 @@ class ModelWatch:
 def describe_failure(model: Model, report: Mapping[str, str | None]) -> str:
     """One line: the model, the exception, the place in the user's code, what to do."""
     if module := report["missing_module"]:
-        cure = (
-            f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
-        )
+        cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
     else:
         cure = "Correct the handler or the archive and upload it again."
     return (
         f"Model {model.name} ({model.archive}) could not be loaded: "
         f"{report['type']}: {report['message']} (at {report['where']}). {cure}"
     )
+
+
+def _may_have_workers(version: Mapping[str, Any]) -> bool:
+    """False for a model that TorchServe registered and then gave up on, before any worker was started."""
+    return int(version.get("maxWorkers", 0)) > 0
 
 
 def _has_ready_worker(version: Mapping[str, Any]) -> bool:

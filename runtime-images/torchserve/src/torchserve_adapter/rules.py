@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from torchserve_adapter.errors import ConfigurationError
-from torchserve_adapter.models import check_table, entries, parse_table, snapshot_models
+from torchserve_adapter.models import Table, entries, parse_table, snapshot_models
 from torchserve_adapter.properties import Draft
 
 LOOPBACK = "127.0.0.1"
@@ -23,6 +24,13 @@ DEFAULT_MAX_REQUEST_SIZE = 6553500
 _NOT_SETTINGS = {"TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME", "TS_BENCHMARK"}
 _PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 _MIB = 1024 * 1024
+
+# TorchServe's defaults.
+_HTTP_PORTS = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
+_GRPC_PORTS = {"inference": 7070, "management": 7071}
+
+# The frontend only passes bytes: a quick start is worth more than the last per cent of its code.
+_JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ def _placeholders(draft: Draft, around: Surroundings) -> None:
             return around.environment[match[1]]
         except KeyError:
             raise ConfigurationError(
-                f"config.properties uses {match[0]}, but the environment has no {match[1]}; set it in the container's env."
+                f"config.properties uses {match[0]}, but the environment has no {match[1]}; "
+                "set it in the container's env."
             ) from None
 
     for setting, value in list(draft.properties.items()):
@@ -88,52 +97,55 @@ def _model_store(draft: Draft, around: Surroundings) -> None:
 
 
 def _addresses(draft: Draft, around: Surroundings) -> None:
-    wanted = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
-    for setting, default in wanted.items():
-        port = _port_of(setting, draft.get(setting), default)
-        draft.set(setting, f"http://{LOOPBACK}:{around.port_for(port)}", "the adapter is the pod's only door")
-    for api, default in (("inference", 7070), ("management", 7071)):
-        port = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
+    for setting, default in _HTTP_PORTS.items():
+        wanted = _port_of(setting, draft.get(setting), default)
+        port = around.port_for(wanted)
+        moved = "" if port == wanted else f"; port {wanted} is taken"
+        draft.set(setting, f"http://{LOOPBACK}:{port}", f"the adapter is the pod's only door{moved}")
+    for api, default in _GRPC_PORTS.items():
+        wanted = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
         draft.set(f"grpc_{api}_address", LOOPBACK, "the adapter is the pod's only door")
-        draft.set(f"grpc_{api}_port", str(around.port_for(port)), "the port is taken")
+        if (port := around.port_for(wanted)) != wanted:
+            draft.set(f"grpc_{api}_port", str(port), f"port {wanted} is taken")
 
 
-def _models(draft: Draft, around: Surroundings) -> None:
+def _models(draft: Draft, _: Surroundings) -> None:
     if draft.get("model_snapshot"):
         snapshot = parse_table("model_snapshot", draft.get("model_snapshot"))
-        check_table("model_snapshot", snapshot_models(snapshot))
-        _need_a_worker(draft, "model_snapshot", snapshot, "models")
+        _give_a_worker(draft, "model_snapshot", snapshot, snapshot_models(snapshot))
         return
     draft.properties.pop("model_snapshot", None)
     table = parse_table("models", draft.get("models", "{}"))
-    check_table("models", table)
-    if draft.get("models"):
-        _need_a_worker(draft, "models", {"models": table}, None)
     if table:
-        named = ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries(table))
+        _give_a_worker(draft, "models", table, table)
+        named = ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries("models", table))
         draft.set_default("load_models", named, "the archives named in models")
     draft.set_default("load_models", "all", "no model is named: every archive in the model store is loaded")
 
 
-def _need_a_worker(draft: Draft, setting: str, document: dict[str, object], key: str | None) -> None:
+def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: Table) -> None:
     """A model without a worker can never answer, and nobody outside the pod could give it one."""
-    table = document["models"]
-    idle = [p for _, _, p in entries(table) if p.get("minWorkers") == 0]  # type: ignore[arg-type]
+    idle = [parameters for _, _, parameters in entries(setting, table) if parameters.get("minWorkers") == 0]
     for parameters in idle:
         parameters["minWorkers"] = 1
+        parameters["maxWorkers"] = max(1, parameters.get("maxWorkers", 1))
     if idle:
-        draft.set(setting, json.dumps(document if key else table), "minWorkers 0 → 1: a model without a worker cannot answer")
+        draft.set(setting, json.dumps(document), "minWorkers 0 → 1: a model without a worker cannot answer")
 
 
-def _protocol(draft: Draft, around: Surroundings) -> None:
+def _protocol(draft: Draft, _: Surroundings) -> None:
     draft.set_default("service_envelope", "kserve", 'so that {"instances": […]} reaches the handler as its list')
-    draft.set("disable_token_authorization", "true", "tokens would lock out the adapter; TorchServe is on loopback only")
+    draft.set(
+        "disable_token_authorization", "true", "tokens would lock out the adapter; TorchServe is on loopback only"
+    )
 
 
-def _metrics(draft: Draft, around: Surroundings) -> None:
+def _metrics(draft: Draft, _: Surroundings) -> None:
     draft.set("enable_metrics_api", "true", "the adapter's /metrics includes TorchServe's")
     draft.set("metrics_mode", "prometheus", "the adapter's /metrics includes TorchServe's")
-    draft.set_default("disable_system_metrics", "true", "the node's figures are not the pod's; set it to false to have them")
+    draft.set_default(
+        "disable_system_metrics", "true", "the node's figures are not the pod's; set it to false to have them"
+    )
 
 
 def _sizes(draft: Draft, around: Surroundings) -> None:
@@ -145,10 +157,16 @@ def _sizes(draft: Draft, around: Surroundings) -> None:
         )
 
 
-def _heap(draft: Draft, around: Surroundings) -> None:
-    if around.memory_bytes is not None:
-        heap = min(max(around.memory_bytes // 8 // _MIB, 128), 1024)
-        draft.set_default("vmargs", f"-Xmx{heap}m", "an eighth of the container's memory; the workers need the rest")
+def _jvm(draft: Draft, around: Surroundings) -> None:
+    if around.memory_bytes is None:
+        draft.set_default("vmargs", _JVM_FLAGS, "a quick start")
+        return
+    heap = min(max(around.memory_bytes // 8 // _MIB, 128), 1024)
+    draft.set_default(
+        "vmargs",
+        f"-Xmx{heap}m {_JVM_FLAGS}",
+        "an eighth of the container's memory, the workers need the rest; a quick start",
+    )
 
 
 def _port_of(setting: str, address: str, default: int) -> int:
@@ -171,5 +189,5 @@ _RULES: tuple[Rule, ...] = (
     _protocol,
     _metrics,
     _sizes,
-    _heap,
+    _jvm,
 )

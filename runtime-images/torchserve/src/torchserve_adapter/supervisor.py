@@ -38,7 +38,10 @@ class Service:
 async def supervise(service: Service, launch: Launch, listener: socket.socket) -> None:
     """Returns after a drain; raises AdapterError when TorchServe or a model has failed."""
     readiness = Readiness(model.name for model in service.models)
-    async with TorchServe(launch) as torchserve, TorchServeClient(service.properties, service.request_timeout_s) as client:
+    async with (
+        TorchServe(launch) as torchserve,
+        TorchServeClient(service.properties, service.request_timeout_s) as client,
+    ):
         server = HttpServer(_app(service, readiness, client), listener, service.grace_period_s)
         watch = ModelWatch(service.models, readiness, client, torchserve, launch.failures)
         serving = asyncio.create_task(server.run_until_drained())

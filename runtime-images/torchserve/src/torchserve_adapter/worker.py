@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from ts.model_loader import ModelLoaderFactory, TsModelLoader
-from ts.utils.util import PredictionException
+from ts.model_loader import ModelLoaderFactory, TsModelLoader  # type: ignore[import-untyped]
+from ts.utils.util import PredictionException  # type: ignore[import-untyped]
 
 _HOME = Path(__file__).resolve().parents[1]
 _FAILURES = _HOME.parent / "failures"
@@ -60,7 +60,7 @@ class V1Envelope:
         if not isinstance(results, list | tuple) or len(results) != len(instances):
             got = len(results) if isinstance(results, list | tuple) else type(results).__name__
             raise PredictionException(
-                f"The handler must return a list with one prediction per instance: {len(instances)} expected, got {got}",
+                f"The handler must return one prediction per instance in a list: {len(instances)} expected, got {got}",
                 500,
             )
         return list(results)
@@ -78,7 +78,7 @@ def _instances(request: dict[str, Any]) -> list[Any]:
     document = orjson.loads(body) if isinstance(body, bytes | bytearray | str) else body
     if not isinstance(document, dict) or not isinstance(document.get("instances"), list):
         raise PredictionException('The request is not {"instances": [...]}', 400)
-    return document["instances"]
+    return list(document["instances"])
 
 
 def _encode(key: str, results: list[Any]) -> bytes:

@@ -1,0 +1,60 @@
+"""Handlers for the archives of these tests, as source."""
+
+from __future__ import annotations
+
+# Answers each instance with the length of its text; a few texts make it misbehave.
+LENGTHS = """
+import time
+from pathlib import Path
+
+class Handler:
+    def initialize(self, context):
+        print("this handler is being initialized")
+
+    def handle(self, instances, context):
+        texts = [instance["data"] for instance in instances]
+        if "raise" in texts:
+            raise ValueError("cannot read this text")
+        if "forget one" in texts:
+            return [0]
+        for text in texts:
+            if text.startswith("wait for "):
+                self.wait_for(Path(text.removeprefix("wait for ")))
+        return [len(text) for text in texts]
+
+    def wait_for(self, path):
+        path.with_suffix(".reached").touch()
+        while not path.exists():
+            time.sleep(0.01)
+"""
+
+FAILING = """
+class Handler:
+    def initialize(self, context):
+        raise RuntimeError("the weights are not there")
+
+    def handle(self, instances, context):
+        return instances
+"""
+
+IMPORTING = """
+import a_module_that_nobody_has
+
+class Handler:
+    def initialize(self, context):
+        pass
+
+    def handle(self, instances, context):
+        return instances
+"""
+
+DYING = """
+import os, signal
+
+class Handler:
+    def initialize(self, context):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def handle(self, instances, context):
+        return instances
+"""

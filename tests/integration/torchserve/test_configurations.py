@@ -1,0 +1,85 @@
+"""Other ways to write a configuration, on the real TorchServe."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.integration.torchserve import handlers
+from tests.integration.torchserve.running import Adapter, model_dir
+from tests.support.archives import build_archive
+
+# Over several lines, as a Java properties file allows; with TorchServe's own batching.
+TWO_MODELS = r"""
+models={\
+  "short": {"1.0": {"defaultVersion": true, "marName": "short.mar", "minWorkers": 1, "maxWorkers": 1, \
+                    "batchSize": 4, "maxBatchDelay": 200, "responseTimeout": 60}},\
+  "long": {"1.0": {"defaultVersion": true, "marName": "long-model.mar", "minWorkers": 1, "maxWorkers": 1}}\
+}
+load_models=all
+"""
+
+
+def test_two_models_from_mar_store_with_batches(tmp_path: Path) -> None:
+    folder = model_dir(tmp_path / "models", TWO_MODELS, store="mar-store")
+    build_archive(folder / "mar-store", "short.mar", handlers.LENGTHS)
+    build_archive(folder / "mar-store", "long-model.mar", handlers.LENGTHS, model_name="long")
+    texts = ["a", "raise", "ccc", "dddd"]
+    with Adapter(folder, INFERENCE_SERVICE_NAME="both") as adapter:
+        adapter.wait_ready()
+
+        with ThreadPoolExecutor(len(texts)) as clients:
+            answers = list(clients.map(lambda text: adapter.predict("short", {"instances": [{"data": text}]}), texts))
+        alias = adapter.predict("both", {"instances": []})
+        other = adapter.predict("long", {"instances": [{"data": "four"}, {"data": "fifth"}]})
+
+    # One bad request in a batch fails alone.
+    assert [(answer.status, answer.document) for answer in answers] == [
+        (200, {"predictions": [1]}),
+        (500, {"error": "torchserve: ValueError : cannot read this text"}),
+        (200, {"predictions": [3]}),
+        (200, {"predictions": [4]}),
+    ]
+    assert other.document == {"predictions": [4, 5]}
+    assert (alias.status, alias.document["error"]) == (
+        404,
+        "Model with name both does not exist. Models served here: long, short.",
+    )
+
+
+def test_dependencies_are_installed_and_the_environment_does_not_override(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "pyproject.toml").write_text('[project]\nname = "adapter-test-words"\nversion = "1.0"\n')
+    (package / "adapter_test_words.py").write_text("WORD = 'installed'\n")
+    handler = handlers.LENGTHS.replace("import time", "import time, adapter_test_words", 1)
+    config = "enable_envvars_config=true\ninstall_py_dep_per_model=true\ndefault_workers_per_model=1\n"
+    folder = model_dir(tmp_path / "models", config)
+    build_archive(folder / "model-store", "lengths.mar", handler, requirements=f"{package}\n")
+    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "TS_SERVICE_ENVELOPE": "kserve"}
+
+    with Adapter(folder, **environment, PIP_NO_BUILD_ISOLATION="0", PIP_NO_INDEX="1") as adapter:
+        adapter.wait_ready()
+        answer = adapter.predict("lengths", {"instances": [{"data": "one"}]})
+        effective = (adapter.folder / "work" / "config.properties").read_text()
+        log = adapter.log
+
+    assert answer.document == {"predictions": [3]}
+    assert "inference_address=http\\://127.0.0.1\\:" in effective
+    assert "inference_address: unset → http://0.0.0.0:8085 (from the environment variable TS_INFERENCE_ADDRESS)" in log
+    assert "load_models: unset → all (no model is named: every archive in the model store is loaded)" in log
+
+
+def test_the_health_answer_names_what_is_not_ready(tmp_path: Path) -> None:
+    folder = model_dir(tmp_path / "models", "load_models=all\n")
+    build_archive(folder / "model-store", "lengths.mar", handlers.LENGTHS)
+    with Adapter(folder) as adapter:
+        adapter.wait_until(lambda: adapter.get("/v2/health/live").status == 200)
+
+        starting = adapter.get("/v2/health/ready")
+        asked = adapter.predict("lengths", {"instances": [1]})
+
+    assert (starting.status, starting.document) == (503, {"ready": False, "models": {"lengths": "is loading"}})
+    assert (asked.status, asked.headers["retry-after"]) == (503, "1")
+    assert json.dumps(asked.document) == '{"error": "Model with name lengths is not ready: it is loading."}'

@@ -1,0 +1,166 @@
+"""The first story's configuration, word for word, on the real TorchServe: what it answers, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.torchserve.handlers import LENGTHS
+from tests.integration.torchserve.running import ROOT, Adapter, model_dir
+from tests.support.archives import build_archive
+
+MAX_REQUEST_SIZE = 6553500  # TorchServe's, which the story's configuration leaves alone
+HELLO = b'{"instances": [{"data": "Hello World!"}]}'
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
+    story = (ROOT / "examples/bert/config.properties").read_text()
+    folder = model_dir(tmp_path_factory.mktemp("story") / "models", story)
+    build_archive(folder / "model-store", "bert-model.mar", LENGTHS)
+    with Adapter(folder, INFERENCE_SERVICE_NAME="torchserve") as running:
+        yield running.wait_ready()
+
+
+def test_a_request_without_content_type_is_answered(adapter: Adapter) -> None:
+    answer = adapter.request("POST", "/v1/models/bert:predict", HELLO, Cookie="session=1")
+
+    assert (answer.status, answer.document) == (200, {"predictions": [12]})
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded"])
+def test_any_content_type_is_answered(adapter: Adapter, content_type: str) -> None:
+    answer = adapter.request("POST", "/v1/models/bert:predict", HELLO, Content_Type=content_type)
+
+    assert (answer.status, answer.document) == (200, {"predictions": [12]})
+
+
+def test_two_instances_give_two_predictions_in_order(adapter: Adapter) -> None:
+    answer = adapter.predict("bert", {"instances": [{"data": "one"}, {"data": "three"}]})
+
+    assert (answer.status, answer.document) == (200, {"predictions": [3, 5]})
+
+
+def test_the_services_own_name_reaches_its_one_model(adapter: Adapter) -> None:
+    assert adapter.predict("torchserve", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
+    assert adapter.get("/v1/models/torchserve").document == {"name": "bert", "ready": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/", {"status": "alive"}),
+        ("/v1/models", {"models": ["bert"]}),
+        ("/v1/models/bert", {"name": "bert", "ready": True}),
+        ("/v2/health/live", {"live": True}),
+        ("/v2/health/ready", {"ready": True}),
+    ],
+)
+def test_what_is_served_can_be_asked(adapter: Adapter, path: str, document: object) -> None:
+    answer = adapter.get(path)
+
+    assert (answer.status, answer.document) == (200, document)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("POST", "/v1/models/bert:predict", b'{"instances": [', 400, "not valid JSON"),
+        ("POST", "/v1/models/bert:predict", b"{}", 400, 'no "instances"'),
+        ("POST", "/v1/models/bert:predict", b'{"instances": "text"}', 400, '"instances" is a JSON string, not a list'),
+        ("POST", "/v1/models/bert:predict", b"", 400, "body is empty"),
+        ("POST", "/v1/models/gpt:predict", HELLO, 404, "Model with name gpt does not exist. Models served here: bert."),
+        ("GET", "/v1/models/gpt", None, 404, "Model with name gpt does not exist."),
+        ("GET", "/v3/models", None, 404, "There is nothing at /v3/models."),
+        ("GET", "/v1/models/bert:predict", None, 405, "use POST"),
+        ("POST", "/v1/models/bert:predict", b" " * (MAX_REQUEST_SIZE + 1), 413, f"limit of {MAX_REQUEST_SIZE} bytes"),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong_with_it(
+    adapter: Adapter, method: str, path: str, body: bytes | None, status: int, message: str
+) -> None:
+    answer = adapter.request(method, path, body)
+
+    assert answer.status == status
+    assert list(answer.document) == ["error"]
+    assert message in answer.document["error"]
+
+
+def test_a_handler_that_raises_is_quoted_and_the_next_request_works(adapter: Adapter) -> None:
+    answer = adapter.predict("bert", {"instances": [{"data": "raise"}]})
+
+    assert (answer.status, answer.document) == (500, {"error": "torchserve: ValueError : cannot read this text"})
+    assert adapter.predict("bert", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
+
+
+def test_a_handler_that_forgets_an_instance_is_an_error(adapter: Adapter) -> None:
+    answer = adapter.predict("bert", {"instances": [{"data": "forget one"}, {"data": "two"}]})
+
+    assert answer.status == 500
+    assert "one prediction per instance in a list: 2 expected, got 1" in answer.document["error"]
+
+
+def test_a_request_id_comes_back(adapter: Adapter) -> None:
+    answer = adapter.request("POST", "/v1/models/bert:predict", HELLO, X_Request_Id="mine")
+
+    assert answer.headers["x-request-id"] == "mine"
+    assert adapter.get("/").headers["x-request-id"]
+
+
+def test_metrics_are_the_adapters_and_torchserves(adapter: Adapter) -> None:
+    adapter.predict("bert", {"instances": [{"data": "one"}]})
+
+    text = adapter.get("/metrics").document
+
+    assert 'http_requests_total{method="POST",route="/v1/models/{model}:predict",status="200"}' in text
+    assert 'ts_inference_requests_total{model_name="bert"' in text
+
+
+def test_every_changed_setting_is_said(adapter: Adapter) -> None:
+    said = [line.partition("config.properties: ")[2].partition(":")[0] for line in adapter.log.splitlines()]
+
+    assert set(filter(None, said)) == {
+        "enable_envvars_config", "model_store", "inference_address", "management_address", "metrics_address",
+        "grpc_inference_address", "grpc_management_address", "service_envelope", "disable_token_authorization",
+        "enable_metrics_api", "metrics_mode", "disable_system_metrics", "vmargs",
+    }  # fmt: skip
+
+
+def test_what_a_handler_prints_is_in_the_log(adapter: Adapter) -> None:
+    assert "this handler is being initialized" in adapter.log
+
+
+def test_torchserve_listens_on_loopback_only(adapter: Adapter) -> None:
+    listening = [
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in (adapter.torchserve(), *adapter.workers())
+        for connection in process.connections("tcp")
+        if connection.status == "LISTEN"
+    ]
+
+    assert listening == ["127.0.0.1"] * len(["inference", "management", "metrics", "gRPC inference", "gRPC management"])
+
+
+def test_nothing_is_written_outside_the_work_directory(adapter: Adapter) -> None:
+    outside = [*(adapter.folder / "cwd").iterdir(), *(adapter.folder / "home").iterdir()]
+    models = sorted(path.relative_to(adapter.model_dir) for path in adapter.model_dir.rglob("*") if path.is_file())
+
+    assert outside == []
+    assert models == [Path("config/config.properties"), Path("model-store/bert-model.mar")]
+
+
+def test_a_killed_worker_comes_back(adapter: Adapter) -> None:
+    (worker,) = adapter.workers()
+    worker.kill()
+    worker.wait()
+
+    adapter.wait_until(lambda: adapter.get("/v2/health/ready").status == 503)
+    refused = adapter.predict("bert", {"instances": [{"data": "one"}]})
+    adapter.wait_ready()
+
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    assert refused.document["error"].startswith("Model with name bert is not ready: it lost its worker")
+    assert adapter.predict("bert", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
