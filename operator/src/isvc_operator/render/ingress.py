@@ -25,13 +25,18 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
     if config.tls_secret_name:
         secret = fill(config.tls_secret_name, values_of(service))
         spec["tls"] = [{"hosts": list(names), "secretName": secret}]
-    annotations = {**config.annotations, **resolved.predictor.annotations}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": child_metadata(service, service.name, {LABEL_SERVICE: service.name}, annotations),
+        "metadata": child_metadata(service, service.name, {LABEL_SERVICE: service.name}, _annotations(resolved, config)),
         "spec": spec,
     }
+
+
+def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
+    """The administrator's, and the service's own over them; those of runtime and predictor are about pods."""
+    copied, own = resolved.predictor.annotations, resolved.service.metadata.annotations
+    return {**config.annotations, **{name: own[name] for name in copied if name in own}}
 
 
 def _rule(host: str, backend: str) -> dict[str, Any]:
