@@ -1,0 +1,46 @@
+"""Every child of whole services, as files: `cases/<name>/input.yaml` becomes `cases/<name>/children.yaml`.
+
+An input is an InferenceService and, where the case needs them, runtimes and the ConfigMap `inferenceservice-config`.
+The shipped runtime is always there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.config import parse_config
+from isvc_operator.render import render
+from isvc_operator.resolve import resolve
+from isvc_operator.resolve.runtime import Runtimes
+from tests.support.builders import the_shipped_runtime
+
+CASES = Path(__file__).parent / "cases"
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_the_children_of(case: str, check_golden: Callable[[Path, list[dict[str, Any]]], None]) -> None:
+    children = children_of(list(yaml.safe_load_all((CASES / case / "input.yaml").read_text())))
+
+    check_golden(CASES / case / "children.yaml", children)
+
+
+def children_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the operator renders for the one service among the documents."""
+
+    def of_kind(kind: str) -> list[dict[str, Any]]:
+        return [document for document in documents if document["kind"] == kind]
+
+    (service,) = of_kind("InferenceService")
+    runtimes = Runtimes(
+        namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
+        cluster=(the_shipped_runtime(), *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
+    )
+    config = parse_config({key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()})
+    return render(resolve(parse_inference_service(service), runtimes, config), config)
