@@ -70,7 +70,10 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
         raise ConfigurationError(f"There is no archive in the model store {store}: put a .mar file there.")
     for name, file in named:
         _check_archive(name, file, archives, store)
-    return tuple(Model(name or archives[file].model_name, file) for name, file in dict.fromkeys(named))
+    files: dict[str, list[str]] = {}  # a model may have several versions
+    for name, file in named:
+        files.setdefault(name or archives[file].model_name, []).append(file)
+    return tuple(Model(name, ", ".join(of_model)) for name, of_model in files.items())
 
 
 def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:

@@ -1,0 +1,80 @@
+"""Which models a configuration asks for, and what is wrong with an archive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.archives import build_archive
+from torchserve_adapter.archives import Archive, read_archive, read_store
+from torchserve_adapter.errors import ConfigurationError
+from torchserve_adapter.models import Model, requested_models
+
+ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
+SNAPSHOT = json.dumps(
+    {
+        "models": {
+            "bert": {"1.0": {"marName": "a.mar"}, "2.0": {"marName": "b.mar"}},
+            "other": {"1.0": {"marName": "b.mar"}},
+        }
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("properties", "models"),
+    [
+        ({"load_models": "all"}, (Model("first", "a.mar"), Model("second", "b.mar"))),
+        ({"load_models": "ALL"}, (Model("first", "a.mar"), Model("second", "b.mar"))),
+        ({"load_models": "b.mar"}, (Model("second", "b.mar"),)),
+        ({"load_models": "x=b.mar, a.mar,"}, (Model("x", "b.mar"), Model("first", "a.mar"))),
+        ({"load_models": "x=https://host/x.mar"}, (Model("x", "https://host/x.mar"),)),
+        ({"load_models": "all", "model_snapshot": SNAPSHOT}, (Model("bert", "a.mar, b.mar"), Model("other", "b.mar"))),
+    ],
+)
+def test_models_come_from_the_snapshot_else_from_load_models(
+    properties: dict[str, str], models: tuple[Model, ...]
+) -> None:
+    assert requested_models(properties, ARCHIVES, "/store") == models
+
+
+@pytest.mark.parametrize(
+    ("load_models", "archives", "message"),
+    [
+        ("c.mar", ARCHIVES, "^c.mar is not in the model store /store, which holds a.mar, b.mar"),
+        ("x=c.mar", {}, "^model x: c.mar is not in the model store /store, which holds nothing"),
+        ("all", {}, "^There is no archive in the model store /store"),
+        ("a.mar", {"a.mar": Archive("a.mar", "", "is broken")}, "^a.mar in /store is broken"),
+        ("https://host/x.mar", ARCHIVES, "is not in the model store"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_named(load_models: str, archives: dict[str, Archive], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        requested_models({"load_models": load_models}, archives, "/store")
+
+
+def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
+    build_archive(tmp_path, "b.mar", "", model_name="named")
+    (tmp_path / "folder" / "MAR-INF").mkdir(parents=True)
+    (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text('{"model": {"modelName": "unpacked"}}')
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".hidden.mar").touch()
+
+    assert read_store(tmp_path) == {"b.mar": Archive("b.mar", "named"), "folder": Archive("folder", "unpacked")}
+
+
+def test_a_truncated_archive_is_a_problem(tmp_path: Path) -> None:
+    archive = build_archive(tmp_path, "a.mar", "")
+    archive.write_bytes(archive.read_bytes()[:100])
+
+    assert read_archive(archive).problem.endswith("is it truncated?")
+
+
+def test_a_zip_that_is_no_archive_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "MAR-INF").mkdir()
+    (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text("{}")
+
+    assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path / "folder").problem

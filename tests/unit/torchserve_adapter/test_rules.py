@@ -1,0 +1,187 @@
+"""What is changed in a user's configuration, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from torchserve_adapter.errors import ConfigurationError
+from torchserve_adapter.properties import dump, parse
+from torchserve_adapter.rules import Surroundings, effective
+
+TAKEN = {8080: 50080, 8081: 50081}
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+TOKENS = "tokens would lock out the adapter; TorchServe is on loopback only"
+DOOR = "the adapter is the pod's only door"
+# What becomes of an empty configuration: the least that is always set.
+MINIMUM = {
+    "model_store": "/mnt/models/model-store",
+    "inference_address": "http://127.0.0.1:50080",
+    "management_address": "http://127.0.0.1:50081",
+    "metrics_address": "http://127.0.0.1:8082",
+    "grpc_inference_address": "127.0.0.1",
+    "grpc_management_address": "127.0.0.1",
+    "load_models": "all",
+    "service_envelope": "kserve",
+    "disable_token_authorization": "true",
+    "enable_metrics_api": "true",
+    "metrics_mode": "prometheus",
+    "disable_system_metrics": "true",
+    "vmargs": JVM,
+}
+
+
+def around(
+    environment: Mapping[str, str] | None = None,
+    store: str = "model-store",
+    memory_bytes: int | None = None,
+    max_request_size: int | None = None,
+) -> Surroundings:
+    return Surroundings(
+        model_dir=Path("/mnt/models"),
+        environment=environment or {},
+        is_directory=lambda path: path == Path("/mnt/models", store),
+        port_for=lambda port: TAKEN.get(port, port),
+        memory_bytes=memory_bytes,
+        max_request_size=max_request_size,
+    )
+
+
+def test_an_empty_configuration_gets_the_minimum_and_each_setting_is_said() -> None:
+    draft = effective({}, around())
+
+    assert draft.properties == MINIMUM
+    assert [change.setting for change in draft.changes] == list(MINIMUM)
+
+
+def test_a_users_own_settings_stay() -> None:
+    own = {
+        "inference_address": "http://127.0.0.1:8085",
+        "model_store": "/mnt/models/model-store",
+        "service_envelope": "json",
+        "number_of_netty_threads": "4",
+        "vmargs": "-Xmx2g",
+        "disable_system_metrics": "false",
+        "load_models": "a.mar",
+        "grpc_inference_port": "7080",
+    }
+
+    assert effective(own, around()).properties == {**MINIMUM, **own}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "now", "why"),
+    [
+        ("inference_address", "http://0.0.0.0:8085", "http://127.0.0.1:8085", DOOR),
+        ("inference_address", "https://0.0.0.0:8443", "http://127.0.0.1:8443", DOOR),
+        ("management_address", "http://0.0.0.0:8081", "http://127.0.0.1:50081", f"{DOOR}; port 8081 is taken"),
+        ("grpc_inference_port", "8081", "50081", "port 8081 is taken"),
+        ("model_store", "model-store", "/mnt/models/model-store", "relative to the model directory"),
+        ("model_store", "models", "/mnt/models/model-store", "there is no /mnt/models/models"),
+        ("disable_token_authorization", "false", "true", TOKENS),
+    ],
+)  # fmt: skip
+def test_a_change_says_what_was_what_is_and_why(setting: str, value: str, now: str, why: str) -> None:
+    draft = effective({setting: value}, around())
+
+    assert draft.properties[setting] == now
+    assert f"{setting}: {value} → {now} ({why})" in map(str, draft.changes)
+
+
+def test_the_other_name_of_the_store_is_found() -> None:
+    draft = effective({"model_store": "model-store"}, around(store="mar-store"))
+
+    assert draft.properties["model_store"] == "/mnt/models/mar-store"
+
+
+def test_variables_override_the_file_only_when_the_file_says_so() -> None:
+    environment = {"TS_JOB_QUEUE_SIZE": "7", "TS_OPEN_INFERENCE_PROTOCOL": "oip", "TS_CONFIG_FILE": "/other"}
+
+    with_them = effective({"enable_envvars_config": "true", "job_queue_size": "1"}, around(environment)).properties
+    without = effective({"job_queue_size": "1"}, around(environment)).properties
+
+    assert with_them == {
+        **MINIMUM,
+        "job_queue_size": "7",
+        "ts_open_inference_protocol": "oip",
+        "enable_envvars_config": "false",  # else TorchServe would read them again, over our changes
+    }
+    assert without == {**MINIMUM, "job_queue_size": "1"}
+
+
+def test_a_variable_cannot_bring_an_open_address_back() -> None:
+    environment = {"TS_MANAGEMENT_ADDRESS": "http://0.0.0.0:9000"}
+
+    draft = effective({"enable_envvars_config": "true"}, around(environment))
+
+    assert draft.properties["management_address"] == "http://127.0.0.1:9000"
+
+
+def test_placeholders_are_filled_in_from_the_environment() -> None:
+    assert effective({"model_store": "$$WHERE$$"}, around({"WHERE": "model-store"})).properties == MINIMUM
+
+
+def test_a_placeholder_without_its_variable_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"uses \$\$WHERE\$\$, but the environment has no WHERE"):
+        effective({"model_store": "$$WHERE$$"}, around())
+
+
+def test_models_without_load_models_loads_the_archives_they_name() -> None:
+    models = '{"a": {"1.0": {"marName": "x.mar"}}, "b": {"1.0": {"marName": "y.mar"}}}'
+
+    assert effective({"models": models}, around()).properties["load_models"] == "a=x.mar,b=y.mar"
+
+
+@pytest.mark.parametrize("setting", ["models", "model_snapshot"])
+def test_a_model_gets_at_least_one_worker(setting: str) -> None:
+    table = '{"a": {"1.0": {"marName": "x.mar", "minWorkers": 0, "maxWorkers": 0}}}'
+    served = '{"a": {"1.0": {"marName": "x.mar", "minWorkers": 1, "maxWorkers": 1}}}'
+    form = '{"models": %s}' if setting == "model_snapshot" else "%s"
+
+    assert effective({setting: form % table}, around()).properties[setting] == form % served
+
+
+@pytest.mark.parametrize(("memory", "heap"), [(2**29, 128), (2**32, 512), (2**36, 1024)])
+def test_the_heap_follows_the_containers_memory(memory: int, heap: int) -> None:
+    assert effective({}, around(memory_bytes=memory)).properties["vmargs"] == f"-Xmx{heap}m {JVM}"
+
+
+def test_the_size_flag_is_torchserves_limit_too() -> None:
+    assert effective({}, around(max_request_size=9)).properties == {**MINIMUM, "max_request_size": "9"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"inference_address": "http://0.0.0.0:eight"}, "inference_address in config.properties has no valid port"),
+        ({"grpc_inference_port": "x"}, "grpc_inference_port in config.properties has no valid port"),
+        ({"max_request_size": "6 MB"}, "max_request_size in config.properties is not a number of bytes: '6 MB'"),
+        ({"models": "{"}, "models in config.properties is not valid JSON"),
+        ({"models": "[]"}, "models in config.properties is not a JSON object"),
+        ({"model_snapshot": '{"models": {}}'}, "model_snapshot in config.properties names no model"),
+        ({"model_snapshot": '{"models": {"a": {"1.0": {}}}}'}, 'model a, version 1.0 has no "marName"'),
+        ({"model_snapshot": '{"models": {"a": 1}}'}, "model a is not"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        effective(properties, around())
+
+
+def test_a_missing_store_names_where_it_was_looked_for() -> None:
+    with pytest.raises(ConfigurationError, match=r"neither /mnt/models/here nor /mnt/models/model-store nor"):
+        effective({"model_store": "here"}, around(store="elsewhere"))
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    content = b"a=1\\\n   2\n# b=3\nc : \\u00e9\\=\nd\n a=4\n"
+
+    assert parse(content, "file") == {"a": "4", "c": "é=", "d": ""}
+
+
+def test_what_is_written_is_read_back() -> None:
+    properties = {"models": '{"a b": "c:d=\\\\"}', "empty": "", "umlaut": "ü → x"}
+
+    assert parse(dump(properties), "file") == properties
