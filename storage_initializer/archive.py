@@ -11,7 +11,6 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -29,11 +28,30 @@ _HARMLESS_SIZE = 1 << 30
 _REPACK = "make it again with torch-model-archiver"
 
 
-@dataclass(frozen=True)
-class _Entry:
-    name: str
-    size: int
-    plain: bool  # a file or a folder, not a link or a device
+class _Contents:
+    """What an archive's directory says it holds, refused at the first entry that must not be unpacked."""
+
+    def __init__(self, name: str, archive_size: int) -> None:
+        self._name = name
+        self._archive_size = archive_size
+        self._seen: set[str] = set()
+        self._unpacked = 0
+
+    def add(self, entry: str, size: int, *, plain: bool) -> None:
+        """``plain``: a file or a folder, not a link or a device."""
+        if _leaves_folder(entry):
+            raise ArchiveError(f"{self._name} would unpack {entry!r} outside of its folder; do not use it, {_REPACK}")
+        if not plain:
+            raise ArchiveError(f"{self._name} holds a link or device, {entry!r}; {_REPACK}, from files only")
+        if entry in self._seen:
+            raise ArchiveError(f"{self._name} holds {entry!r} twice; {_REPACK}")
+        self._seen.add(entry)
+        self._unpacked += size
+        if self._unpacked > max(_HARMLESS_SIZE, _MAX_EXPANSION * self._archive_size):
+            raise ArchiveError(
+                f"{self._name} has {format_size(self._archive_size)} and claims to unpack to "
+                f"{format_size(self._unpacked)} or more; do not use it, {_REPACK}"
+            )
 
 
 def check_archive(path: Path, name: str) -> None:
@@ -58,11 +76,13 @@ def _check_folder(path: Path, name: str) -> None:
 
 
 def _check_zip(path: Path, name: str) -> None:
+    contents = _Contents(name, path.stat().st_size)
     try:
         with ZipFile(path) as archive:
-            infos = archive.infolist()
-            _check_entries((_zip_entry(info) for info in infos), path.stat().st_size, name)
-            _check_compression(infos, path.stat().st_size, name)
+            for info in archive.infolist():
+                # `filename` is a cleaned form that ends at the first NUL.
+                contents.add(info.orig_filename, info.file_size, plain=_is_plain(info))
+            _check_compression(archive.infolist(), path.stat().st_size, name)
             try:
                 manifest = archive.open(MANIFEST)
             except KeyError:
@@ -71,16 +91,13 @@ def _check_zip(path: Path, name: str) -> None:
                 content = _read_manifest(manifest, name)
     except BadZipFile as error:
         raise ArchiveError(f"{name} {_zip_damage(path, error)}; copy it to the source again") from error
-    except (zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as error:
+    except (OSError, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{name} is damaged ({error}); copy it to the source again") from error
     _check_manifest(content, name)
 
 
-def _zip_entry(info: ZipInfo) -> _Entry:
-    mode = info.external_attr >> 16
-    plain = stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR)
-    # `filename` is a cleaned form that ends at the first NUL.
-    return _Entry(info.orig_filename, info.file_size, plain)
+def _is_plain(info: ZipInfo) -> bool:
+    return stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
 
 
 def _check_compression(infos: Iterable[ZipInfo], archive_size: int, name: str) -> None:
@@ -107,40 +124,21 @@ def _zip_damage(path: Path, error: BadZipFile) -> str:
 
 
 def _check_tar(path: Path, name: str) -> None:
-    manifest, entries = None, []
+    """The whole file is read, once: a tar has no directory, and the manifest is its last member."""
+    contents, manifest = _Contents(name, path.stat().st_size), None
     try:
-        with tarfile.open(path, mode="r|gz") as archive:
+        with tarfile.open(path, mode="r:gz") as archive:
             for member in archive:
-                entries.append(_Entry(member.name, member.size, member.isfile() or member.isdir()))
-                if PurePosixPath(member.name).parts[1:] == PurePosixPath(MANIFEST).parts and member.isfile():
+                contents.add(member.name, member.size, plain=member.isfile() or member.isdir())
+                if PurePosixPath(member.name).parts[1:] == PurePosixPath(MANIFEST).parts:
                     stream = archive.extractfile(member)
                     manifest = _read_manifest(stream, name) if stream else None
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         size = path.stat().st_size
         raise ArchiveError(f"{name} is truncated or not a tar.gz ({size} bytes: {error}); copy it again") from error
-    _check_entries(entries, path.stat().st_size, name)
     if manifest is None:
         raise ArchiveError(f"{name} has no {MANIFEST} below its top folder; {_REPACK}")
     _check_manifest(manifest, name)
-
-
-def _check_entries(entries: Iterable[_Entry], archive_size: int, name: str) -> None:
-    seen: set[str] = set()
-    unpacked = 0
-    for entry in entries:
-        if _leaves_folder(entry.name):
-            raise ArchiveError(f"{name} would unpack {entry.name!r} outside of its folder; do not use it, {_REPACK}")
-        if not entry.plain:
-            raise ArchiveError(f"{name} holds a link or device, {entry.name!r}; {_REPACK}, from files only")
-        if entry.name in seen:
-            raise ArchiveError(f"{name} holds {entry.name!r} twice; {_REPACK}")
-        seen.add(entry.name)
-        unpacked += entry.size
-    if unpacked > max(_HARMLESS_SIZE, _MAX_EXPANSION * archive_size):
-        raise ArchiveError(
-            f"{name} has {format_size(archive_size)} and claims to unpack to {format_size(unpacked)}; "
-            f"do not use it, {_REPACK}"
-        )
 
 
 def _leaves_folder(name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage_initializer.errors import InitializerError
+from storage_initializer.errors import InitializerError, Termination
 from storage_initializer.layout import check_layout
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             termination_log = plan.termination_log
             with termination_raises():
                 run(plan)
-        except InitializerError as error:
+        except (InitializerError, Termination) as error:
             return _fail(str(error), error.exit_code, termination_log)
         except Exception as error:
             log.exception("unexpected")

@@ -95,8 +95,8 @@ class ArchiveError(InitializerError):
     exit_code = 14
 
 
-class TerminatedError(InitializerError):
-    """A signal asked the initializer to stop."""
+class Termination(BaseException):
+    """A signal asked the initializer to stop. Not an ``Exception``: ``logging`` and others swallow those."""
 
     def __init__(self, signal_number: int, signal_name: str) -> None:
         super().__init__(f"stopped by {signal_name}; start again to bring the model")
@@ -105,7 +105,10 @@ class TerminatedError(InitializerError):
 
 def exit_codes() -> dict[int, str]:
     """Each code with its meaning."""
-    codes = {
-        cls.exit_code: cls.__doc__ or "" for cls in InitializerError.__subclasses__() if cls is not TerminatedError
+    foreseen = {cls.exit_code: cls.__doc__ or "" for cls in InitializerError.__subclasses__()}
+    return {
+        0: "Done.",
+        1: "An error nobody foresaw; the log has the traceback.",
+        **foreseen,
+        143: "Stopped by SIGTERM.",
     }
-    return {0: "Done.", 1: "An error nobody foresaw; the log has the traceback.", **codes, 143: "Stopped by SIGTERM."}

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from storage_initializer.errors import TerminatedError
+from storage_initializer.errors import Termination
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
 def termination_raises() -> Iterator[None]:
-    """Inside, the first signal raises ``TerminatedError``; a container's first process ignores it otherwise."""
+    """Inside, the first signal raises ``Termination``; a container's first process ignores it otherwise."""
     previous = {number: signal.signal(number, _raise) for number in _SIGNALS}
     try:
         yield
@@ -36,4 +36,4 @@ def uninterrupted() -> Iterator[None]:
 def _raise(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
-    raise TerminatedError(number, signal.Signals(number).name)
+    raise Termination(number, signal.Signals(number).name)

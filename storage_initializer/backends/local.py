@@ -71,15 +71,17 @@ class LocalSource:
     def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
         path = self._base / file.path
         self._real_path(path)
-        checksum = 0
+        checksum = copied = 0
         with self._open(path) as stream:
             before = _identity(stream)
-            while count := self._fill_buffer(stream, path):
+            # A file that somebody appends to may never end.
+            while copied <= file.size and (count := self._fill_buffer(stream, path)):
                 chunk = self._buffer[:count]
                 target.write(chunk)
                 checksum = crc32(chunk, checksum)
+                copied += count
                 report(count)
-            if _identity(stream) != before:
+            if copied != file.size or _identity(stream) != before:
                 raise CopyError(f"{file.path} changed while it was copied; start again when it is complete")
         return checksum
 

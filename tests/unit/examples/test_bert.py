@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,9 @@ from zipfile import ZipFile
 import javaproperties
 import pytest
 import yaml
+
+from storage_initializer.layout import check_layout
+from storage_initializer.plan import LayoutName
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
 ARCHIVED_MODULES = ("handler", "model", "wordpiece")
@@ -124,14 +126,28 @@ def test_an_instance_without_a_text_is_refused_by_its_number(handler: Any, insta
         handler(["Hello World!", instance])
 
 
-def test_a_second_build_finds_everything_up_to_date(volume: Path) -> None:
-    before = (volume / "model-store/bert-model.mar").stat()
+def test_a_second_build_finds_everything_up_to_date(volume: Path, build: Callable[[Path], str]) -> None:
+    archive = volume / "model-store/bert-model.mar"
+    before = archive.stat()
 
-    command = [sys.executable, str(SAMPLE / "build.py"), str(volume)]
-    again = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert build(volume) == f"{volume} is up to date\n"
+    assert archive.stat() == before
 
-    assert again.stdout == f"{volume} is up to date\n"
-    assert (volume / "model-store/bert-model.mar").stat() == before
+
+def test_a_lost_archive_is_built_again(volume: Path, build: Callable[[Path], str]) -> None:
+    archive = volume / "model-store/bert-model.mar"
+    archive.unlink()
+
+    assert build(volume) == f"built {archive} and {volume}/config/config.properties\n"
+    assert archive.is_file()
+
+
+def test_the_volume_passes_the_storage_initializers_check(volume: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+
+    check_layout(LayoutName.TORCHSERVE, volume, Path("/mnt/models"))
+
+    assert caplog.messages == ["checked model-store/bert-model.mar (model_snapshot, model bert, version 1.0)"]
 
 
 def test_the_service_is_the_storys() -> None:

@@ -1,0 +1,284 @@
+"""Archives as they come: whole, damaged, and made to do harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import stat
+import tarfile
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pytest
+
+from storage_initializer.archive import check_archive
+from storage_initializer.errors import ArchiveError
+from tests.integration.storage.conftest import Initialize
+from tests.support.model_folder import manifest, write_mar, write_volume
+
+REPACK = "make it again with torch-model-archiver"
+MANIFEST = "MAR-INF/MANIFEST.json"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ArchiveError) as raised:
+        check_archive(path, "a.mar")
+    return str(raised.value)
+
+
+def write_zip(path: Path, *entries: tuple[ZipInfo | str, bytes]) -> Path:
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for entry, content in entries:
+            archive.writestr(entry, content)
+        archive.writestr(MANIFEST, json.dumps(manifest()))
+    return path
+
+
+def write_tar(path: Path, *members: tarfile.TarInfo, top: str = "bert") -> Path:
+    content = json.dumps(manifest()).encode()
+    info = tarfile.TarInfo(f"{top}/{MANIFEST}")
+    info.size = len(content)
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+        archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+# --- what TorchServe takes ---------------------------------------------------------------------------
+
+
+def test_a_whole_archive_passes(tmp_path: Path) -> None:
+    check_archive(write_mar(tmp_path / "a.mar"), "a.mar")
+
+
+def test_a_tar_gz_passes(tmp_path: Path) -> None:
+    check_archive(write_tar(tmp_path / "a.tar.gz"), "a.mar")
+
+
+@pytest.mark.parametrize("top", ["", "bert"])
+def test_an_unpacked_archive_passes(tmp_path: Path, top: str) -> None:
+    with ZipFile(write_mar(tmp_path / "packed")) as archive:
+        archive.extractall(tmp_path / "a" / top)
+
+    check_archive(tmp_path / "a", "a.mar")
+
+
+@pytest.mark.parametrize("handler", ["image_classifier", "handler.py", "handler:handle"])
+def test_any_handler_passes(tmp_path: Path, handler: str) -> None:
+    check_archive(write_mar(tmp_path / "a.mar", manifest(handler=handler)), "a.mar")
+
+
+# --- damaged -----------------------------------------------------------------------------------------
+
+
+def test_a_truncated_archive_is_refused_with_its_name_and_size(initialize: Initialize, tmp_path: Path) -> None:
+    source = write_volume(tmp_path / "source")
+    archive = source / "model-store/bert-model.mar"
+    archive.write_bytes(archive.read_bytes()[:200])
+
+    outcome = initialize(source, tmp_path / "models")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        14,
+        f"{source}: model-store/bert-model.mar is truncated: after 200 bytes the zip directory is missing; "
+        "copy it to the source again",
+    )
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is empty (0 bytes)"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is not a zip archive (43 bytes)"),
+        (b"PK\x03\x04", "is truncated: after 4 bytes the zip directory is missing"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes, complaint: str) -> None:
+    (tmp_path / "a.mar").write_bytes(content)
+
+    assert refusal(tmp_path / "a.mar") == f"a.mar {complaint}; copy it to the source again"
+
+
+def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mar"
+    with ZipFile(path, "w") as archive:
+        archive.writestr(MANIFEST, json.dumps(manifest()))
+    path.write_bytes(path.read_bytes().replace(b"python", b"pythoN"))
+
+    assert refusal(path) == f"a.mar is damaged (Bad CRC-32 for file '{MANIFEST}'); copy it to the source again"
+
+
+@pytest.mark.parametrize("kept", [0, 10, 100, 200])
+def test_a_truncated_tar_gz_is_refused(tmp_path: Path, kept: int) -> None:
+    path = write_tar(tmp_path / "a.tar.gz")
+    path.write_bytes(path.read_bytes()[:kept])
+
+    assert refusal(path).startswith(f"a.mar is truncated or not a tar.gz ({kept} bytes: ")
+
+
+def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
+    """No byte of an archive, whatever it becomes, may end in another exception than ours."""
+    path, chance, refused = tmp_path / "a.mar", random.Random(0), 0
+    whole = write_mar(path).read_bytes()
+    for _ in range(500):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            check_archive(path, "a.mar")
+        except ArchiveError:
+            refused += 1
+    assert refused > 200
+
+
+# --- manifests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"{", f"the {MANIFEST} of a.mar is not valid JSON; {REPACK}"),
+        (b"\xff\xfe", f"the {MANIFEST} of a.mar is not valid JSON; {REPACK}"),
+        (b"[" * 100_000, f"the {MANIFEST} of a.mar is not valid JSON; {REPACK}"),
+        (b"[]", f"the {MANIFEST} of a.mar has no model; {REPACK}"),
+        (b'{"model": "bert"}', f"the {MANIFEST} of a.mar has no model; {REPACK}"),
+        (b" " * (1 << 20) + b"{}", f"the {MANIFEST} of a.mar is larger than 1.0 MiB; {REPACK}"),
+        (manifest(handler=None), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
+        (manifest(handler=7), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
+        (
+            manifest(modelName="", modelVersion=None),
+            f"the {MANIFEST} of a.mar lacks model.modelName, model.modelVersion; {REPACK}",
+        ),
+        (
+            {**manifest(), "runtime": "python2"},
+            f"the {MANIFEST} of a.mar has the runtime 'python2'; use python or python3 or LSP",
+        ),
+    ],
+)
+def test_a_manifest_that_torchserve_refuses(tmp_path: Path, content: Any, complaint: str) -> None:
+    assert refusal(write_mar(tmp_path / "a.mar", content)) == complaint
+
+
+def test_an_archive_without_a_manifest(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "a.mar", "w") as archive:
+        archive.writestr("handler.py", b"")
+
+    assert refusal(tmp_path / "a.mar") == f"a.mar has no {MANIFEST}; {REPACK}"
+
+
+def test_a_tar_gz_without_a_top_folder(tmp_path: Path) -> None:
+    assert (
+        refusal(write_tar(tmp_path / "a.tar.gz", top=".")) == f"a.mar has no {MANIFEST} below its top folder; {REPACK}"
+    )
+
+
+def test_a_folder_without_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / "a/deep/deeper").mkdir(parents=True)
+
+    assert refusal(tmp_path / "a") == f"a.mar has no {MANIFEST}; {REPACK}"
+
+
+# --- made to do harm ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.py", "a/../../evil.py", "/etc/passwd", "..\\evil.py", "C:/evil.py", "..", "a\\..\\..\\b"]
+)
+def test_an_entry_that_would_leave_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    path = write_zip(tmp_path / "a.mar", (name, b"evil"))
+
+    assert refusal(path) == f"a.mar would unpack {name!r} outside of its folder; do not use it, {REPACK}"
+
+
+@pytest.mark.parametrize("name", ["../evil.py", "/etc/passwd", "bert/../../evil"])
+def test_a_tar_member_that_would_leave_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    path = write_tar(tmp_path / "a.tar.gz", tarfile.TarInfo(name))
+
+    assert refusal(path) == f"a.mar would unpack {name!r} outside of its folder; do not use it, {REPACK}"
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
+def test_an_entry_that_is_no_file_is_refused(tmp_path: Path, kind: int) -> None:
+    link = ZipInfo("weights.pt")
+    link.external_attr = (kind | 0o777) << 16
+
+    path = write_zip(tmp_path / "a.mar", (link, b"/var/run/secrets"))
+
+    assert refusal(path) == f"a.mar holds a link or device, 'weights.pt'; {REPACK}, from files only"
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_a_tar_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> None:
+    link = tarfile.TarInfo("bert/weights.pt")
+    link.type, link.linkname = kind, "/etc/passwd"
+
+    path = write_tar(tmp_path / "a.tar.gz", link)
+
+    assert refusal(path) == f"a.mar holds a link or device, 'bert/weights.pt'; {REPACK}, from files only"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+@pytest.mark.parametrize("name", ["handler.py", MANIFEST])
+def test_two_entries_of_one_name_are_refused(tmp_path: Path, name: str) -> None:
+    path = write_zip(tmp_path / "a.mar", (name, b"good"), (name, b"evil"))
+
+    assert refusal(path) == f"a.mar holds {name!r} twice; {REPACK}"
+
+
+def test_an_entry_of_an_unknown_compression_is_refused(tmp_path: Path) -> None:
+    entry = ZipInfo("weights.pt")
+    entry.compress_type = ZIP_BZIP2
+
+    path = write_zip(tmp_path / "a.mar", (entry, b"weights"))
+
+    assert refusal(path) == f"a.mar: weights.pt is encrypted or packed in a way Java cannot read; {REPACK}"
+
+
+DIRECTORY_ENTRY = b"PK\x01\x02"
+
+
+def with_directory_field(path: Path, offset: int, value: bytes) -> Path:
+    """The first entry of the zip directory, with a field that lies."""
+    content = bytearray(path.read_bytes())
+    start = content.index(DIRECTORY_ENTRY) + offset
+    content[start : start + len(value)] = value
+    path.write_bytes(content)
+    return path
+
+
+def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
+    path = with_directory_field(write_zip(tmp_path / "a.mar", ("weights.pt", b"w")), 8, b"\x01\x00")
+
+    assert refusal(path) == f"a.mar: weights.pt is encrypted or packed in a way Java cannot read; {REPACK}"
+
+
+def test_a_declared_size_that_would_fill_the_disk_is_refused(tmp_path: Path) -> None:
+    path = with_directory_field(write_zip(tmp_path / "a.mar", ("weights.pt", b"w")), 24, b"\0\0\0\xf0")
+
+    assert refusal(path) == (
+        f"a.mar has {path.stat().st_size} B and claims to unpack to 3.8 GiB or more; do not use it, {REPACK}"
+    )
+
+
+def test_a_tar_whose_members_would_fill_the_disk_is_refused(tmp_path: Path) -> None:
+    """Zeros, packed a thousandfold: 64 MiB, which is harmless, and a limit that makes them harmful."""
+    member = tarfile.TarInfo("bert/weights.pt")
+    member.size = 64 << 20
+    path = write_tar(tmp_path / "a.tar.gz", member)
+
+    check_archive(path, "a.mar")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("storage_initializer.archive._HARMLESS_SIZE", 1 << 20)
+        message = refusal(path)
+
+    assert message.endswith(f" claims to unpack to 64.0 MiB or more; do not use it, {REPACK}")
+
+
+def test_entries_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
+    path = with_directory_field(write_zip(tmp_path / "a.mar", ("weights.pt", b"w" * 100)), 20, b"\xff\xff\0\0")
+
+    assert refusal(path) == f"a.mar has entries that overlap; do not use it, {REPACK}"

@@ -1,0 +1,389 @@
+"""Each way to fail: its exit code, its whole line of reason, and nothing left at the destination."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from zlib import crc32
+
+import pytest
+
+from storage_initializer.backends import Report, SourceFile
+from storage_initializer.backends.local import LocalSource
+from storage_initializer.errors import CopyError, NoSpaceError
+from storage_initializer.transfer import bring
+from tests.integration.storage.conftest import Initialize, ordinary_user
+from tests.support.model_folder import read_tree, write_volume
+
+
+@pytest.fixture
+def leeway(tmp_path: Path) -> Path:
+    return write_volume(tmp_path / "pvc/leeway")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+def test_a_claim_that_is_not_mounted(initialize: Initialize, leeway: Path, models: Path) -> None:
+    outcome = initialize("pvc://leewey", models, "--pvc-root", leeway.parent)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        4,
+        f"pvc://leewey: claim leewey is not mounted at {leeway.parent}/leewey; "
+        "mount it there, or set --pvc-root to where it is",
+    )
+    assert not models.exists()
+
+
+@pytest.mark.parametrize("uri", ["pvc://", "pvc:///path", "pvc://.", "pvc://../etc"])
+def test_a_uri_without_a_claim(initialize: Initialize, models: Path, uri: str) -> None:
+    outcome = initialize(uri, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        2,
+        f"{uri}: it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH",
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("modl-store", "there is no modl-store in {}; did you mean model-store?"),
+        ("zzz/deeper", "there is no zzz in {}; there is config, model-store"),
+        ("model-store/bert.mar", "there is no bert.mar in {}/model-store; did you mean bert-model.mar?"),
+        (
+            "config/config.properties/x",
+            "{}/config/config.properties is a file, so nothing can be below it; end the path there",
+        ),
+    ],
+)
+def test_a_path_that_is_not_there(
+    initialize: Initialize, leeway: Path, models: Path, path: str, complaint: str
+) -> None:
+    outcome = initialize(f"pvc://leeway/{path}", models, "--pvc-root", leeway.parent)
+
+    assert (outcome.exit_code, outcome.reason) == (5, f"pvc://leeway/{path}: {complaint.format(leeway)}")
+
+
+def test_a_path_out_of_the_claim(initialize: Initialize, leeway: Path, models: Path) -> None:
+    outcome = initialize("pvc://leeway/../other", models, "--pvc-root", leeway.parent)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        2,
+        'pvc://leeway/../other: a path in a claim may not contain ".."; name the folder itself',
+    )
+
+
+def test_a_file_uri_with_a_host(initialize: Initialize, models: Path) -> None:
+    outcome = initialize("file://server/models", models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        2,
+        "file://server/models: a file URI names no host, but this one names server; write file:///PATH",
+    )
+
+
+def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None:
+    outcome = initialize("/only-a-source")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        2,
+        "sources and destinations come in pairs, but 1 arguments were given; write SRC DEST [SRC DEST ...]",
+    )
+
+
+def test_a_scheme_of_a_later_version(initialize: Initialize, models: Path) -> None:
+    outcome = initialize("s3://bucket/model", models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        3,
+        "s3://bucket/model: s3:// is not supported by this version; use pvc://CLAIM/PATH, file:///PATH or a path",
+    )
+
+
+@pytest.mark.parametrize("content", [[], ["folder"], ["lost+found/debris"]])
+def test_an_empty_source(initialize: Initialize, tmp_path: Path, models: Path, content: list[str]) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in content:
+        (source / path).mkdir(parents=True)
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, outcome.reason) == (6, f"{source}: there is no file in it; put the model there first")
+
+
+def test_a_file_that_may_not_be_read_is_found_before_anything_is_copied(
+    initialize: Initialize, open_path: Path
+) -> None:
+    source = write_volume(open_path / "source")
+    archive = source / "model-store/bert-model.mar"
+    archive.chmod(0)
+    owner = archive.stat()
+
+    with ordinary_user() as user:
+        outcome = initialize(source, open_path / "models")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"{source}: {archive} (mode 0000, owner {owner.st_uid}:{owner.st_gid}) may not be read by user {user}; "
+        "run chmod -R a+rX on the source",
+    )
+    assert outcome.log == [f"{source} → {open_path}/models"]
+
+
+def test_a_folder_that_may_not_be_read(initialize: Initialize, open_path: Path) -> None:
+    source = write_volume(open_path / "source")
+    store = source / "model-store"
+    store.chmod(0)
+    owner = store.stat()
+
+    with ordinary_user() as user:
+        outcome = initialize(source, open_path / "models")
+
+    store.chmod(0o755)
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"{source}: {store} (mode 0000, owner {owner.st_uid}:{owner.st_gid}) may not be read by user {user}; "
+        "run chmod -R a+rX on the source",
+    )
+
+
+def test_a_link_out_of_the_source(initialize: Initialize, leeway: Path, models: Path) -> None:
+    (leeway / "model-store/secret").symlink_to("/etc/hostname")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        8,
+        f"{leeway}: model-store/secret links to /etc/hostname, outside of the source; put a copy in the link's place",
+    )
+
+
+def test_a_link_from_one_claim_to_another(initialize: Initialize, leeway: Path, models: Path) -> None:
+    write_volume(leeway.parent / "other")
+    (leeway / "other").symlink_to("../other")
+
+    outcome = initialize("pvc://leeway", models, "--pvc-root", leeway.parent)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        8,
+        f"pvc://leeway: other links to {leeway.parent}/other, outside of the source; put a copy in the link's place",
+    )
+
+
+def test_a_link_to_nothing(initialize: Initialize, leeway: Path, models: Path) -> None:
+    (leeway / "latest").symlink_to("v7")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        5,
+        f"{leeway}: latest links to v7, which is not there; repair or remove it",
+    )
+
+
+def test_a_link_to_itself(initialize: Initialize, leeway: Path, models: Path) -> None:
+    (leeway / "loop").symlink_to("loop")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (8, f"{leeway}: loop is a link to itself; remove it")
+
+
+def test_a_link_back_to_its_own_folder(initialize: Initialize, leeway: Path, models: Path) -> None:
+    (leeway / "config/up").symlink_to("..")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        8,
+        f"{leeway}: config/up links back to a folder it is in; remove the link",
+    )
+
+
+def test_a_pipe_in_the_source(initialize: Initialize, leeway: Path, models: Path) -> None:
+    os.mkfifo(leeway / "pipe")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (8, f"{leeway}: pipe is neither a file nor a folder; remove it")
+
+
+@pytest.mark.parametrize(("source", "destination"), [("a", "a"), ("a/b", "a"), ("a", "a/b"), ("link", "a")])
+def test_source_and_destination_overlap(initialize: Initialize, tmp_path: Path, source: str, destination: str) -> None:
+    write_volume(tmp_path / "a/b")
+    (tmp_path / "link").symlink_to("a")
+
+    outcome = initialize(tmp_path / source, tmp_path / destination)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        9,
+        f"{tmp_path}/{source}: it overlaps with the destination {tmp_path}/{destination}; keep the two apart",
+    )
+
+
+def test_too_little_space_is_found_before_anything_is_copied(
+    initialize: Initialize, tmp_path: Path, models: Path
+) -> None:
+    """A sparse file: as large as the file system allows, and no byte of it is there."""
+    (tmp_path / "source").mkdir()
+    with (tmp_path / "source/weights").open("wb") as stream:
+        stream.truncate(10 << 40)
+
+    outcome = initialize(tmp_path / "source", models)
+
+    assert outcome.exit_code == 10
+    assert re.fullmatch(
+        rf"{tmp_path}/source: it needs 10\.0 TiB, but {models} has \d+\.\d [MGT]iB free; use a bigger volume or node",
+        outcome.reason,
+    )
+    assert list(models.iterdir()) == []
+
+
+def test_a_destination_that_cannot_be_written(initialize: Initialize, open_path: Path) -> None:
+    source = write_volume(open_path / "source")
+    (open_path / "models").mkdir(mode=0o555)
+
+    with ordinary_user() as user:
+        outcome = initialize(source, open_path / "models")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        11,
+        f"{source}: {open_path}/models cannot be written as user {user} (Permission denied); "
+        "mount a writable volume there",
+    )
+
+
+def test_a_destination_that_is_a_file(initialize: Initialize, leeway: Path, models: Path) -> None:
+    models.touch()
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        11,
+        f"{leeway}: {models} cannot be written as user {os.geteuid()} (File exists); mount a writable volume there",
+    )
+
+
+@pytest.mark.parametrize("change", [lambda text: text + "more", lambda text: text[:-1], lambda text: text.swapcase()])
+def test_a_file_that_changes_while_it_is_copied(leeway: Path, models: Path, change: Callable[[str], str]) -> None:
+    config = leeway / "config/config.properties"
+    source = LocalSource(leeway, leeway)
+
+    def meanwhile(count: int) -> None:
+        """Called with each part that was read, so that a file which only ever grew would never end."""
+        config.write_text(change(config.read_text()))
+        os.utime(config, ns=(0, 0))
+
+    (file, *_) = source.list_files()
+    with pytest.raises(CopyError) as raised, (leeway.parent / "target").open("wb") as target:
+        source.fetch(file, target, meanwhile)
+
+    assert str(raised.value) == (
+        "config/config.properties changed while it was copied; start again when it is complete"
+    )
+
+
+class Stub:
+    """A source of one file, with the lies a test asks for."""
+
+    def __init__(self, content: bytes, *, size: int, checksum: int | None = None, failure: int = 0) -> None:
+        self._content = content
+        self._size = size
+        self._checksum = crc32(content) if checksum is None else checksum
+        self._failure = failure
+
+    def list_files(self) -> Sequence[SourceFile]:
+        return [SourceFile(PurePosixPath("weights"), self._size)]
+
+    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
+        if self._failure:
+            raise OSError(self._failure, os.strerror(self._failure))
+        target.write(self._content)
+        report(len(self._content))
+        return self._checksum
+
+
+def no_check(folder: Path) -> None:
+    """Any layout will do."""
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (
+            Stub(b"abc", size=4),
+            CopyError,
+            "weights has 4 bytes, but 3 arrived; start again when it is complete",
+        ),
+        (
+            Stub(b"abc", size=3, checksum=1),
+            CopyError,
+            "the copy of weights does not read back as it was written; check the node's disk",
+        ),
+        (
+            Stub(b"", size=0, failure=errno.ENOSPC),
+            NoSpaceError,
+            "{} filled up during the copy; use a bigger volume or node",
+        ),
+    ],
+)
+def test_a_copy_that_goes_wrong_leaves_nothing(
+    models: Path, source: Stub, error: type[Exception], message: str
+) -> None:
+    models.mkdir()
+    (models / "weights").write_bytes(b"of the run before")
+
+    with pytest.raises(error) as raised:
+        bring(source, models, no_check, lambda: 0.0)
+
+    assert str(raised.value) == message.format(models)
+    assert read_tree(models) == {"weights": b"of the run before"}
+    assert [path.name for path in models.iterdir()] == ["weights"]
+
+
+def test_the_second_pair_fails_after_the_first_is_in_place(
+    initialize: Initialize, leeway: Path, models: Path, tmp_path: Path
+) -> None:
+    outcome = initialize(leeway, models, tmp_path / "missing", tmp_path / "other")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        5,
+        f"{tmp_path}/missing: there is no missing in {tmp_path}; there is models, pvc",
+    )
+    assert read_tree(models) == read_tree(leeway)
+
+
+def test_an_unforeseen_error_is_one_line_and_its_traceback_is_in_the_log(
+    initialize: Initialize, leeway: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object) -> None:
+        raise ZeroDivisionError("two\nlines")
+
+    monkeypatch.setattr("storage_initializer.cli.open_source", explode)
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        1,
+        "unexpected ZeroDivisionError: two lines; the traceback is in the log",
+    )
+    assert "Traceback (most recent call last):" in outcome.log
+
+
+def test_a_termination_log_that_cannot_be_written_is_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from storage_initializer.cli import main
+
+    code = main(["s3://a/b", str(tmp_path)], {"TERMINATION_LOG": str(tmp_path / "missing/folder/log")})
+
+    assert code == 3
+    assert capsys.readouterr().err.startswith("s3://a/b: s3:// is not supported")

@@ -1,0 +1,183 @@
+"""Runs that are stopped from outside, as processes of their own: what they leave, and what the next run makes of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from zlib import crc32
+
+import pytest
+
+from storage_initializer.backends import Report, SourceFile
+from storage_initializer.errors import Termination
+from storage_initializer.termination import termination_raises, uninterrupted
+from storage_initializer.transfer import bring
+from tests.integration.storage.conftest import Initialize
+from tests.support.model_folder import read_tree
+
+KILLS = 20
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Long enough to copy that a kill hits the middle: many small files and a big one."""
+    chance = random.Random(0)
+    for number in range(200):
+        path = tmp_path / f"source/{number % 10}/{number}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(chance.randbytes(4096))
+    (tmp_path / "source/weights.bin").write_bytes(chance.randbytes(8 << 20))
+    return tmp_path / "source"
+
+
+def start(*arguments: object, limit: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    """A run that has just said what it is about to copy."""
+    command = [sys.executable, "-m", "storage_initializer", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"{arguments[0]} → {arguments[1]}\n"
+    return process
+
+
+def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
+    initialize: Initialize, source: Path, tmp_path: Path
+) -> None:
+    process, began = start(source, tmp_path / "unharmed"), time.monotonic()
+    process.communicate()
+    duration, chance, leftovers = time.monotonic() - began, random.Random(0), 0
+    whole = read_tree(source)
+    for number in range(KILLS):
+        destination = tmp_path / f"killed-{number}"
+        process = start(source, destination)
+        try:
+            process.communicate(timeout=chance.uniform(0, duration))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        staged = destination / ".storage-initializer"
+        leftovers += staged.exists()
+        in_place = {path: content for path, content in read_tree(destination).items() if not path.startswith(".")}
+        assert in_place.items() <= whole.items()
+
+        assert initialize(source, destination).exit_code == 0
+        assert read_tree(destination) == whole
+        assert not staged.exists()
+    assert leftovers > 0
+
+
+def test_sigterm_leaves_the_destination_as_it_was(tmp_path: Path) -> None:
+    """A sparse file of 4 GiB takes seconds to copy and no space to keep."""
+    (tmp_path / "source").mkdir()
+    with (tmp_path / "source/weights").open("wb") as stream:
+        stream.truncate(4 << 30)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/weights").write_bytes(b"of the run before")
+
+    process = start(tmp_path / "source", tmp_path / "models", "--termination-log", tmp_path / "reason")
+    process.send_signal(signal.SIGTERM)
+    _, reason = process.communicate()
+
+    assert process.returncode == 143
+    assert reason == "stopped by SIGTERM; start again to bring the model\n"
+    assert (tmp_path / "reason").read_text() == reason.rstrip("\n")
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["weights"]
+    assert read_tree(tmp_path / "models") == {"weights": b"of the run before"}
+
+
+class SignalledSource:
+    """Two files; the signal arrives while the second is fetched."""
+
+    def list_files(self) -> Sequence[SourceFile]:
+        return [SourceFile(PurePosixPath("a"), 1), SourceFile(PurePosixPath("b"), 1)]
+
+    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
+        if file.path.name == "b":
+            os.kill(os.getpid(), signal.SIGINT)
+        target.write(b"x")
+        return crc32(b"x")
+
+
+def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Termination) as raised, termination_raises():
+        bring(SignalledSource(), tmp_path / "models", lambda _: None, lambda: 0.0)
+
+    assert raised.value.exit_code == 130
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_a_signal_waits_for_the_end_of_an_uninterrupted_block() -> None:
+    steps = []
+
+    def work() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            steps.append("done")
+        steps.append("never")
+
+    with pytest.raises(Termination), termination_raises():
+        work()
+    assert steps == ["done"]
+
+
+def test_a_second_signal_does_not_disturb_the_cleaning_up() -> None:
+    steps = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            steps.append("cleaned up")
+
+    with pytest.raises(Termination), termination_raises():
+        work()
+    assert steps == ["cleaned up"]
+
+
+def test_a_signal_is_not_swallowed_where_exceptions_are() -> None:
+    """As in ``logging``, which survives every Exception of its handlers."""
+    steps = []
+
+    def work() -> None:
+        with suppress(Exception):
+            os.kill(os.getpid(), signal.SIGTERM)
+        steps.append("never")
+
+    with pytest.raises(Termination), termination_raises():
+        work()
+    assert steps == []
+
+
+def test_signals_have_their_old_meaning_afterwards() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with termination_raises():
+        pass
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """512 MiB in an address space of 256 MiB."""
+    (tmp_path / "source").mkdir()
+    with (tmp_path / "source/weights").open("wb") as stream:
+        stream.truncate(512 << 20)
+
+    process = start(
+        tmp_path / "source",
+        tmp_path / "models",
+        limit=lambda: resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20)),
+    )
+    _, reason = process.communicate()
+
+    assert (process.returncode, reason) == (0, "")
+    assert (tmp_path / "models/weights").stat().st_size == 512 << 20
