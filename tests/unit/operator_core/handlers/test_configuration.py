@@ -1,0 +1,82 @@
+"""The configuration as files of a mounted ConfigMap, and how a change of them is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.config import IngressConfig, OperatorConfig
+from isvc_operator.errors import ConfigError
+from isvc_operator.handlers import configuration
+from isvc_operator.handlers.configuration import follow_config, read_config
+
+
+def written(folder: Path, domain: str) -> OperatorConfig:
+    (folder / "ingress").write_text(f'{{"ingressDomain": "{domain}"}}')
+    return OperatorConfig(ingress=IngressConfig(ingress_domain=domain))
+
+
+@asynccontextmanager
+async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[OperatorConfig]]:
+    """The configurations that are noticed; the folder is looked at in every turn of the event loop."""
+    monkeypatch.setattr(configuration, "POLL", 0)
+    used: list[OperatorConfig] = []
+    task = asyncio.create_task(follow_config(folder, used.append))
+    await turns()
+    try:
+        yield used
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_no_folder_means_the_defaults() -> None:
+    assert read_config(None) == OperatorConfig()
+
+
+def test_each_file_is_a_key_and_folders_are_none(tmp_path: Path) -> None:
+    (tmp_path / "..data").mkdir()
+    expected = written(tmp_path, "ml.test")
+
+    assert read_config(tmp_path) == expected
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist; mount the ConfigMap there"):
+        read_config(tmp_path / "none")
+
+
+async def test_a_change_is_used_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, "first.test")
+    async with following(tmp_path, monkeypatch) as used:
+        assert used == []
+        second = written(tmp_path, "second.test")
+        await turns()
+
+    assert used == [second]
+
+
+async def test_a_change_that_cannot_be_used_is_logged_and_the_next_one_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(tmp_path, monkeypatch) as used:
+        (tmp_path / "ingress").write_text("{")
+        await turns()
+        assert used == []
+        assert [record.levelno for record in caplog.records] == [logging.ERROR]
+        assert "the configuration before it stays in use" in caplog.text
+        mended = written(tmp_path, "mended.test")
+        await turns()
+
+    assert used == [mended]

@@ -1,0 +1,106 @@
+"""What an event of the cluster leads to: the cache is told, and the services it concerns are queued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+import pytest
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.handlers.watches import register, select_children, service_keys
+from isvc_operator.kube.cache import Cache, ServiceKey, key_of
+from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
+
+OURS, OTHER = ServiceKey(NAMESPACE, "torchserve"), ServiceKey("elsewhere", "other")
+
+
+class Watched:
+    """The handlers as kopf has them, and what they have told."""
+
+    def __init__(self) -> None:
+        self.cache = Cache(LABEL_SERVICE)
+        self.queued: list[ServiceKey] = []
+        self.registry = kopf.OperatorRegistry()
+        register(self.registry, self.cache, self.queued.append)
+
+    async def event(self, plural: str, body: dict[str, Any], type_: str | None = "MODIFIED") -> list[ServiceKey]:
+        """Let kopf's handlers of a kind see an event, as kopf would; tells what was queued by it."""
+        self.queued.clear()
+        metadata = {"uid": "u", "resourceVersion": "1", **body["metadata"]}
+        seen = kopf.Body({**body, "metadata": metadata})
+        handlers = {handler.id: handler.fn for handler in self._handlers()}
+        if type_ != "DELETED":
+            await handlers[f"cache-{plural}"](body=seen)
+        await handlers[f"queue-{plural}"](body=seen, type=type_)
+        return list(self.queued)
+
+    def _handlers(self) -> list[Any]:
+        registry: Any = self.registry
+        return [*registry._indexing._handlers, *registry._watching._handlers]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED", "DELETED"])
+async def test_a_service_concerns_itself(watched: Watched, type_: str | None) -> None:
+    assert await watched.event("inferenceservices", a_service_body(), type_) == [OURS]
+
+
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("deployments", a_child("Deployment")),
+        ("services", a_child("Service")),
+        ("ingresses", a_child("Ingress")),
+        ("pods", a_ready_pod()),
+    ],
+)
+async def test_a_child_concerns_its_service(watched: Watched, plural: str, body: dict[str, Any]) -> None:
+    assert await watched.event(plural, body) == [OURS]
+    assert watched.cache.get(key_of(body)) is not None
+
+
+async def test_a_child_without_a_service_concerns_nobody(watched: Watched) -> None:
+    assert await watched.event("pods", {"kind": "Pod", "metadata": {"name": "p", "namespace": NAMESPACE}}) == []
+
+
+async def test_what_is_deleted_is_forgotten_before_its_service_is_queued(watched: Watched) -> None:
+    await watched.event("pods", a_ready_pod())
+
+    assert await watched.event("pods", a_ready_pod(), "DELETED") == [OURS]
+    assert watched.cache.get(key_of(a_ready_pod())) is None
+
+
+async def test_a_runtime_of_the_cluster_concerns_every_service(watched: Watched) -> None:
+    await watched.event("inferenceservices", a_service_body())
+    await watched.event("inferenceservices", a_service_body("other", namespace="elsewhere"))
+
+    assert await watched.event("clusterservingruntimes", a_runtime_body()) == [OURS, OTHER]
+
+
+async def test_a_runtime_of_a_namespace_concerns_the_services_there(watched: Watched) -> None:
+    await watched.event("inferenceservices", a_service_body())
+    await watched.event("inferenceservices", a_service_body("other", namespace="elsewhere"))
+
+    assert await watched.event("servingruntimes", a_runtime_body(namespace="elsewhere")) == [OTHER]
+
+
+def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> None:
+    settings = kopf.OperatorSettings()
+    select_children(settings)
+
+    selected = settings.watching.label_selectors
+    assert {(kind.group, kind.any_name): label for kind, label in selected.items()} == {
+        ("apps", "deployments"): LABEL_SERVICE,
+        ("", "services"): LABEL_SERVICE,
+        ("networking.k8s.io", "ingresses"): LABEL_SERVICE,
+        ("", "pods"): LABEL_SERVICE,
+    }
+
+
+def test_no_service_has_no_key() -> None:
+    assert service_keys(Cache(LABEL_SERVICE)) == []

@@ -1,0 +1,105 @@
+"""The pods we make pass the `restricted` Pod Security Standard, as it is checked in a namespace that enforces it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.serving_runtime import ServingRuntime
+from tests.support.builders import a_service, the_children, the_shipped_runtime
+
+Pod = dict[str, Any]
+Container = dict[str, Any]
+
+# https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+ALLOWED_VOLUMES = {
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
+
+
+def containers_of(pod: Pod) -> list[Container]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+def effective(pod: Pod, container: Container, setting: str) -> Any:
+    """A setting of the container, else of its pod."""
+    own, pods = container.get("securityContext", {}), pod.get("securityContext", {})
+    return own.get(setting, pods.get(setting))
+
+
+def no_host_namespaces(pod: Pod) -> bool:
+    return not any(pod.get(name) for name in ("hostNetwork", "hostPID", "hostIPC"))
+
+
+def no_host_ports(pod: Pod) -> bool:
+    return not any(port.get("hostPort") for item in containers_of(pod) for port in item.get("ports", []))
+
+
+def only_allowed_volumes(pod: Pod) -> bool:
+    return all(set(volume) - {"name"} <= ALLOWED_VOLUMES for volume in pod["volumes"])
+
+
+def not_privileged(pod: Pod) -> bool:
+    return not any(item["securityContext"].get("privileged") for item in containers_of(pod))
+
+
+def no_escalation(pod: Pod) -> bool:
+    return all(item["securityContext"].get("allowPrivilegeEscalation") is False for item in containers_of(pod))
+
+
+def not_root(pod: Pod) -> bool:
+    return all(
+        effective(pod, item, "runAsNonRoot") is True and effective(pod, item, "runAsUser") != 0
+        for item in containers_of(pod)
+    )
+
+
+def seccomp(pod: Pod) -> bool:
+    profiles = [effective(pod, item, "seccompProfile") or {} for item in containers_of(pod)]
+    return all(profile.get("type") in ("RuntimeDefault", "Localhost") for profile in profiles)
+
+
+def no_capabilities(pod: Pod) -> bool:
+    capabilities = [item["securityContext"].get("capabilities", {}) for item in containers_of(pod)]
+    return all(item.get("drop") == ["ALL"] and not item.get("add") for item in capabilities)
+
+
+RULES = (
+    no_host_namespaces,
+    no_host_ports,
+    only_allowed_volumes,
+    not_privileged,
+    no_escalation,
+    not_root,
+    seccomp,
+    no_capabilities,
+)
+
+
+def pod_of(**service: Any) -> Pod:
+    runtime: ServingRuntime = the_shipped_runtime()
+    pod: Pod = the_children(a_service(**service), runtime)["Deployment"]["spec"]["template"]["spec"]
+    return pod
+
+
+@pytest.mark.parametrize("uri", ["pvc://leeway", "s3://bucket/model"])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_pod_is_restricted(rule: Callable[[Pod], bool], uri: str) -> None:
+    assert rule(pod_of(model={"storageUri": uri}))
+
+
+def test_every_container_of_ours_has_a_read_only_root() -> None:
+    assert all(item["securityContext"]["readOnlyRootFilesystem"] for item in containers_of(pod_of()))
+
+
+def test_the_pod_gets_no_api_token() -> None:
+    assert pod_of()["automountServiceAccountToken"] is False

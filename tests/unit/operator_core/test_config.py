@@ -1,0 +1,114 @@
+"""The operator's configuration: KServe's ConfigMap, its keys and ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.config import (
+    InferenceServiceConfig,
+    IngressConfig,
+    OperatorConfig,
+    SecurityConfig,
+    StorageInitializerConfig,
+    parse_config,
+)
+from isvc_operator.errors import ConfigError
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted((ROOT / "manifests").glob("**/config.yaml"))
+
+
+def test_no_key_at_all_gives_the_defaults() -> None:
+    assert parse_config({}) == OperatorConfig()
+
+
+def test_every_key_that_is_read() -> None:
+    data = {
+        "ingress": {
+            "ingressDomain": "ml.test",
+            "domainTemplate": "{{ .Name }}.{{ .IngressDomain }}",
+            "additionalDomainTemplates": [],
+            "ingressClassName": "nginx",
+            "urlScheme": "https",
+            "disableIngressCreation": True,
+            "annotations": {"a": "b"},
+            "tlsSecretName": "tls",
+        },
+        "storageInitializer": {
+            "image": "mine:1",
+            "cpuRequest": "1",
+            "cpuLimit": "2",
+            "memoryRequest": "3Gi",
+            "memoryLimit": "4Gi",
+        },
+        "security": {"autoMountServiceAccountToken": True},
+        "inferenceService": {"serviceAnnotationDisallowedList": ["x"]},
+    }
+
+    assert parse_config({key: json.dumps(value) for key, value in data.items()}) == OperatorConfig(
+        ingress=IngressConfig(
+            ingress_domain="ml.test",
+            domain_template="{{ .Name }}.{{ .IngressDomain }}",
+            additional_domain_templates=(),
+            ingress_class_name="nginx",
+            url_scheme="https",
+            disable_ingress_creation=True,
+            annotations={"a": "b"},
+            tls_secret_name="tls",
+        ),
+        storage_initializer=StorageInitializerConfig(
+            image="mine:1", cpu_request="1", cpu_limit="2", memory_request="3Gi", memory_limit="4Gi"
+        ),
+        security=SecurityConfig(auto_mount_service_account_token=True),
+        inference_service=InferenceServiceConfig(service_annotation_disallowed_list=("x",)),
+    )
+
+
+def test_keys_and_fields_of_kserves_that_nothing_here_needs_are_left_alone() -> None:
+    data = {
+        "deploy": '{"defaultDeploymentMode": "Serverless"}',
+        "explainers": "not even JSON",
+        "ingress": '{"ingressGateway": "knative-serving/knative-ingress-gateway", "ingressDomain": "ml.test"}',
+        "storageInitializer": '{"enableModelcar": true, "uidModelcar": 1010}',
+    }
+
+    assert parse_config(data) == OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
+
+
+UNUSABLE = {
+    "no JSON": ({"ingress": "{"}, "inferenceservice-config: ingress: Invalid JSON"),
+    "no object": ({"security": "[]"}, "inferenceservice-config: security: Input should be an object"),
+    "a value of another type": (
+        {"storageInitializer": '{"cpuRequest": 1}'},
+        "inferenceservice-config: storageInitializer.cpuRequest: Input should be a valid string",
+    ),
+    "an item of another type": (
+        {"ingress": '{"additionalDomainTemplates": ["a", 1]}'},
+        "inferenceservice-config: ingress.additionalDomainTemplates.1: Input should be a valid string",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_configuration_is_refused_with_its_key_and_field_when_it_holds(data: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(data)
+
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=[str(path.relative_to(ROOT)) for path in SHIPPED])
+def test_the_configurations_that_are_shipped_can_be_used(path: Path) -> None:
+    data = yaml.safe_load(path.read_text())["data"]
+
+    assert parse_config(data).ingress.ingress_domain == "example.com"
+
+
+def test_what_is_shipped_for_any_cluster_are_the_defaults() -> None:
+    data = yaml.safe_load((ROOT / "manifests" / "base" / "config.yaml").read_text())["data"]
+
+    assert parse_config(data) == OperatorConfig()
