@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,26 +14,34 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def termination_raises() -> Iterator[None]:
-    """Inside, the first signal raises ``Termination``; a container's first process ignores it otherwise."""
-    previous = {number: signal.signal(number, _raise) for number in _SIGNALS}
-    try:
+    """Inside, the first signal raises ``Termination``; a container's first process would ignore it."""
+    with _handling(_raise):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Signals wait until the end of the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    held: list[int] = []
     try:
-        yield
+        with _handling(lambda number, _: held.append(number)):
+            yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in held[:1]:
+            signal.raise_signal(number)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise Termination(number, signal.Signals(number).name)
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)

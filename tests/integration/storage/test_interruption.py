@@ -48,6 +48,7 @@ def start(*arguments: object, limit: Callable[[], None] | None = None) -> subpro
     return process
 
 
+@pytest.mark.slow
 def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
     initialize: Initialize, source: Path, tmp_path: Path
 ) -> None:

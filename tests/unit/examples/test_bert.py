@@ -134,14 +134,6 @@ def test_a_second_build_finds_everything_up_to_date(volume: Path, build: Callabl
     assert archive.stat() == before
 
 
-def test_a_lost_archive_is_built_again(volume: Path, build: Callable[[Path], str]) -> None:
-    archive = volume / "model-store/bert-model.mar"
-    archive.unlink()
-
-    assert build(volume) == f"built {archive} and {volume}/config/config.properties\n"
-    assert archive.is_file()
-
-
 def test_the_volume_passes_the_storage_initializers_check(volume: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "storage_initializer")
 

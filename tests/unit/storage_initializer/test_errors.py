@@ -7,13 +7,13 @@ import signal
 from pathlib import Path
 
 from storage_initializer import errors
-from storage_initializer.errors import InitializerError, LayoutError, TerminatedError, exit_codes
+from storage_initializer.errors import InitializerError, LayoutError, Termination, exit_codes
 
 README = Path(errors.__file__).with_name("README.md")
 
 
 def test_each_error_has_an_exit_code_of_its_own() -> None:
-    codes = [cls.exit_code for cls in InitializerError.__subclasses__() if cls is not TerminatedError]
+    codes = [cls.exit_code for cls in InitializerError.__subclasses__()]
 
     assert codes == list(range(2, 15))
 
@@ -25,7 +25,7 @@ def test_the_readme_lists_every_exit_code_with_its_meaning() -> None:
 
 
 def test_a_signal_gives_the_shells_exit_code() -> None:
-    error = TerminatedError(signal.SIGTERM, "SIGTERM")
+    error = Termination(signal.SIGTERM, "SIGTERM")
 
     assert (error.exit_code, str(error)) == (143, "stopped by SIGTERM; start again to bring the model")
 
