@@ -10,12 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
+_ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
 TIMEOUT = 60.0  # seconds
 
 
@@ -27,10 +28,10 @@ class Sandbox:
     temporary: Path
     port: int
 
-    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run to the end. With --http-port, where it is ``run``."""
+    def run(self, *arguments: str | Path, timeout: float = TIMEOUT) -> subprocess.CompletedProcess[str]:
+        """Run ``isvc run`` with these arguments and a port of its own, to the end."""
         return subprocess.run(
-            self._command(arguments), env=self._env, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            self._command(arguments), env=self._env, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     @contextlib.contextmanager
@@ -54,21 +55,21 @@ class Sandbox:
             return answer.status, json.loads(answer.read())
 
     def _command(self, arguments: tuple[str | Path, ...]) -> list[str]:
-        port = ["--http-port", str(self.port)] if arguments[0] == "run" else []
-        return [*ISVC, *map(str, arguments), *port]
+        return [*_ISVC, "run", *map(str, arguments), "--http-port", str(self.port)]
 
     @property
     def _env(self) -> dict[str, str]:
         return {**os.environ, "TMPDIR": str(self.temporary)}
 
 
-def new_sandbox(folder: Path) -> Sandbox:
-    """A sandbox in an empty folder, with a free port for the ingress."""
-    temporary = folder / "temporary"
-    temporary.mkdir()
+@contextlib.contextmanager
+def new_sandbox(folder: Path) -> Iterator[Sandbox]:
+    """A sandbox with a free port for the ingress; its temporary folder has a short name, as machines have."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        return Sandbox(folder, temporary, listener.getsockname()[1])
+        port = listener.getsockname()[1]
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Sandbox(folder, Path(temporary), port)
 
 
 def read_until(stream: Any, words: str) -> str:

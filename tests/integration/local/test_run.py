@@ -21,7 +21,7 @@ READY = "Ctrl-C stops it."
 def arguments(sandbox: Sandbox, *documents: dict[str, Any]) -> list[str | Path]:
     """Of a run of these documents, or of one service and its runtime, with the claim that it needs."""
     file = write_yaml(sandbox.folder / "services.yaml", *(documents or (service(), runtime())))
-    return ["run", file, "--pvc", f"models={sandbox.folder / 'models'}"]
+    return [file, "--pvc", f"models={sandbox.folder / 'models'}"]
 
 
 def request(sandbox: Sandbox) -> list[str | Path]:
@@ -183,7 +183,10 @@ def test_a_flag_that_cannot_be_used_is_refused(sandbox: Sandbox, flags: list[str
             "the claim 'other'; name the folder for it: --pvc other=DIR",
         ),
         ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
-        ([{"kind": "InferenceService"}], "has apiVersion None; write apiVersion: serving.kserve.io/v1beta1"),
+        (
+            [{"kind": "InferenceService", "metadata": {"name": "first"}}],
+            "has apiVersion None; write apiVersion: serving.kserve.io/v1beta1",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_served_is_refused(

@@ -41,6 +41,15 @@ def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         (
+            "kind: InferenceService\nmetadata: none\n",
+            "my.yaml: InferenceService has no name; give it one in metadata.name",
+        ),
+        (
+            "\0",
+            "my.yaml: this is not YAML: unacceptable character #x0000: special characters are not allowed "
+            'in "<unicode string>", position 0',
+        ),
+        (
             "{apiVersion: serving.kserve.io/v1alpha2, kind: InferenceService, metadata: {name: old}}",
             "my.yaml: InferenceService old has apiVersion serving.kserve.io/v1alpha2; "
             "write apiVersion: serving.kserve.io/v1beta1",

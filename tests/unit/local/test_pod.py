@@ -51,7 +51,7 @@ def deployment(given: Documents) -> dict[str, Any]:
 def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() -> None:
     pod = plan_pod(deployment(parse_documents(read_files([SAMPLE]), "default")), machine(["leeway"]))
 
-    models = "/run/0/volumes/kserve-provision-location"
+    models = "/run/0/kserve-provision-location"
     assert pod == Pod(
         labels={
             "serving.kserve.io/inferenceservice": "torchserve",
@@ -59,8 +59,8 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
             "app": "isvc.torchserve-predictor",
             "serviceEnvelope": "kserve",
         },
-        folders=(FOLDER / "tmp", FOLDER / "termination", Path(models), FOLDER / "volumes/scratch"),
-        links={FOLDER / "pvc/leeway": Path("/data/leeway")},
+        folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
+        links={FOLDER / ".claims/leeway": Path("/data/leeway")},
         ports={8080: 40001},
         init=(
             Process(
@@ -68,13 +68,13 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 command=("/venv/bin/python", "-m", "storage_initializer", "pvc://leeway", models),
                 env={
                     "PYTHONUNBUFFERED": "1",
-                    "TMPDIR": "/run/0/tmp",
+                    "TMPDIR": "/run/0/.tmp",
                     "STORAGE_LAYOUT": "torchserve",
-                    "STORAGE_PVC_ROOT": "/run/0/pvc",
-                    "TERMINATION_LOG": "/run/0/termination/storage-initializer",
+                    "STORAGE_PVC_ROOT": "/run/0/.claims",
+                    "TERMINATION_LOG": "/run/0/.termination/storage-initializer",
                 },
                 working_dir=None,
-                termination_log=FOLDER / "termination/storage-initializer",
+                termination_log=FOLDER / ".termination/storage-initializer",
                 probe=None,
             ),
         ),
@@ -87,14 +87,14 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 ),
                 env={
                     "PYTHONUNBUFFERED": "1",
-                    "TMPDIR": "/run/0/volumes/scratch",
+                    "TMPDIR": "/run/0/scratch",
                     "INFERENCE_SERVICE_NAME": "torchserve",
                     "PROTOCOL_VERSION": "v1",
-                    "HOME": "/run/0/volumes/scratch",
-                    "TERMINATION_LOG": "/run/0/termination/kserve-container",
+                    "HOME": "/run/0/scratch",
+                    "TERMINATION_LOG": "/run/0/.termination/kserve-container",
                 },
                 working_dir=None,
-                termination_log=FOLDER / "termination/kserve-container",
+                termination_log=FOLDER / ".termination/kserve-container",
                 probe=Probe(40001, "/v2/health/ready"),
             ),
         ),
@@ -108,7 +108,7 @@ def test_a_mounted_part_of_a_volume_is_a_folder_inside_it() -> None:
 
     pod = plan(predictor={"volumes": volumes}, volumeMounts=mounts, args=["--port=8080", "/extra/file"])
 
-    assert pod.servers[0].command[-1] == "/run/0/volumes/extra/part/file"
+    assert pod.servers[0].command[-1] == "/run/0/extra/part/file"
 
 
 def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
@@ -119,7 +119,7 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
     assert [process.command for process in pod.servers] == [
         (
             *("/venv/bin/python", str(FAKE_RUNTIME), "--http-port=40001"),
-            "--model-dir=/run/0/volumes/kserve-provision-location",
+            "--model-dir=/run/0/kserve-provision-location",
         ),
         ("watch",),
     ]

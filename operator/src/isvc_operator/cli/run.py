@@ -30,7 +30,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
         metavar="CLAIM=DIR",
         help="folder that stands for a PersistentVolumeClaim; may be repeated",
     )
-    parser.add_argument("--http-port", type=int, default=8080, help="port of the ingress (default: %(default)s)")
+    parser.add_argument("--http-port", type=_port, default=8080, help="port of the ingress (default: %(default)s)")
     parser.add_argument("--request", type=Path, metavar="FILE", help="send this file, print the answer, and stop")
     parser.add_argument("--expect", metavar="JSON", help="with --request: fail unless this is the answer")
     add_flags(parser, env)
@@ -65,6 +65,12 @@ def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], se
     if arguments.expect and not _is_json(answer, expected):
         raise RunFailed(f"the answer is {answer}, and not {arguments.expect}")
     return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 1 to 65535")
+    return int(text)
 
 
 def _claims(flags: Sequence[str]) -> dict[str, Path]:

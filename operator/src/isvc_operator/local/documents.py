@@ -66,7 +66,7 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
         line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise UnusableInput(f"{text.source}: this is not YAML: {error}") from error
+        raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
     for document in documents:
         if document is None:
             continue
@@ -76,13 +76,16 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
-    """Whether the object is of a kind that we serve; one of an API version that we do not know is refused."""
-    kind, version = str(body["kind"]), str(body.get("apiVersion"))
+    """Whether the object is of a kind that we serve; one without a name, or of another API version, is refused."""
+    kind, version, name = str(body["kind"]), body.get("apiVersion"), _metadata(body).get("name")
     known = _VERSIONS.get(kind)
-    if known and version != known:
-        name = _metadata(body).get("name")
+    if known is None:
+        return False
+    if not name:
+        raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")
+    if version != known:
         raise UnusableInput(f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known}")
-    return known is not None
+    return True
 
 
 def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:

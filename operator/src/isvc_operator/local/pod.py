@@ -1,7 +1,8 @@
 """A rendered Deployment as the processes of one pod on this machine. Pure.
 
 Its volumes become folders inside a private one, which goes when the run ends; a claim becomes a link to the folder
-that ``--pvc`` names.
+that ``--pvc`` names. Paths are kept short: servers make Unix sockets in them, whose paths may hold 103 characters.
+Folders that are not volumes begin with a dot, which the name of a volume cannot.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
     if volume is None:
         raise UnusableInput(f"volume {name!r} is mounted, but the pod has none of that name; add it to its volumes")
     if "emptyDir" in volume:
-        return machine.folder / "volumes" / name
+        return machine.folder / name
     if claim := _claim(volume):
         return _claims_root(machine) / claim
     kind = next((field for field in volume if field != "name"), "nothing")
@@ -126,15 +127,15 @@ def _claim(volume: Volume) -> str | None:
 
 
 def _claims_root(machine: Machine) -> Path:
-    return machine.folder / "pvc"
+    return machine.folder / ".claims"
 
 
 def _scratch(machine: Machine) -> Path:
-    return machine.folder / "tmp"
+    return machine.folder / ".tmp"
 
 
 def _termination(machine: Machine) -> Path:
-    return machine.folder / "termination"
+    return machine.folder / ".termination"
 
 
 def _claimed(claim: str, machine: Machine) -> Path:

@@ -109,7 +109,7 @@ def _plan(services: Sequence[Rendered], settings: Settings, folder: Path) -> tup
     routes: list[Route] = []
     for number, service in enumerate(services):
         machine = Machine(
-            folder=folder / str(number),  # short, as the path of a Unix socket has to be
+            folder=folder / str(number),
             claims=settings.claims,
             environment=settings.environment,
             python=sys.executable,

@@ -1,0 +1,77 @@
+"""``isvc render``: plain manifests on stdout, what has no effect on stderr, bad input as one line and exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.cli import main
+from tests.support.local_services import runtime, service, write_yaml
+
+SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
+
+
+def test_the_samples_children_are_printed_without_an_owner(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["render", str(SAMPLE), "--namespace", "models"])
+
+    printed = capsys.readouterr()
+    children = list(yaml.safe_load_all(printed.out))
+    assert (code, printed.err) == (0, "")
+    assert [(child["kind"], child["metadata"]["namespace"], child["metadata"]["name"]) for child in children] == [
+        ("Deployment", "models", "torchserve-predictor"),
+        ("Service", "models", "torchserve-predictor"),
+        ("Ingress", "models", "torchserve"),
+    ]
+    assert not any("ownerReferences" in child["metadata"] for child in children)
+
+
+def test_services_and_runtimes_may_lie_in_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        write_yaml(tmp_path / "services.yaml", service("first"), service("second")),
+        write_yaml(tmp_path / "runtime.yaml", runtime()),
+    ]
+
+    assert main(["render", *map(str, files)]) == 0
+
+    deployments = [child for child in yaml.safe_load_all(capsys.readouterr().out) if child["kind"] == "Deployment"]
+    assert [child["metadata"]["name"] for child in deployments] == ["first-predictor", "second-predictor"]
+
+
+def test_a_folder_of_runtimes_takes_the_place_of_those_that_come_with_isvc(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_yaml(tmp_path / "fake.yaml", runtime())
+
+    assert main(["render", str(SAMPLE), "--runtimes", str(tmp_path)]) == 2
+
+    assert "no runtime serves model format 'pytorch'" in capsys.readouterr().err
+
+
+def test_the_configuration_is_read_from_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ingress").write_text('{"ingressDomain": "models.test", "additionalDomainTemplates": []}')
+
+    assert main(["render", str(SAMPLE), "--config-dir", str(tmp_path)]) == 0
+
+    *_, ingress = yaml.safe_load_all(capsys.readouterr().out)
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == [
+        "torchserve.default.models.test",
+        "torchserve-predictor.default.models.test",
+    ]
+
+
+def test_a_field_without_effect_is_told_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = service()
+    body["spec"]["predictor"]["minReplica"] = 2
+
+    assert main(["render", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 0
+
+    expected = "isvc: InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_file_that_is_not_there_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "/absent.yaml"]) == 2
+
+    assert capsys.readouterr() == ("", "isvc: /absent.yaml cannot be read: No such file or directory\n")
