@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.names import MODELS_MOUNT
@@ -35,9 +34,11 @@ def plan_storage(model: ModelSpec, server_type: str | None) -> StoragePlan | Non
 
 
 def _claim_of(uri: str) -> str | None:
-    if not uri.startswith("pvc://"):
+    """As the storage-initializer reads it: a scheme in any case, and a path that is taken literally."""
+    scheme, _, rest = uri.partition("://")
+    if scheme.lower() != "pvc":
         return None
-    claim = urlsplit(uri).netloc
+    claim = rest.partition("/")[0]
     if not claim:
         raise InvalidSpec(f"storageUri {uri!r} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
     return claim

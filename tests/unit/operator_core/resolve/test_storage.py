@@ -15,6 +15,8 @@ from tests.support.builders import a_model
         ("pvc://leeway", "leeway"),
         ("pvc://leeway/", "leeway"),
         ("pvc://leeway/sub/path", "leeway"),
+        ("PVC://leeway/sub", "leeway"),
+        ("pvc://leeway/a#b?c", "leeway"),
         ("s3://bucket/prefix", None),
         ("gs://bucket/model", None),
         ("https://example.com/model.mar", None),
