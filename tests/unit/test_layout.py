@@ -1,0 +1,97 @@
+"""The rules of the repository itself that a tool would not notice."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def git(*arguments: str) -> list[str]:
+    """Lines of git's output; `git grep` ends with 1 where it finds nothing."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.splitlines()
+
+
+# --- the folder `operator` has the name of a module of the standard library -----------------------------
+
+
+def test_the_folder_operator_is_no_package_and_holds_no_loose_module() -> None:
+    assert not list((ROOT / "operator").glob("*.py"))
+    assert not (ROOT / "operator" / "src" / "__init__.py").exists()
+
+
+def test_no_folder_of_tests_is_called_operator() -> None:
+    assert not [path for path in (ROOT / "tests").rglob("operator") if path.is_dir()]
+
+
+def test_python_started_in_the_root_finds_the_standard_operator_module() -> None:
+    code = "import collections, enum, operator; operator.itemgetter; print(operator.__file__)"
+
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert Path(found.stdout.strip()) == Path(sysconfig.get_path("stdlib")) / "operator.py"
+
+
+# --- what is committed -----------------------------------------------------------------------------------
+
+# Put together here, or this file would hold them itself.
+REGISTRIES = tuple(
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("proxy", "golang", "org"),
+        ("registry", "npmjs", "org"),
+        ("deb", "debian", "org"),
+        ("repo1", "maven", "org"),
+        ("repo", "maven", "apache", "org"),
+    )
+)
+MACHINE_PATHS = tuple("/".join(("", *parts)) for parts in (("work", "main"), ("work", "shared"), ("root", "")))
+
+
+@pytest.mark.parametrize("host", REGISTRIES)
+def test_no_file_names_a_package_registry(host: str) -> None:
+    assert git("grep", "--files-with-matches", "--fixed-strings", host) == []
+
+
+@pytest.mark.parametrize("path", MACHINE_PATHS)
+def test_no_file_names_a_path_of_one_machine(path: str) -> None:
+    """Dockerfiles speak of the image's own root folder."""
+    assert git("grep", "--files-with-matches", "--fixed-strings", path, "--", ":!*Dockerfile") == []
+
+
+def test_every_folder_of_the_top_level_says_what_it_is() -> None:
+    folders = {path.partition("/")[0] for path in git("ls-files") if "/" in path and not path.startswith(".")}
+
+    assert [folder for folder in sorted(folders) if not (ROOT / folder / "README.md").exists()] == []
+
+
+# --- versions --------------------------------------------------------------------------------------------
+
+
+def test_the_changelog_speaks_of_this_version_or_of_what_comes_next() -> None:
+    newest = re.search(r"^## \[?([\w.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert newest is not None
+    assert newest[1] in (VERSION, "Unreleased")
+
+
+def test_manifests_name_the_images_of_this_version_under_the_one_prefix() -> None:
+    ours = re.compile(rf"localhost/isvc-operator/[a-z-]+:{re.escape(VERSION)}")
+    text = "\n".join(path.read_text() for path in sorted((ROOT / "manifests").rglob("*.yaml")))
+
+    images = re.findall(r"\"?image\"?:\s*\"?([^\s\",]+)", text)
+
+    assert len(images) >= 3
+    assert [image for image in images if not ours.fullmatch(image)] == []
