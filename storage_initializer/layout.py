@@ -48,10 +48,9 @@ def check_torchserve(root: Path, destination: PurePosixPath) -> None:
     settings = parse_settings(_read_config(root))
     references = named_archives(settings)
     store = _find_store(root, settings, destination)
-    there = [entry.name for entry in (root / store).iterdir() if not entry.name.startswith(".")]
-    if not there:
-        raise LayoutError(f"{store} is empty; put the .mar files there")
-    for reference in references or [Reference(name, "no model is named") for name in _archives(there)]:
+    entries = [entry for entry in (root / store).iterdir() if not entry.name.startswith(".")]
+    there = [entry.name for entry in entries]
+    for reference in references or _everything_in(store, entries):
         if reference.archive not in there:
             raise LayoutError(
                 f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
@@ -171,5 +170,9 @@ def _file_name(archive: str) -> str:
     return archive.rpartition("/")[2]
 
 
-def _archives(names: list[str]) -> list[str]:
-    return sorted(name for name in names if name.endswith((".mar", ".tar.gz")))
+def _everything_in(store: str, entries: list[Path]) -> list[Reference]:
+    """What ``load_models=all`` loads, which is also what a server does that is told of no model."""
+    names = sorted(entry.name for entry in entries if entry.suffix == ".mar" or entry.is_dir())
+    if not names:
+        raise LayoutError(f"{store} holds no archive; put the .mar files there")
+    return [Reference(name, "all are loaded") for name in names]

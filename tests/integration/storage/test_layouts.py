@@ -152,8 +152,26 @@ def test_a_missing_store(initialize: Initialize, tmp_path: Path, models: Path) -
 
 def test_a_store_without_archives(initialize: Initialize, tmp_path: Path, models: Path) -> None:
     source = write_volume(tmp_path / "source", "load_models=all")
-    (source / "model-store/bert-model.mar").rename(source / "model-store/.hidden")
+    store = source / "model-store"
+    (store / "bert-model.mar").rename(store / "README.md")
 
     outcome = initialize(source, models)
 
-    assert (outcome.exit_code, outcome.reason) == (13, f"{source}: model-store is empty; put the .mar files there")
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{source}: model-store holds no archive; put the .mar files there",
+    )
+
+
+def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: Path, models: Path) -> None:
+    source = write_volume(tmp_path / "source", "load_models=all")
+    (source / "model-store/stray").mkdir()
+    (source / "model-store/stray/notes.txt").write_text("")
+
+    outcome = initialize(source, models)
+
+    assert outcome.log[-1] == "checked model-store/bert-model.mar (all are loaded)"
+    assert (outcome.exit_code, outcome.reason) == (
+        14,
+        f"{source}: model-store/stray has no MAR-INF/MANIFEST.json; make it again with torch-model-archiver",
+    )
