@@ -40,8 +40,16 @@ async def hang_up(request: web.Request) -> web.Response:
     return web.Response()
 
 
-async def versions(_: web.Request) -> web.Response:
-    return web.json_response([{"workers": [{"status": "READY"}]}])
+async def lose_the_worker(_: web.Request) -> web.Response:
+    return web.json_response({"code": 500, "type": "X", "message": "Worker died."}, status=500)
+
+
+async def versions(request: web.Request) -> web.Response:
+    return web.json_response([version(request.match_info["model"])])
+
+
+def version(model: str) -> dict[str, object]:
+    return {"workers": [{"status": "READY"}], "responseTimeout": 0 if model == "hasty" else 120}
 
 
 @pytest.fixture
@@ -51,11 +59,13 @@ async def client() -> AsyncIterator[TorchServeClient]:
         ("echo", echo),
         ("full", refuse),
         ("busy", refuse_in_words),
+        ("hasty", lose_the_worker),
+        ("dying", lose_the_worker),
         ("slow", hang),
         ("cut", hang_up),
     ):
         app.router.add_post(f"/predictions/{model}", handler)
-    app.router.add_get("/models/echo/all", versions)
+    app.router.add_get("/models/{model:echo|hasty|dying}/all", versions)
     async with TestServer(app) as server, client_of(str(server.make_url("")).rstrip("/")) as made:
         yield made
 
@@ -98,8 +108,26 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
 
 
 async def test_the_versions_of_a_model_are_described(client: TorchServeClient) -> None:
-    assert await client.describe("echo") == [{"workers": [{"status": "READY"}]}]
+    assert await client.describe("echo") == [version("echo")]
     assert await client.describe("other") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "message"),
+    [
+        ("dying", 500, "torchserve: Worker died."),
+        ("hasty", 504, "Model hasty did not answer within 0 s (responseTimeout); TorchServe restarts its worker."),
+    ],
+)
+async def test_a_worker_killed_for_its_slowness_is_a_timeout(
+    client: TorchServeClient, model: str, status: int, message: str
+) -> None:
+    await client.describe(model)
+
+    with pytest.raises(ServingError) as raised:
+        await client.predict(model, b"", ())
+
+    assert (raised.value.status, raised.value.message) == (status, message)
 
 
 async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:

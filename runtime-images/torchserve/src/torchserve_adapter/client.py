@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -10,10 +12,11 @@ from typing import Any, Self
 import aiohttp
 from multidict import CIMultiDict
 
-from transformer_sdk.errors import NotReady, UpstreamBroken, UpstreamError, UpstreamTimeout
+from transformer_sdk.errors import NotReady, ServingError, UpstreamBroken, UpstreamError, UpstreamTimeout
 from transformer_sdk.server.messages import Headers, Response
 
 COMPONENT = "torchserve"
+_WORKER_DIED = "Worker died."
 
 # Of one connection only, or written anew by the client library.
 _NOT_FORWARDED = frozenset(
@@ -34,6 +37,7 @@ class TorchServeClient:
         self._metrics = properties["metrics_address"]
         self._request_timeout = aiohttp.ClientTimeout(total=request_timeout_s)
         self._management_timeout = aiohttp.ClientTimeout(total=5)
+        self._response_timeouts: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -51,6 +55,7 @@ class TorchServeClient:
 
     async def predict(self, model: str, body: bytes, headers: Headers) -> Response:
         url = f"{self._inference}/predictions/{model}"
+        started = time.monotonic()
         try:
             async with self._session.post(
                 url, data=body, headers=_forwarded(headers), timeout=self._request_timeout
@@ -65,8 +70,17 @@ class TorchServeClient:
         except aiohttp.ClientError as error:
             raise UpstreamBroken(f"{COMPONENT}: the connection broke ({error or type(error).__name__}).") from error
         if answer.status >= 400:
-            raise UpstreamError(COMPONENT, answer.status, _message_of(content))
+            raise self._refusal(model, answer.status, _message_of(content), time.monotonic() - started)
         return Response(content, answer.status, headers=_returned(answer.raw_headers))
+
+    def _refusal(self, model: str, status: int, message: str, elapsed_s: float) -> ServingError:
+        """TorchServe kills a worker that takes too long, and says no more than that it died."""
+        allowed_s = self._response_timeouts.get(model, math.inf)
+        if message == _WORKER_DIED and elapsed_s >= allowed_s:
+            return UpstreamTimeout(
+                f"Model {model} did not answer within {allowed_s:g} s (responseTimeout); TorchServe restarts its worker."
+            )
+        return UpstreamError(COMPONENT, status, message)
 
     async def describe(self, model: str) -> list[dict[str, Any]] | None:
         """Every version of a model, none if TorchServe does not know it; None while TorchServe does not answer."""
@@ -74,9 +88,11 @@ class TorchServeClient:
             async with self._session.get(
                 f"{self._management}/models/{model}/all", timeout=self._management_timeout
             ) as answer:
-                return await answer.json() if answer.status == 200 else []
+                versions: list[dict[str, Any]] = await answer.json() if answer.status == 200 else []
         except (TimeoutError, aiohttp.ClientError):
             return None
+        self._response_timeouts[model] = max((version["responseTimeout"] for version in versions), default=0.0)
+        return versions
 
     async def metrics(self) -> bytes:
         """TorchServe's metrics; nothing while it does not answer."""

@@ -120,6 +120,7 @@ def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Pa
     store = effective["model_store"]
     command = (
         str(java),
+        "-XX:-UsePerfData",  # a file outside the work directory that nobody reads
         f"-Dmodel_server_home={work_dir / 'home'}",
         f"-Djava.io.tmpdir={work_dir / 'tmp'}",
         log_config,
