@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -28,7 +28,7 @@ class Watched:
         """Let kopf's handlers of a kind see an event, as kopf would; tells what was queued by it."""
         self.queued.clear()
         metadata = {"uid": "u", "resourceVersion": "1", **body["metadata"]}
-        seen = kopf.Body({**body, "metadata": metadata})
+        seen = kopf.Body(cast(Any, {**body, "metadata": metadata}))
         handlers = {handler.id: handler.fn for handler in self._handlers()}
         if type_ != "DELETED":
             await handlers[f"cache-{plural}"](body=seen)
@@ -93,7 +93,7 @@ def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> Non
     settings = kopf.OperatorSettings()
     select_children(settings)
 
-    selected = settings.watching.label_selectors
+    selected: dict[Any, Any] = dict(settings.watching.label_selectors)
     assert {(kind.group, kind.any_name): label for kind, label in selected.items()} == {
         ("apps", "deployments"): LABEL_SERVICE,
         ("", "services"): LABEL_SERVICE,

@@ -45,7 +45,7 @@ REQUEST = requests.patch_status("models", "torchserve", {"url": "http://x"})
 async def test_a_request_is_sent_as_it_is_and_its_answer_returned() -> None:
     client = StubClient(body='{"kind": "Straße"}'.encode())
 
-    answer = await KubernetesApi(client).send(REQUEST)  # type: ignore[arg-type]
+    answer = await KubernetesApi(client).send(REQUEST)
 
     assert answer == '{"kind": "Straße"}'
     assert client.serialized == [
@@ -66,7 +66,7 @@ async def test_a_request_is_sent_as_it_is_and_its_answer_returned() -> None:
 
 
 async def test_a_log_that_is_not_utf8_is_still_text() -> None:
-    assert await KubernetesApi(StubClient(body=b"ok \xff")).send(REQUEST) == "ok �"  # type: ignore[arg-type]
+    assert await KubernetesApi(StubClient(body=b"ok \xff")).send(REQUEST) == "ok �"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_status_that_is_no_success_is_an_error_of_its_kind(status: int, 
     client = StubClient(status, b'{"kind": "Status", "message": "because"}')
 
     with pytest.raises(KubeError) as caught:
-        await KubernetesApi(client).send(REQUEST)  # type: ignore[arg-type]
+        await KubernetesApi(client).send(REQUEST)
 
     assert type(caught.value) is kind
     assert (caught.value.status, str(caught.value)) == (status, "because")
@@ -103,14 +103,14 @@ async def test_a_status_that_is_no_success_is_an_error_of_its_kind(status: int, 
 )
 async def test_no_answer_is_an_error_without_a_status(error: Exception, message: str) -> None:
     with pytest.raises(KubeError) as caught:
-        await KubernetesApi(StubClient(error=error)).send(REQUEST)  # type: ignore[arg-type]
+        await KubernetesApi(StubClient(error=error)).send(REQUEST)
 
     assert (caught.value.status, str(caught.value)) == (0, message)
 
 
 async def test_an_error_without_a_body_tells_its_status() -> None:
     with pytest.raises(KubeError, match=r"^HTTP 503$"):
-        await KubernetesApi(StubClient(503, b"")).send(REQUEST)  # type: ignore[arg-type]
+        await KubernetesApi(StubClient(503, b"")).send(REQUEST)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.gather import Gathered, gather
@@ -19,7 +21,7 @@ from tests.support.builders import (
 KEY = ServiceKey(NAMESPACE, "torchserve")
 
 
-def cache_with(*objects: dict) -> Cache:  # type: ignore[type-arg]
+def cache_with(*objects: dict[str, Any]) -> Cache:
     cache = Cache(LABEL_SERVICE)
     for item in objects:
         cache.put({**item, "metadata": {"uid": "u", "resourceVersion": "1", **item["metadata"]}})

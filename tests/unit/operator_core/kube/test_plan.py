@@ -26,7 +26,7 @@ HELD = [as_held(child) for child in RENDERED.values()]
 
 def deployment_with(path: str, value: Any) -> dict[str, Any]:
     """The Deployment that is held, edited by hand: `path` leads to the field, through lists by their index."""
-    edited = _copied(HELD[0])
+    edited: dict[str, Any] = _copied(HELD[0])
     place: Any = edited
     *steps, last = path.split(".")
     for step in steps:

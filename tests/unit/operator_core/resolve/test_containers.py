@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.resolve.containers import merge_container, with_tag
 
-BASE = {
+BASE: dict[str, Any] = {
     "name": "kserve-container",
     "image": "torchserve:1",
     "command": ["python"],

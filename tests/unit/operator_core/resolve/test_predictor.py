@@ -211,6 +211,22 @@ def test_the_runtimes_pod_settings_are_the_base_of_the_users() -> None:
     }
 
 
+def test_the_runtimes_pod_settings_stand_where_the_user_sets_none() -> None:
+    settings = {
+        "nodeSelector": {"gpu": "yes"},
+        "affinity": {"nodeAffinity": {"x": 1}},
+        "tolerations": [TOLERATION],
+        "imagePullSecrets": [{"name": "runtime"}],
+        "resourceClaims": [{"name": "device"}],
+        "schedulerName": "volcano",
+        "volumes": [{"name": "shm", "emptyDir": {}}],
+    }
+
+    pod = predictor_of(a_runtime(hostIPC=True, **settings)).pod
+
+    assert pod == {**settings, "containers": [], "automountServiceAccountToken": False}
+
+
 def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> None:
     runtime = a_runtime(sidecars=[{"name": "proxy", "image": "p:1"}, {"name": "logs", "image": "l:1"}])
 
