@@ -212,7 +212,7 @@ def test_the_runtimes_pod_settings_are_the_base_of_the_users() -> None:
 
 
 def test_the_runtimes_pod_settings_stand_where_the_user_sets_none() -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "nodeSelector": {"gpu": "yes"},
         "affinity": {"nodeAffinity": {"x": 1}},
         "tolerations": [TOLERATION],
