@@ -1,0 +1,146 @@
+# Builds images with docker, podman or buildah, whichever is there, and brings them to the cluster. An image whose inputs
+# have not changed is neither built nor brought again: the digest of its inputs is its label.
+# shellcheck shell=bash
+
+LABEL=isvc-operator.inputs
+PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
+export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot} STORAGE_DRIVER=${STORAGE_DRIVER:-overlay}
+
+builder() {
+  if docker_runs; then echo docker
+  elif have podman; then echo podman
+  elif have buildah; then echo buildah
+  else fail "docker, podman or buildah is needed to build images (Debian: apt install buildah debootstrap)"
+  fi
+}
+
+dockerfile_of() { # name
+  case $1 in
+    torch | torchserve ) echo "runtime-images/$1/Dockerfile" ;;
+    storage-initializer ) echo storage_initializer/Dockerfile ;;
+    operator ) echo operator/Dockerfile ;;
+  esac
+}
+
+sources_of() { # name → the files that go into the image
+  case $1 in
+    torch ) echo pyproject.toml constraints.txt ;;
+    torchserve ) echo transformer_sdk runtime-images/torchserve/src ;;
+    storage-initializer ) echo pyproject.toml constraints.txt storage_initializer ;;
+    operator ) echo pyproject.toml constraints.txt operator/src ;;
+  esac
+}
+
+inputs_digest() { # name, base image's digest → one digest of all that the image is made of
+  # shellcheck disable=SC2046 # the names are words
+  (cd "$ROOT" && echo "$2 ${TORCH_INDEX:-}" &&
+    find "$(dockerfile_of "$1")" $(sources_of "$1") -type f -not -path '*/__pycache__/*' -print0 |
+      sort -z | xargs -0 sha256sum) | sha256sum | cut -c1-16
+}
+
+label_of() { # image → the digest that it was built from; nothing where there is no such image
+  case $(builder) in
+    buildah ) buildah inspect --type image --format "{{index .OCIv1.Config.Labels \"$LABEL\"}}" "$1" ;;
+    * ) "$(builder)" inspect --format "{{index .Config.Labels \"$LABEL\"}}" "$1" ;;
+  esac 2> /dev/null || true
+}
+
+build_image() { # name, build arguments...
+  local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS digest
+  shift
+  digest=$(inputs_digest "$name" "$(label_of "$REGISTRY/torch:$TAG")")
+  if [ "$(label_of "$image")" = "$digest" ]; then
+    say "$image is up to date"
+    return
+  fi
+  say "building $image"
+  run_build "$image" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
+    fail "could not build $image; the builder's words are in $STATE/log/image-$name.log"
+  say "  built in $((SECONDS - started)) s"
+}
+
+run_build() { # image, arguments...
+  local image=$1 certificates=()
+  shift
+  if [ "$(builder)" = docker ]; then
+    docker build --quiet --tag "$image" "$@" "$ROOT"
+    return
+  fi
+  # The certificates that this host trusts are lent to the build, for proxies with one of their own; the image keeps none.
+  if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
+    certificates=(--volume /etc/ssl/certs:/etc/ssl/certs:ro
+      --build-arg PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt)
+  fi
+  "$(builder)" build --tag "$image" --layers "${certificates[@]}" "$@" "$ROOT"
+}
+
+need_python_image() { # where no registry answers, a Debian of debootstrap stands for the official image
+  [ "$(builder)" = buildah ] || return 0
+  buildah inspect --type image "$PYTHON_IMAGE" > /dev/null 2>&1 && return
+  timeout 60 buildah pull --quiet "$PYTHON_IMAGE" > /dev/null 2>&1 && return
+  local root
+  root=$CACHE/python-bookworm-1
+  [ -d "$root" ] || bootstrap_python "$root"
+  say "making $PYTHON_IMAGE from $root, as no registry answers"
+  printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n' |
+    buildah build --quiet --tag "$PYTHON_IMAGE" --file - "$root" > /dev/null
+}
+
+bootstrap_python() { # folder
+  have debootstrap || fail "debootstrap is needed, as no registry answers (Debian: apt install debootstrap)"
+  local started=$SECONDS partial=$1.partial
+  say "installing Debian's Python into $1"
+  rm -rf "$partial"
+  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$partial" > "$STATE/log/debootstrap.log" 2>&1 ||
+    fail "debootstrap failed; its words are in $STATE/log/debootstrap.log"
+  ln -s python3 "$partial/usr/bin/python"
+  rm -rf "$partial"/var/{cache,lib}/apt/* "$partial"/usr/share/{doc,man,info,locale}/* "$partial"/var/log/*
+  mv "$partial" "$1"
+  say "  installed in $((SECONDS - started)) s"
+}
+
+bring_image() { # name: to the nodes, unless they have it
+  local image=$REGISTRY/$1:$TAG digest started=$SECONDS
+  digest=$(image_id "$image")
+  if [ "$(cat "$STATE/images/$1" 2> /dev/null)" = "$(provider) $digest" ] && node_has "$image"; then
+    return
+  fi
+  case $(provider) in
+    bare ) import_into_containerd "$image" ;;
+    kind ) kind load docker-image "$image" --name isvc-operator > /dev/null 2>&1 || fail "kind could not load $image" ;;
+    existing ) push "$image" ;;
+  esac
+  mkdir -p "$STATE/images"
+  echo "$(provider) $digest" > "$STATE/images/$1"
+  say "brought $image to the cluster in $((SECONDS - started)) s"
+}
+
+image_id() { # image
+  case $(builder) in
+    buildah ) buildah images --quiet --no-trunc "$1" ;;
+    * ) "$(builder)" images --quiet --no-trunc "$1" ;;
+  esac
+}
+
+node_has() { # image
+  [ "$(provider)" != bare ] || [ -n "$(node_ctr images ls -q "name==$1")" ]
+}
+
+import_into_containerd() { # image
+  local archive=$STATE/image.tar
+  rm -f "$archive"
+  if [ "$(builder)" = docker ]; then
+    docker save --output "$archive" "$1"
+  else
+    "$(builder)" push --quiet "$1" "docker-archive:$archive:$1" > /dev/null
+  fi
+  node_ctr images import "$archive" > /dev/null
+  rm -f "$archive"
+}
+
+push() { # image
+  case $REGISTRY in
+    localhost/* ) fail "the cluster of \$KUBECONFIG pulls its images: make images REGISTRY=registry.of.yours/isvc" ;;
+  esac
+  "$(builder)" push "$1" > /dev/null || fail "could not push $1; log in to the registry first"
+}
