@@ -9,6 +9,8 @@ TAG      ?= 0.1.0
 export REGISTRY TAG
 
 PYTHON   ?= python3
+# Where `make run` and `make demo` answer; another one while a cluster's ingress holds 8080.
+HTTP_PORT ?= 8080
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
@@ -27,11 +29,11 @@ setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
 
 run: setup ## Serve the sample model from its InferenceService YAML; print its URL and a curl line; Ctrl-C stops it
 	@$(BIN)/python examples/bert/build.py build/bert
-	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert
+	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT)
 
 demo: setup ## Serve the sample model, ask it one question through the Host-header ingress, check the answer, stop
 	@$(BIN)/python examples/bert/build.py build/bert
-	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --request examples/bert/sample.json --expect '{"predictions": [4]}'
+	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT) --request examples/bert/sample.json --expect '{"predictions": [4]}'
 
 ##@ Checks
 

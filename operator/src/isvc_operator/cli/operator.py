@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from isvc_operator.handlers.operator import Options, run
-
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -54,6 +52,9 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Run the operator until it is stopped."""
+    # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
+    from isvc_operator.handlers.operator import Options, run
+
     logging.basicConfig(level=arguments.log_level.upper(), format=_FORMAT)
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
     options = Options(
