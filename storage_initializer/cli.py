@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from storage_initializer.errors import InitializerError, Termination
@@ -63,20 +64,22 @@ def _bring_one(transfer: Transfer, plan: Plan) -> None:
 
 
 def _fail(reason: str, exit_code: int, termination_log: Path) -> int:
-    line = " ".join(reason.split())
+    line = " ".join(reason.split()).encode(errors="backslashreplace")
     # The kubelet makes the default file; where there is none, there is no kubelet to read it.
     if termination_log != Path(DEFAULT_TERMINATION_LOG) or termination_log.exists():
         with suppress(OSError):
-            termination_log.write_bytes(line.encode()[:_MAX_REASON])
+            termination_log.write_bytes(line[:_MAX_REASON])
     sys.stdout.flush()
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{line.decode()}\n")
     sys.stderr.flush()
     return exit_code
 
 
 @contextmanager
 def _console() -> Iterator[None]:
-    """Lines for ``kubectl logs``; a handler flushes after each."""
+    """Lines for ``kubectl logs``; a handler flushes after each. File names need not be UTF-8."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stdout)
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -1,8 +1,9 @@
 """Brings one source to its destination: all of it, verified, or nothing.
 
 The destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it
-and its entries renamed one by one at the end. A killed run leaves at most that folder; the next run removes it.
-Nothing is synced to disk: a pod's volume does not outlive its node's crash with the init container still done.
+and its entries renamed one by one at the end. A run that is killed leaves that folder, and in the worst moment some
+of the entries in place, each whole; the next run begins anew. Nothing is synced to disk: after a crash of its node a
+pod's init containers run again.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ def _copy(source: Source, file: SourceFile, staging: Path, report: Report) -> No
     written = target.stat().st_size
     if written != file.size:
         raise CopyError(f"{file.path} has {file.size} bytes, but {written} arrived; start again when it is complete")
-    if _checksum(target) != received:
+    if _checksum(target, file.size) != received:
         raise CopyError(f"the copy of {file.path} does not read back as it was written; check the node's disk")
 
 
-def _checksum(path: Path) -> int:
-    buffer, checksum = memoryview(bytearray(_BUFFER_BYTES)), 0
+def _checksum(path: Path, size: int) -> int:
+    buffer, checksum = memoryview(bytearray(min(size, _BUFFER_BYTES))), 0
     with path.open("rb", buffering=0) as stream:
         while count := stream.readinto(buffer):
             checksum = crc32(buffer[:count], checksum)

@@ -15,7 +15,7 @@ from ts.torch_handler.base_handler import BaseHandler
 from wordpiece import WordPiece
 
 
-class BertHandler(BaseHandler):  # type: ignore[misc]
+class BertHandler(BaseHandler):
     """BaseHandler loads the network and runs it; this class adds the tokenizer and picks the class."""
 
     def initialize(self, context: Any) -> None:

@@ -69,8 +69,7 @@ class LocalSource:
         return files
 
     def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
-        path = self._base / file.path
-        self._real_path(path)
+        path = self._real_path(self._base / file.path)
         checksum = copied = 0
         with self._open(path) as stream:
             before = _identity(stream)
@@ -91,7 +90,7 @@ class LocalSource:
             mode = path.stat().st_mode
             entries = sorted(path.iterdir()) if stat.S_ISDIR(mode) else []
         if stat.S_ISREG(mode):
-            yield self._describe(path)
+            yield self._describe(path, real)
         elif not stat.S_ISDIR(mode):
             raise UnsafeSourceError(f"{self._name(path)} is neither a file nor a folder; remove it")
         elif real in ancestors:
@@ -100,14 +99,15 @@ class LocalSource:
             if not (entry.name == _NOT_CONTENT and path == self._root):
                 yield from self._list(entry, ancestors | {real})
 
-    def _describe(self, path: Path) -> SourceFile:
+    def _describe(self, path: Path, real: Path) -> SourceFile:
         """Opened, not only looked at: what may not be read is found before gigabytes are copied."""
-        with self._open(path) as stream:
+        with self._open(real) as stream:
             status = os.fstat(stream.fileno())
         relative = PurePosixPath(path.relative_to(self._base))
         return SourceFile(relative, status.st_size, executable=bool(status.st_mode & 0o111))
 
     def _real_path(self, path: Path) -> Path:
+        """Where the file is, every link followed; only this path is opened, so that no link can change under us."""
         with _reading(path):
             try:
                 real = Path(os.path.realpath(path, strict=True))

@@ -182,7 +182,7 @@ def test_a_read_only_source_of_root_is_enough(initialize: Initialize, open_path:
 
 
 @pytest.mark.parametrize(
-    "name", ["Modell für später.mar", "50%.mar", "a#b?.mar", "-rf", "..data", "new", "old", "a\nb"]
+    "name", ["Modell für später.mar", "50%.mar", "a#b?.mar", "-rf", "..data", "new", "old", "a\nb", "\udcff"]
 )
 def test_any_file_name_survives(initialize: Initialize, tmp_path: Path, name: str) -> None:
     (tmp_path / "source").mkdir()

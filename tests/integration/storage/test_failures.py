@@ -387,3 +387,14 @@ def test_a_termination_log_that_cannot_be_written_is_ignored(
 
     assert code == 3
     assert capsys.readouterr().err.startswith("s3://a/b: s3:// is not supported")
+
+
+def test_names_that_are_not_utf_8_are_shown_escaped(initialize: Initialize, leeway: Path, models: Path) -> None:
+    os.mkfifo(os.fsencode(leeway) + b"/pipe-\xff")
+
+    outcome = initialize(leeway, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        8,
+        f"{leeway}: pipe-\\udcff is neither a file nor a folder; remove it",
+    )
