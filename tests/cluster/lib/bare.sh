@@ -33,22 +33,22 @@ cni_plugins() { # the folder of the CNI plugins: Debian's, else everyone else's
   if [ -d /opt/cni/bin ]; then echo /opt/cni/bin; else echo /usr/lib/cni; fi
 }
 
-node_ip() { # the address of the first `up`, while this host still has it
+node_ip() { # the address that the certificates name, chosen at the first `up`
   local ip
-  ip=$(cat "$STATE/node-ip" 2> /dev/null || true)
-  if [ -z "$ip" ] || ! ip -4 -o addr show | grep -qF " $ip/"; then
+  if [ ! -f "$STATE/node-ip" ]; then
     ip=$(ip -4 -o route get 192.0.2.1 | sed -n 's/.* src \([^ ]*\).*/\1/p')
     [ -n "$ip" ] || fail "this host has no IPv4 address that pods could reach; give it one and run this again"
-    rm -rf "$STATE/pki" # its certificates name the old address
     echo "$ip" > "$STATE/node-ip"
   fi
+  ip=$(cat "$STATE/node-ip")
+  [ -n "$(ip -4 -o addr show to "$ip")" ] || fail "this host has lost the address $ip; run 'make cluster-down' first"
   echo "$ip"
 }
 
 require_ports() { # nobody else may listen where the cluster's programs will
   local port owner
   for port in 2379 2380 6443 10250 10256 10257 10259 "$CONTOUR_XDS_PORT" "$HTTP_PORT" "$HTTPS_PORT"; do
-    owner=$(ss -Hltnp "sport = :$port" | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/\1 (pid \2)/p' | head -1)
+    owner=$(ss -Hltnp "sport = :$port" | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/\1 (pid \2)/p;q')
     [ -z "$owner" ] || fail "port $port is taken by $owner; is a cluster of another checkout up? Run 'make cluster-down' there"
   done
 }

@@ -4,7 +4,7 @@
 KIND_CLUSTER=isvc-operator
 
 kind_up() {
-  if ! kind get clusters 2> /dev/null | grep -qx $KIND_CLUSTER; then
+  if [ "$(kind get clusters 2> /dev/null | grep -cx $KIND_CLUSTER)" = 0 ]; then
     say "  creating the kind cluster $KIND_CLUSTER"
     kind_config | kind create cluster --quiet --name $KIND_CLUSTER --config - --kubeconfig "$STATE/kubeconfig" --wait 120s
   fi
