@@ -78,7 +78,8 @@ class TorchServeClient:
         allowed_s = self._response_timeouts.get(model, math.inf)
         if message == _WORKER_DIED and elapsed_s >= allowed_s:
             return UpstreamTimeout(
-                f"Model {model} did not answer within {allowed_s:g} s (responseTimeout); TorchServe restarts its worker."
+                f"Model {model} did not answer within {allowed_s:g} s (responseTimeout); "
+                "TorchServe restarts its worker."
             )
         return UpstreamError(COMPONENT, status, message)
 
