@@ -124,10 +124,10 @@ def test_a_broken_setting_is_named(settings: dict[str, str], message: str) -> No
         ("model-store", "model-store"),
         ("./model-store/", "model-store"),
         ("/mnt/models/model-store", "model-store"),
-        ("/work/models/mar-store", "mar-store"),
+        ("/srv/models/mar-store", "mar-store"),
         ("/home/model-server/model-store", None),
         ("../model-store", None),
     ],
 )
 def test_a_model_store_is_found_below_the_models_folder(configured: str, expected: str | None) -> None:
-    assert store_below(configured, PurePosixPath("/work/models")) == (expected and PurePosixPath(expected))
+    assert store_below(configured, PurePosixPath("/srv/models")) == (expected and PurePosixPath(expected))
