@@ -126,16 +126,12 @@ node_has() { # image
   [ "$(provider)" != bare ] || [ -n "$(node_ctr images ls -q "name==$1")" ]
 }
 
-import_into_containerd() { # image
-  local archive=$STATE/image.tar
-  rm -f "$archive"
-  if [ "$(builder)" = docker ]; then
-    docker save --output "$archive" "$1"
-  else
-    "$(builder)" push --quiet "$1" "docker-archive:$archive:$1" > /dev/null
-  fi
-  node_ctr images import "$archive" > /dev/null
-  rm -f "$archive"
+import_into_containerd() { # image; by a pipe, as the archive of a torch image is larger than many a /tmp
+  archive "$1" | node_ctr images import - > /dev/null
+}
+
+archive() { # image → its archive
+  if [ "$(builder)" = docker ]; then docker save "$1"; else "$(builder)" push --quiet "$1" "docker-archive:/dev/stdout:$1"; fi
 }
 
 push() { # image
