@@ -47,10 +47,10 @@ test: setup ## Unit, golden, contract and integration tests (a real API server a
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --durations=10 $(ARGS)
 
 e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
-	@KUBECONFIG=$(CLUSTER)/kubeconfig $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
+	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
 
-bench: setup ## Measure; print the tables and write docs/benchmarks/*.json
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: setup ## Measure (ARGS names suites); print the tables and write docs/benchmarks/*.json
+	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)
 
 verify: lint ## Everything generated is up to date
 	@$(BIN)/python -m isvc_operator.api.crd crds --check

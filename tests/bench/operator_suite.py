@@ -2,7 +2,7 @@
 
 Services are made one after another on an otherwise idle server. The time is the API server's own, from
 its audit log (microseconds): from its answer to the request that made the service to that for the last child.
-KServe's controller is measured by the same script where its binary is given by $KSERVE_MANAGER (see tests/bench/README.md).
+
 """
 
 from __future__ import annotations
