@@ -9,10 +9,12 @@ DNS_SERVICE=10.96.0.10
 CONTAINERD_SOCKET=$STATE/containerd.sock
 CONTOUR_XDS_PORT=18001
 ENVOY_STATS_PORT=18002
-STOP_ORDER=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
+# in the order in which to stop them
+DAEMONS=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
 
 bare_up() {
   local ip
+  if bare_is_up; then return; fi
   require_host
   ip=$(node_ip)
   if [ ! -d "$STATE/run" ]; then require_ports; fi
@@ -21,6 +23,16 @@ bare_up() {
   node "$ip"
   dns "$ip"
   bare_ingress
+  ingress_class
+  wildcard_certificate
+}
+
+bare_is_up() {
+  local name
+  for name in "${DAEMONS[@]}"; do
+    running "$name" || return 1
+  done
+  kubectl wait --for=condition=Ready node/$NODE --timeout=1s > /dev/null 2>&1 && envoy_is_ready
 }
 
 require_host() {
@@ -150,6 +162,8 @@ clusterDomain: cluster.local
 podLogsDir: $STATE/log/pods
 volumePluginDir: $STATE/kubelet/volume-plugins
 maxPods: 200
+# kube-proxy makes all the chains that are needed
+makeIPTablesUtilChains: false
 # images are brought here by hand and cannot be pulled again: never collect them
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi}
@@ -214,7 +228,8 @@ bare_ingress() { # Contour and Envoy on this host; they reach the pods directly
   local contour
   contour=$(binary contour)
   apply < "$(contour_examples)/01-crds.yaml"
-  kubectl wait --for=condition=Established crd/tlscertificatedelegations.projectcontour.io --timeout=30s > /dev/null
+  # kubectl calls a CRD that has no conditions yet an error, so one wait of its own is not enough
+  wait_for 30 "Contour's CRDs" kubectl wait --for=condition=Established crd/tlscertificatedelegations.projectcontour.io --timeout=1s
   printf 'ingress-status-address: 127.0.0.1\naccesslog-format: json\n' > "$STATE/contour.yaml"
   daemon contour "$contour" serve --kubeconfig="$STATE/kubeconfig" --config-path="$STATE/contour.yaml" \
     --insecure --disable-leader-election --xds-address=127.0.0.1 --xds-port=$CONTOUR_XDS_PORT \
@@ -227,8 +242,10 @@ bare_ingress() { # Contour and Envoy on this host; they reach the pods directly
   daemon envoy "$(envoy)" --config-path "$STATE/envoy.json" --service-cluster contour --service-node envoy \
     --log-level warn --disable-hot-restart
   # the ports themselves open with the first Ingress
-  wait_for 30 "Contour and Envoy" curl --fail --silent http://127.0.0.1:$ENVOY_STATS_PORT/ready
+  wait_for 30 "Contour and Envoy" envoy_is_ready
 }
+
+envoy_is_ready() { curl --fail --silent "http://127.0.0.1:$ENVOY_STATS_PORT/ready" > /dev/null; }
 
 bare_down() {
   if running kube-apiserver && running kubelet; then
@@ -241,7 +258,7 @@ bare_down() {
     stop kube-proxy
     "$(binary kube-proxy)" --cleanup 2> /dev/null || true
   fi
-  stop "${STOP_ORDER[@]}"
+  stop "${DAEMONS[@]}"
   while masquerade -D 2> /dev/null; do :; done
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
 }

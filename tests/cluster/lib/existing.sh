@@ -9,6 +9,7 @@ existing_up() {
     chmod 600 "$STATE/kubeconfig"
   fi
   kubectl get --raw /readyz > /dev/null || fail "the cluster that \$KUBECONFIG names does not answer"
+  if kubectl get crd/tlscertificatedelegations.projectcontour.io > /dev/null 2>&1; then wildcard_certificate; fi
   ingress_answers || say "  nothing answers at http://127.0.0.1:$HTTP_PORT; bring the cluster's ingress there, for Contour by:
     kubectl --namespace projectcontour port-forward service/envoy $HTTP_PORT:80 $HTTPS_PORT:443"
 }

@@ -11,6 +11,8 @@ kind_up() {
   kind get kubeconfig --name $KIND_CLUSTER > "$STATE/kubeconfig"
   kubectl apply --server-side --force-conflicts --filename "$(contour_examples)" > /dev/null
   kubectl --namespace $CONTOUR_NAMESPACE rollout status deployment/contour daemonset/envoy --timeout=180s > /dev/null
+  ingress_class
+  wildcard_certificate
 }
 
 kind_config() { # Contour's Envoy takes the node's ports 80 and 443
