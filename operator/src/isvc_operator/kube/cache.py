@@ -36,11 +36,12 @@ def key_of(manifest: Manifest) -> ObjectKey:
 
 
 class Cache:
-    """Objects by kind, and by the service they belong to."""
+    """Objects by key, by kind, and by the service they belong to."""
 
     def __init__(self, service_label: str) -> None:
         self._service_label = service_label
         self._objects: dict[ObjectKey, Manifest] = {}
+        self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
 
     def put(self, manifest: Manifest) -> None:
@@ -51,6 +52,7 @@ class Cache:
             return
         self._forget(key)
         self._objects[key] = _trimmed(manifest)
+        self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
 
@@ -67,7 +69,7 @@ class Cache:
 
     def of_kind(self, kind: str) -> Iterator[Manifest]:
         """Every object of a kind."""
-        return (found for key, found in self._objects.items() if key.kind == kind)
+        return (self._objects[key] for key in self._by_kind.get(kind, ()))
 
     def of_service(self, service: ServiceKey) -> Iterator[Manifest]:
         """Children and pods that carry the service's label, in a stable order."""
@@ -81,6 +83,7 @@ class Cache:
 
     def _forget(self, key: ObjectKey) -> None:
         known = self._objects.pop(key, None)
+        self._by_kind[key.kind].pop(key, None)
         if known is None or not (service := self.service_of(known)):
             return
         keys = self._by_service[service]
