@@ -97,7 +97,7 @@ def _with_digest(manifest: Manifest) -> dict[str, Any]:
 
 def covers(observed: Any, rendered: Any) -> bool:
     """Whether every value of ``rendered`` stands in ``observed``, which may hold more (defaults, others' fields)."""
-    if rendered is None:
+    if rendered is None or observed == rendered:
         return True
     if isinstance(rendered, Mapping):
         if not isinstance(observed, Mapping):
@@ -118,7 +118,7 @@ def _covers_list(observed: Any, rendered: Sequence[Any]) -> bool:
 
 
 def _same_value(observed: Any, rendered: Any) -> bool:
-    if observed == rendered or (observed is None and _is_zero(rendered)):
+    if observed is None and _is_zero(rendered):
         return True
     return None not in (left := quantity(observed), right := quantity(rendered)) and left == right
 
