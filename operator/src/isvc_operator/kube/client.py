@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import aiohttp
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client import ApiClient, Configuration
+from yaml import YAMLError
 
+from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
 from isvc_operator.kube.requests import ApiRequest
 
@@ -62,12 +64,18 @@ def _message_of(text: str) -> str:
 
 
 async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """Credentials from ``kubeconfig`` where one is given, else of the pod's service account."""
+    """Credentials from ``kubeconfig`` where one is given, else of the pod's service account; raises ConfigError."""
     configuration = Configuration()
-    if kubeconfig:
-        await kubernetes_config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-    else:
-        kubernetes_config.load_incluster_config(client_configuration=configuration)
+    try:
+        if kubeconfig:
+            await kubernetes_config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        else:
+            kubernetes_config.load_incluster_config(client_configuration=configuration)
+    except (kubernetes_config.ConfigException, YAMLError, OSError) as error:
+        where = f"kubeconfig {kubeconfig} cannot be used" if kubeconfig else "no kubeconfig is named and this is no pod"
+        raise ConfigError(
+            f"{where} ({error}); set KUBECONFIG or --kubeconfig to a file that kubectl can use"
+        ) from error
     return configuration
 
 
