@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi, _message_of
+from isvc_operator.kube.client import KubernetesApi, _message_of, load_configuration
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
 
 
@@ -126,3 +128,42 @@ async def test_an_error_without_a_body_tells_its_status() -> None:
 )
 def test_the_message_of_an_error(body: str, message: str) -> None:
     assert _message_of(body) == message
+
+
+# --- credentials ---------------------------------------------------------------------------------------
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:6443"}}]
+users: [{name: me, user: {token: secret}}]
+contexts: [{name: here, context: {cluster: here, user: me}}]
+"""
+
+
+async def test_credentials_are_those_of_the_kubeconfig(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+
+    configuration = await load_configuration(str(path))
+
+    assert configuration.host == "https://127.0.0.1:6443"
+    assert configuration.api_key == {"BearerToken": "Bearer secret"}
+
+
+@pytest.mark.parametrize("content", [None, "nonsense: [", "kind: Config"])
+async def test_a_kubeconfig_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_text(content)
+
+    with pytest.raises(ConfigError, match=f"kubeconfig {path} cannot be used"):
+        await load_configuration(str(path))
+
+
+async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    with pytest.raises(ConfigError, match="no kubeconfig is named and this is no pod"):
+        await load_configuration(None)

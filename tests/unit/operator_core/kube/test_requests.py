@@ -71,9 +71,10 @@ def test_an_event_is_posted_to_its_namespace() -> None:
     assert requests.create_event(event) == ApiRequest("POST", "/api/v1/namespaces/models/events", body=event)
 
 
-def test_the_last_lines_of_a_log() -> None:
-    assert requests.pod_log("models", "p", "c", previous=True, lines=10) == ApiRequest(
+@pytest.mark.parametrize(("previous", "text"), [(True, "true"), (False, "false")])
+def test_the_last_lines_of_a_log(previous: bool, text: str) -> None:
+    assert requests.pod_log("models", "p", "c", previous=previous, lines=10) == ApiRequest(
         method="GET",
         path="/api/v1/namespaces/models/pods/p/log",
-        query=(("container", "c"), ("previous", "true"), ("tailLines", "10"), ("limitBytes", "4096")),
+        query=(("container", "c"), ("previous", text), ("tailLines", "10"), ("limitBytes", "4096")),
     )

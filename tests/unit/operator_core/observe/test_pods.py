@@ -310,6 +310,25 @@ def test_a_pod_is_stopped_by(pod: dict[str, Any], failure: Failure) -> None:
     assert first_failure([pod]) == failure
 
 
+@pytest.mark.parametrize(
+    ("waits_for", "reason"),
+    [
+        ("ErrImagePull", "ImagePullFailed"),
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("InvalidImageName", "ImagePullFailed"),
+        ("ErrImageNeverPull", "ImagePullFailed"),
+        ("CreateContainerConfigError", "ContainerConfigInvalid"),
+        ("CreateContainerError", "ContainerConfigInvalid"),
+        ("RunContainerError", "ContainerConfigInvalid"),
+    ],
+)
+def test_every_reason_to_wait_that_does_not_pass_by_itself_is_a_failure(waits_for: str, reason: str) -> None:
+    failure = first_failure([a_pod(containers=[a_container(state=waiting(waits_for))])])
+
+    assert failure is not None
+    assert (failure.reason, failure.cause) == (reason, waits_for)
+
+
 HEALTHY: dict[str, dict[str, Any]] = {
     "just made": a_pod(node=None),
     "without any status": {"metadata": {"name": POD}},

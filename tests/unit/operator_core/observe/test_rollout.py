@@ -47,6 +47,12 @@ def test_a_rollout_counts_pods() -> None:
     assert rollout_of(deployment) == Rollout(complete=False, serving=1, message="2 of 3 pods updated, 1 available")
 
 
+def test_figures_that_the_api_leaves_out_are_zero() -> None:
+    deployment = {**a_deployment(), "status": {"observedGeneration": 1}}
+
+    assert rollout_of(deployment) == Rollout(complete=False, serving=0, message="0 of 1 pods updated, 0 available")
+
+
 def test_no_deployment_is_no_rollout() -> None:
     assert rollout_of(None) == Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
 
