@@ -1,4 +1,4 @@
-"""What holds for the whole test run. pytest takes command-line options from here only, whichever folder is asked for."""
+"""What holds for every test run. pytest takes command-line options from here only, whichever folder is asked for."""
 
 from __future__ import annotations
 

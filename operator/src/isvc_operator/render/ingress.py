@@ -18,6 +18,7 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
     if not hosts.external:
         return None
     service = resolved.service.metadata
+    labels = {LABEL_SERVICE: service.name}
     names = (*hosts.service, *hosts.predictor)
     spec: dict[str, Any] = {"rules": [_rule(name, resolved.predictor.name) for name in names]}
     if config.ingress_class_name:
@@ -28,7 +29,7 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": child_metadata(service, service.name, {LABEL_SERVICE: service.name}, _annotations(resolved, config)),
+        "metadata": child_metadata(service, service.name, labels, _annotations(resolved, config)),
         "spec": spec,
     }
 
