@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.isvc_process import Sandbox, is_running, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
 
@@ -152,64 +150,3 @@ def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox)
 
     assert done.returncode == 1
     assert done.stderr == f"isvc: port {sandbox.port} is in use; choose another one: --http-port {sandbox.port + 1}\n"
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--expect", "{}"], "isvc: --expect is about the answer to --request; give that too"),
-        (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
-        (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is no folder"),
-        (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
-        (
-            ["--runtimes", "/absent"],
-            "isvc: /absent is no folder; --runtimes wants one with runtimes as YAML files",
-        ),
-        (["--config-dir", "/absent"], "isvc: configuration folder /absent does not exist; mount the ConfigMap there"),
-    ],
-)
-def test_a_flag_that_cannot_be_used_is_refused(sandbox: Sandbox, flags: list[str], message: str) -> None:
-    done = sandbox.run(*arguments(sandbox), *flags)
-
-    assert (done.returncode, done.stderr) == (2, f"{message}\n")
-
-
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        ([runtime()], "holds no InferenceService to serve"),
-        (
-            [service(uri="pvc://other"), runtime()],
-            "the claim 'other'; name the folder for it: --pvc other=DIR",
-        ),
-        ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
-        (
-            [{"kind": "InferenceService", "metadata": {"name": "first"}}],
-            "has apiVersion None; write apiVersion: serving.kserve.io/v1beta1",
-        ),
-    ],
-)
-def test_a_file_that_cannot_be_served_is_refused(
-    sandbox: Sandbox, documents: list[dict[str, Any]], message: str
-) -> None:
-    done = sandbox.run(*arguments(sandbox, *documents))
-
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_service_that_only_a_cluster_can_reach_is_refused(sandbox: Sandbox) -> None:
-    body = service()
-    body["metadata"]["labels"] = {"networking.kserve.io/visibility": "cluster-local"}
-
-    done = sandbox.run(*arguments(sandbox, body, runtime()))
-
-    assert done.returncode == 2
-    assert "InferenceService first can be called from inside a cluster only; remove its label" in done.stderr
-
-
-def test_one_request_wants_one_service(sandbox: Sandbox) -> None:
-    done = sandbox.run(*arguments(sandbox, service("first"), service("second"), runtime()), *request(sandbox))
-
-    assert (done.returncode, done.stderr) == (2, "isvc: --request wants one InferenceService, and there are 2\n")

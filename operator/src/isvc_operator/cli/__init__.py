@@ -11,7 +11,9 @@ from isvc_operator.cli import operator as operator_command
 from isvc_operator.cli import render as render_command
 from isvc_operator.cli import run as run_command
 from isvc_operator.errors import OperatorError
+from isvc_operator.local.errors import RunFailed
 
+EXIT_FAILED = 1
 EXIT_UNUSABLE = 2
 
 
@@ -25,8 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         module.add_parser(commands, os.environ)
     arguments = parser.parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        arguments.run(arguments)
+    except RunFailed as error:
+        return _fail(error, EXIT_FAILED)
     except OperatorError as error:
-        sys.stderr.write(f"isvc: {error}\n")
-        return EXIT_UNUSABLE
-    return code
+        return _fail(error, EXIT_UNUSABLE)
+    return 0
+
+
+def _fail(error: OperatorError, exit_code: int) -> int:
+    sys.stderr.write(f"isvc: {error}\n")
+    return exit_code

@@ -50,7 +50,7 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     parser.set_defaults(run=run_command)
 
 
-def run_command(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> None:
     """Run the operator until it is stopped."""
     # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
     from isvc_operator.handlers.operator import Options, run
@@ -65,4 +65,3 @@ def run_command(arguments: argparse.Namespace) -> int:
         parallel=arguments.parallel,
     )
     asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")))
-    return 0

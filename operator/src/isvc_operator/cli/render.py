@@ -37,11 +37,10 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     )
 
 
-def run_command(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> None:
     """Print the children of every service; what has no effect is told on stderr."""
     for rendered in render(arguments.files, arguments):
         yaml.safe_dump_all(map(_without_owner, rendered.children), sys.stdout, explicit_start=True, sort_keys=False)
-    return 0
 
 
 def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:

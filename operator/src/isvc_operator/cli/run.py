@@ -16,8 +16,6 @@ from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.files import read_bytes
 from isvc_operator.local.run import Settings, ask, serve, until_signal
 
-EXIT_FAILED = 1
-
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
     """Add the command."""
@@ -37,26 +35,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
     parser.set_defaults(run=run_command, environment=env)
 
 
-def run_command(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> None:
     """Serve until stopped, or for one request. What the processes print goes to stderr, the answer to stdout."""
     services = render([arguments.file], arguments)
     if not services:
         raise UnusableInput(f"{arguments.file} holds no InferenceService to serve")
     settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)
-    try:
-        if arguments.request:
-            return _one_request(arguments, services, settings)
-        if arguments.expect:
-            raise UnusableInput("--expect is about the answer to --request; give that too")
+    if arguments.request:
+        _one_request(arguments, services, settings)
+    elif arguments.expect:
+        raise UnusableInput("--expect is about the answer to --request; give that too")
+    else:
         sample = _sample(arguments.file)
         asyncio.run(until_signal(serve(services, settings, sample, _to_stderr, _to_stdout), _to_stderr))
-    except RunFailed as error:
-        _to_stderr(f"isvc: {error}")
-        return EXIT_FAILED
-    return 0
 
 
-def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> int:
+def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> None:
     body, expected = read_bytes(arguments.request), _expected(arguments.expect)
     answer = asyncio.run(until_signal(ask(services, settings, body, _to_stderr), _to_stderr))
     if answer is None:
@@ -64,7 +58,6 @@ def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], se
     _to_stdout(answer)
     if arguments.expect and not _is_json(answer, expected):
         raise RunFailed(f"the answer is {answer}, and not {arguments.expect}")
-    return 0
 
 
 def _port(text: str) -> int:

@@ -1,0 +1,99 @@
+"""``isvc run`` where it cannot start: one line that says what to change, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator.cli import main
+from tests.support.local_services import runtime, service, write_yaml
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a run makes its folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
+    """The exit code of a run of these documents, with a folder for the claim ``models``."""
+    (folder / "models").mkdir()
+    (folder / "request.json").write_text("{}")
+    file = write_yaml(folder / "services.yaml", *documents)
+    return main(["run", str(file), "--pvc", f"models={folder / 'models'}", *flags])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--expect", "{}"], "isvc: --expect is about the answer to --request; give that too"),
+        (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
+        (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is no folder"),
+        (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
+        (
+            ["--runtimes", "/absent"],
+            "isvc: /absent is no folder; --runtimes wants one with runtimes as YAML files",
+        ),
+        (["--config-dir", "/absent"], "isvc: configuration folder /absent does not exist; mount the ConfigMap there"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    assert run(tmp_path, flags, service(), runtime()) == 2
+
+    assert capsys.readouterr() == ("", f"{message}\n")
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([runtime()], "holds no InferenceService to serve"),
+        (
+            [service(uri="pvc://other"), runtime()],
+            "the claim 'other'; name the folder for it: --pvc other=DIR",
+        ),
+        ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
+        (
+            [{"kind": "InferenceService", "metadata": {"name": "first"}}],
+            "has apiVersion None; write apiVersion: serving.kserve.io/v1beta1",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_served_is_refused(
+    tmp_path: Path,
+    temporary: Path,
+    capsys: pytest.CaptureFixture[str],
+    documents: list[dict[str, Any]],
+    message: str,
+) -> None:
+    assert run(tmp_path, [], *documents) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_service_that_only_a_cluster_can_reach_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = service()
+    body["metadata"]["labels"] = {"networking.kserve.io/visibility": "cluster-local"}
+
+    assert run(tmp_path, [], body, runtime()) == 2
+
+    assert (
+        "InferenceService first can be called from inside a cluster only; remove its label" in capsys.readouterr().err
+    )
+
+
+def test_one_request_wants_one_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--request", str(tmp_path / "request.json")]
+
+    assert run(tmp_path, flags, service("first"), service("second"), runtime()) == 2
+
+    assert capsys.readouterr() == ("", "isvc: --request wants one InferenceService, and there are 2\n")
