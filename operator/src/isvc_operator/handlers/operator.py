@@ -10,7 +10,7 @@ from typing import Any
 
 import kopf
 
-from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.handlers.configuration import follow_config, read_config
 from isvc_operator.handlers.watches import register, select_children, service_keys
@@ -63,6 +63,7 @@ async def _watch(options: Options, cache: Cache, worker: Worker) -> None:
         registry=registry,
         settings=_settings(),
         standalone=True,  # no peering objects
+        identity=FIELD_MANAGER,  # type: ignore[arg-type]  # else kopf looks up the user's name, and a pod's uid has none
         clusterwide=not options.namespaces,
         namespaces=options.namespaces,
         liveness_endpoint=health,
