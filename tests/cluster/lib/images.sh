@@ -24,18 +24,32 @@ dockerfile_of() { # name
 
 sources_of() { # name → the files that go into the image
   case $1 in
-    torch ) echo pyproject.toml constraints.txt ;;
-    torchserve ) echo transformer_sdk runtime-images/torchserve/src ;;
+    torch ) echo constraints.txt ;;
+    torchserve ) echo pyproject.toml constraints.txt transformer_sdk runtime-images/torchserve/src ;;
     storage-initializer ) echo pyproject.toml constraints.txt storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
   esac
 }
 
-inputs_digest() { # name, base image's digest → one digest of all that the image is made of
+inputs_digest() { # name → one digest of all that the image is made of
   # shellcheck disable=SC2046 # the names are words
-  (cd "$ROOT" && echo "$2 ${TORCH_INDEX:-}" &&
+  (cd "$ROOT" && base_digest "$1" &&
     find "$(dockerfile_of "$1")" $(sources_of "$1") -type f -not -path '*/__pycache__/*' -print0 |
       sort -z | xargs -0 sha256sum) | sha256sum | cut -c1-16
+}
+
+base_digest() { # name
+  case $1 in
+    torch ) echo "${TORCH_INDEX:-}" ;;
+    torchserve ) label_of "$REGISTRY/torch:$TAG" ;;
+  esac
+}
+
+base_of() { # name → what decides over the part of the image that is not in the repository
+  case $1 in
+    torch ) echo "${TORCH_INDEX:-}" ;;
+    torchserve ) label_of "$REGISTRY/torch:$TAG" ;;
+  esac
 }
 
 label_of() { # image → the digest that it was built from; nothing where there is no such image
@@ -48,14 +62,17 @@ label_of() { # image → the digest that it was built from; nothing where there 
 build_image() { # name, build arguments...
   local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS digest
   shift
-  digest=$(inputs_digest "$name" "$(label_of "$REGISTRY/torch:$TAG")")
+  digest=$(inputs_digest "$name")
   if [ "$(label_of "$image")" = "$digest" ]; then
     say "$image is up to date"
     return
   fi
   say "building $image"
+  replaced=$(image_id "$image")
   run_build "$image" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
     fail "could not build $image; the builder's words are in $STATE/log/image-$name.log"
+  # gigabytes that nobody would miss until the disk is full; a container may still hold them
+  if [ -n "$replaced" ] && [ "$replaced" != "$(image_id "$image")" ]; then "$(builder)" rmi "$replaced" > /dev/null 2>&1 || true; fi
   say "  built in $((SECONDS - started)) s"
 }
 
@@ -127,7 +144,16 @@ node_has() { # image
 }
 
 import_into_containerd() { # image; by a pipe, as the archive of a torch image is larger than many a /tmp
-  archive "$1" | node_ctr images import - > /dev/null
+  share_layers "$1" > "$STATE/log/share.log" 2>&1 || archive "$1" | node_ctr images import - > /dev/null
+}
+
+share_layers() { # image: no copy at all, where buildah and the node keep their layers on one file system
+  local store
+  [ "$(builder)" = buildah ] || return 1
+  store=$(buildah info --format '{{.store.GraphRoot}}')
+  # buildah mounts its layers over themselves, and no link can cross a mount: do without it in a namespace of our own
+  unshare --mount bash -c 'umount --lazy "$0/overlay" 2> /dev/null; exec "$@"' "$store" \
+    python3 "$ROOT/tests/cluster/lib/share_image.py" "$1" "$store" ctr --address "$CONTAINERD_SOCKET" --namespace k8s.io
 }
 
 archive() { # image → its archive
