@@ -53,7 +53,7 @@ def test_the_container_runs_the_adapter(server: dict[str, Any]) -> None:
 
 def test_the_adapter_understands_its_arguments_and_environment(options: argparse.Namespace) -> None:
     assert options.model_dir == Path("/mnt/models")
-    assert options.http_port == 8080
+    assert (options.host, options.http_port) == ("0.0.0.0", 8080)
     assert options.service_name == "torchserve"
 
 
@@ -111,5 +111,9 @@ def test_the_kubelet_reads_the_reason_where_the_adapter_writes_it(
     assert Path(server.get("terminationMessagePath", "/dev/termination-log")) == options.termination_log
 
 
-def test_the_pod_waits_longer_than_the_adapter_needs_to_stop(pod: dict[str, Any], options: argparse.Namespace) -> None:
-    assert pod.get("terminationGracePeriodSeconds", 30) >= options.grace_period
+def test_the_adapter_has_stopped_before_the_pod_is_killed(
+    pod: dict[str, Any], server: dict[str, Any], options: argparse.Namespace
+) -> None:
+    before_the_signal = server["lifecycle"]["preStop"]["sleep"]["seconds"]
+
+    assert before_the_signal + options.grace_period < pod.get("terminationGracePeriodSeconds", 30)

@@ -9,9 +9,9 @@ import pytest
 from isvc_operator.api.names import ANNOTATION_RENDERED
 from isvc_operator.kube import requests
 from isvc_operator.kube.apply import Change, plan
-from tests.support.builders import SERVICE_UID, a_child, an_owner, the_children
+from tests.support.builders import SERVICE_UID, a_child, a_service, an_owner, the_children
 
-RENDERED = the_children()
+RENDERED = the_children(a_service(annotations={"note": "kept"}))
 
 
 def as_held(manifest: dict[str, Any], **metadata: Any) -> dict[str, Any]:
