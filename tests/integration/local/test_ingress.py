@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.ingress import LOOPBACK, ingress
+from isvc_operator.local.ingress import ingress
 from isvc_operator.local.routes import Route
 
 HOST = "first.default.example.com"

@@ -107,4 +107,4 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
         first.wait_until(lambda: first.get("/v2/health/live").status == 200)
         with Adapter(folder, HTTP_PORT=str(first.port)) as second:
             assert second.wait_exit() == 1
-            assert second.termination_message.startswith(f"Port {first.port} cannot be opened (Address already in use)")
+            assert second.termination_message.startswith(f"Port {first.port} cannot be opened: Address already in use")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.torchserve.handlers import LENGTHS
@@ -20,7 +21,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     story = (ROOT / "examples/bert/config.properties").read_text()
     folder = model_dir(tmp_path_factory.mktemp("story") / "models", story)
     build_archive(folder / "model-store", "bert-model.mar", LENGTHS)
-    with Adapter(folder, INFERENCE_SERVICE_NAME="torchserve") as running:
+    with Adapter(folder, INFERENCE_SERVICE_NAME="torchserve", HTTP_HOST="127.0.0.1") as running:
         yield running.wait_ready()
 
 
@@ -134,14 +135,19 @@ def test_what_a_handler_prints_is_in_the_log(adapter: Adapter) -> None:
 
 
 def test_torchserve_listens_on_loopback_only(adapter: Adapter) -> None:
-    listening = [
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in (adapter.torchserve(), *adapter.workers())
-        for connection in process.connections("tcp")
-        if connection.status == "LISTEN"
-    ]
+    listening = [host for process in (adapter.torchserve(), *adapter.workers()) for host in hosts_of(process)]
 
     assert listening == ["127.0.0.1"] * len(["inference", "management", "metrics", "gRPC inference", "gRPC management"])
+
+
+def test_the_adapter_listens_on_the_host_that_it_is_given(adapter: Adapter) -> None:
+    assert hosts_of(psutil.Process(adapter.process.pid)) == ["127.0.0.1"]
+
+
+def hosts_of(process: psutil.Process) -> list[str]:
+    """Where a process listens."""
+    connections = process.connections("tcp")
+    return [item.laddr.ip.removeprefix("::ffff:") for item in connections if item.status == "LISTEN"]
 
 
 def test_nothing_is_written_outside_the_work_directory(adapter: Adapter) -> None:

@@ -18,7 +18,12 @@ PLACE = Place(
     environment={"TOKEN": "secret"},
     python="/venv/bin/python",
 )
-ALWAYS = {"PYTHONUNBUFFERED": "1", "TMPDIR": "/run/tmp", "TERMINATION_LOG": "/run/termination/server"}
+ALWAYS = {
+    "PYTHONUNBUFFERED": "1",
+    "HTTP_HOST": "127.0.0.1",
+    "TMPDIR": "/run/tmp",
+    "TERMINATION_LOG": "/run/termination/server",
+}
 
 
 def plan(**container: Any) -> Process:
@@ -33,6 +38,7 @@ def test_a_whole_container_becomes_a_process() -> None:
         workingDir="/mnt/models/code",
         ports=[{"name": "http", "containerPort": 8080}],
         readinessProbe={"httpGet": {"path": "/ready", "port": "http"}},
+        lifecycle={"preStop": {"sleep": {"seconds": 5}}},
     )
 
     assert process == Process(

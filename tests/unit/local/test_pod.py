@@ -68,6 +68,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 command=("/venv/bin/python", "-m", "storage_initializer", "pvc://leeway", models),
                 env={
                     "PYTHONUNBUFFERED": "1",
+                    "HTTP_HOST": "127.0.0.1",
                     "TMPDIR": "/run/0/.tmp",
                     "STORAGE_LAYOUT": "torchserve",
                     "STORAGE_PVC_ROOT": "/run/0/.claims",
@@ -87,10 +88,12 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 ),
                 env={
                     "PYTHONUNBUFFERED": "1",
+                    "HTTP_HOST": "127.0.0.1",
                     "TMPDIR": "/run/0/scratch",
                     "INFERENCE_SERVICE_NAME": "torchserve",
                     "PROTOCOL_VERSION": "v1",
                     "HOME": "/run/0/scratch",
+                    "GRACE_PERIOD": "20",
                     "TERMINATION_LOG": "/run/0/.termination/kserve-container",
                 },
                 working_dir=None,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.ingress import LOOPBACK
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.local.errors import UnusableInput
 
 Container = Mapping[str, Any]
+
+LOOPBACK: Final = "127.0.0.1"
 
 _PYTHON = ("python", "python3")
 # What the image of the storage-initializer runs.
@@ -102,6 +104,8 @@ def _local(env: Mapping[str, str], place: Place) -> dict[str, str]:
     moved = {name: _move_port(name, _move_paths(value, place.paths), place.ports) for name, value in env.items()}
     return {
         "PYTHONUNBUFFERED": "1",
+        # What runs here is for this machine, not for its neighbours in the network.
+        "HTTP_HOST": LOOPBACK,
         "TMPDIR": str(place.scratch),
         **moved,
         "TERMINATION_LOG": str(place.termination_log),

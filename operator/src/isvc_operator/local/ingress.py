@@ -5,17 +5,15 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.routes import Route, find_route
-
-LOOPBACK: Final = "127.0.0.1"
 
 # RFC 9110, 7.6.1: these concern one connection. The server here has answered Expect itself.
 _HOP_BY_HOP = frozenset(

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import aiohttp
 
-from isvc_operator.local.container import Probe
+from isvc_operator.local.container import LOOPBACK, Probe
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.ingress import LOOPBACK
 from isvc_operator.local.processes import Running
 
 _PERIOD = 0.25  # seconds

@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.local.caller import Endpoint, model_names, predict, predict_path
 from isvc_operator.local.children import Rendered
+from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import UnusableInput
-from isvc_operator.local.ingress import LOOPBACK, ingress
+from isvc_operator.local.ingress import ingress
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group, Running, process_group
 from isvc_operator.local.readiness import until_ready

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
-    listener = _listen(options.http_port)
+    listener = _listen(options.host, options.http_port)
     path = options.model_dir / "config" / "config.properties"
     around = Surroundings(
         model_dir=options.model_dir,
@@ -83,6 +83,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
                             help=f"{text} (env {variable}, default {default})")  # fmt: skip
 
     flag("--model-dir", Path, None, "folder with config/config.properties and model-store/")
+    flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", "HTTP_HOST")
     flag("--http-port", int, 8080, "the port to serve on")
     flag("--service-name", str, None, "another name for the model where one is served", "INFERENCE_SERVICE_NAME")
     flag("--max-request-size", int, None, "largest request body in bytes; else max_request_size of config.properties")
@@ -93,13 +94,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _listen(port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        return listen("", port)
+        return listen(host, port)
     except OSError as error:
         raise AdapterError(
-            f"Port {port} cannot be opened ({os.strerror(error.errno or 0)}); "
-            "stop what uses it or choose another with --http-port."
+            f"Port {port} cannot be opened: {error.strerror}; "
+            "stop what uses it or choose another with --http-port or --host."
         ) from error
 
 
