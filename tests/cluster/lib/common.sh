@@ -33,6 +33,12 @@ provider() { # how `up` made the cluster of this checkout: existing, kind or bar
 
 docker_runs() { have docker && docker info > /dev/null 2>&1; }
 
+take_turns() { # with others who run the same script for this checkout at the same time
+  have flock || return 0
+  exec 9> "$STATE/lock-$(basename "$0")"
+  flock 9
+}
+
 kubectl() { # on the cluster of this checkout
   "$(kubectl_binary)" --kubeconfig "$STATE/kubeconfig" "$@"
 }

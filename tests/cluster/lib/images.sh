@@ -132,11 +132,8 @@ bring_image() { # name: to the nodes, unless they have it
   say "brought $image to the cluster in $((SECONDS - started)) s"
 }
 
-image_id() { # image
-  case $(builder) in
-    buildah ) buildah images --quiet --no-trunc "$1" ;;
-    * ) "$(builder)" images --quiet --no-trunc "$1" ;;
-  esac
+image_id() { # image; nothing where there is none
+  "$(builder)" images --quiet --no-trunc "$1" 2> /dev/null || true
 }
 
 node_has() { # image
