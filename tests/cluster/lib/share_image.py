@@ -1,8 +1,8 @@
-"""Give containerd an image that buildah or podman has built, without copying its layers.
+"""Give containerd an image that buildah has built, without copying its layers.
 
-An export and an import would write the 6 GB of torch three times. Both programs keep a layer as a plain folder, so on one
-file system the node's copy can be hard links: containers only read a layer's files, and removing the image on one side
-leaves the other whole.
+An export and an import would write the 6 GB of torch three times. Both programs keep a layer as a plain folder, so on
+one file system the node's copy can be hard links: containers only read a layer's files, and removing the image on one
+side leaves the other whole.
 
 usage: share_image.py IMAGE STORE ctr [CTR OPTION...]    STORE is the builder's folder with the overlay driver's data
 """
@@ -25,15 +25,15 @@ Record = Mapping[str, Any]
 def main(image: str, store: str, *ctr: str) -> None:
     root = Path(store)
     record = find_image(root, image)
-    parent = ""
+    chains = [""]
     for diff_id, folder in layers(root, record["layer"]):
-        chain = chain_id(parent, diff_id)
-        if not succeeds(*ctr, "snapshots", "info", chain):
-            share_layer(ctr, folder, chain, parent)
-        parent = chain
+        parent = chains[-1]
+        chains.append(chain_id(parent, diff_id))
+        if not succeeds(*ctr, "snapshots", "info", chains[-1]):
+            share_layer(ctr, folder, chains[-1], parent)
     run(*ctr, "images", "import", "--base-name", image.rpartition(":")[0], "-", stdin=archive(root, record, image))
     # From here on the image holds its snapshots; removing it lets them be collected.
-    for chain in chains(root, record["layer"]):
+    for chain in chains[1:]:
         run(*ctr, "snapshots", "label", chain, "containerd.io/gc.root=")
 
 
@@ -50,13 +50,6 @@ def layers(root: Path, top: str) -> Iterator[tuple[str, Path]]:
         stack.append((known[top]["diff-digest"], root / "overlay" / top / "diff"))
         top = known[top].get("parent", "")
     yield from reversed(stack)
-
-
-def chains(root: Path, top: str) -> Iterator[str]:
-    parent = ""
-    for diff_id, _ in layers(root, top):
-        parent = chain_id(parent, diff_id)
-        yield parent
 
 
 def chain_id(parent: str, diff_id: str) -> str:
@@ -112,11 +105,12 @@ def archive(root: Path, record: Record, image: str) -> bytes:
 def big_data(root: Path, record: Record, name: str) -> bytes:
     """The store writes names that are no plain file names in base64."""
     file = name if name.isalnum() else "=" + base64.b64encode(name.encode()).decode()
-    return (root / "overlay-images" / record["id"] / file).read_bytes()
+    return (root / "overlay-images" / str(record["id"]) / file).read_bytes()
 
 
 def run(*command: str, stdin: bytes = b"") -> bytes:
-    return subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+    output: bytes = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout
+    return output
 
 
 def succeeds(*command: str) -> bool:
