@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,20 @@ MINIMUM = {
     "disable_system_metrics": "true",
     "vmargs": JVM,
 }
+
+# One version of a model with all that TorchServe needs in a snapshot.
+WHOLE: dict[str, Any] = {
+    "marName": "x.mar",
+    "minWorkers": 1,
+    "maxWorkers": 1,
+    "batchSize": 1,
+    "maxBatchDelay": 100,
+    "defaultVersion": True,
+}
+
+
+def snapshot(**models: Any) -> dict[str, Any]:
+    return {"modelCount": len(models), "models": models}
 
 
 def around(
@@ -134,13 +150,58 @@ def test_models_without_load_models_loads_the_archives_they_name() -> None:
     assert effective({"models": models}, around()).properties["load_models"] == "a=x.mar,b=y.mar"
 
 
-@pytest.mark.parametrize("setting", ["models", "model_snapshot"])
-def test_a_model_gets_at_least_one_worker(setting: str) -> None:
-    table = '{"a": {"1.0": {"marName": "x.mar", "minWorkers": 0, "maxWorkers": 0}}}'
-    served = '{"a": {"1.0": {"marName": "x.mar", "minWorkers": 1, "maxWorkers": 1}}}'
-    form = '{"models": %s}' if setting == "model_snapshot" else "%s"
+@pytest.mark.parametrize(
+    ("setting", "wrapped"),
+    [("models", lambda table: table), ("model_snapshot", lambda table: snapshot(**table))],
+)
+def test_a_model_gets_at_least_one_worker(setting: str, wrapped: Callable[[Any], Any]) -> None:
+    idle = {"a": {"1.0": {**WHOLE, "minWorkers": 0, "maxWorkers": 0}}}
 
-    assert effective({setting: form % table}, around()).properties[setting] == form % served
+    draft = effective({setting: json.dumps(wrapped(idle))}, around())
+
+    assert json.loads(draft.properties[setting]) == wrapped({"a": {"1.0": WHOLE}})
+
+
+def test_a_whole_snapshot_stays_to_the_letter() -> None:
+    text = json.dumps(snapshot(a={"1.0": WHOLE}), indent=2)
+
+    assert effective({"model_snapshot": text}, around()).properties["model_snapshot"] == text
+
+
+def test_what_a_snapshot_lacks_is_filled_in_and_said() -> None:
+    """TorchServe would load nothing without the first, and end with a null pointer without the others."""
+    bare = {"models": {"a": {"2.0": {"marName": "x.mar"}, "10.0": {"marName": "y.mar", "minWorkers": 2}}}}
+
+    draft = effective({"model_snapshot": json.dumps(bare)}, around())
+
+    filled_in = {"minWorkers": 1, "maxWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}
+    assert json.loads(draft.properties["model_snapshot"]) == {
+        "modelCount": 1,
+        "models": {
+            "a": {
+                "2.0": {"marName": "x.mar", **filled_in, "defaultVersion": False},
+                "10.0": {"marName": "y.mar", **filled_in, "minWorkers": 2, "maxWorkers": 2, "defaultVersion": True},
+            }
+        },
+    }
+    assert [change.why for change in draft.changes if change.setting == "model_snapshot"] == [
+        "modelCount 1: without it TorchServe loads no model",
+        "minWorkers, batchSize, maxBatchDelay, maxWorkers filled in: TorchServe does not start without them",
+        "version 10.0 of model a is its default: TorchServe does not start without one",
+    ]
+
+
+def test_a_default_version_that_is_named_stays_the_default() -> None:
+    first, second = {**WHOLE, "defaultVersion": True}, {**WHOLE}
+    del second["defaultVersion"]
+
+    draft = effective({"model_snapshot": json.dumps(snapshot(a={"1.0": first, "2.0": second}))}, around())
+
+    completed = json.loads(draft.properties["model_snapshot"])["models"]["a"]
+    assert {version: parameters["defaultVersion"] for version, parameters in completed.items()} == {
+        "1.0": True,
+        "2.0": False,
+    }
 
 
 @pytest.mark.parametrize(("memory", "heap"), [(2**29, 128), (2**32, 512), (2**36, 1024)])

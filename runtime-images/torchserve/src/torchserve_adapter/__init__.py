@@ -3,6 +3,7 @@
 __main__    flags and environment → Settings; errors → exit code and termination message
 properties  the user's config.properties → the effective one and the list of changes (pure)
 rules       what is changed, one rule a function (pure)
+snapshot    what a model_snapshot lacks (pure)
 models      which models the configuration asks for (pure)
 archives    the .mar files of a model store
 launch      the work directory and the command line of TorchServe

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from torchserve_adapter.errors import ConfigurationError
 from torchserve_adapter.models import Table, entries, parse_table, snapshot_models
 from torchserve_adapter.properties import Draft
+from torchserve_adapter.snapshot import complete
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_MAX_REQUEST_SIZE = 6553500
@@ -113,6 +114,8 @@ def _models(draft: Draft, _: Surroundings) -> None:
     if draft.get("model_snapshot"):
         snapshot = parse_table("model_snapshot", draft.get("model_snapshot"))
         _give_a_worker(draft, "model_snapshot", snapshot, snapshot_models(snapshot))
+        for why in complete(snapshot):
+            draft.set("model_snapshot", json.dumps(snapshot), why)
         return
     draft.properties.pop("model_snapshot", None)
     table = parse_table("models", draft.get("models", "{}"))
