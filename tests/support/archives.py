@@ -12,13 +12,15 @@ from pathlib import Path
 def build_archive(
     store: Path, file: str, handler: str, *, model_name: str | None = None, requirements: str | None = None
 ) -> Path:
-    """Pack a handler's source into `store/file`; the manifest's model name is the file's unless given."""
+    """Pack a handler's source into `store/file` (`.mar` or `.tar.gz`); the model is named as the file unless told."""
     store.mkdir(parents=True, exist_ok=True)
-    name = model_name or file.removesuffix(".mar")
+    name = model_name or file.partition(".")[0]
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         (work / "handler.py").write_text(handler)
+        ending = file.removeprefix(file.partition(".")[0])
         command = ["--model-name", name, "--version", "1.0", "--handler", str(work / "handler.py")]
+        command += ["--archive-format", "default" if ending == ".mar" else "tgz"]
         if requirements is not None:
             (work / "requirements.txt").write_text(requirements)
             command += ["--requirements-file", str(work / "requirements.txt")]
@@ -29,5 +31,5 @@ def build_archive(
             # The archiver assembles in a folder of the temporary directory that is named after the model alone.
             env={**os.environ, "TMPDIR": str(work)},
         )
-        (work / f"{name}.mar").rename(store / file)
+        (work / f"{name}{ending}").rename(store / file)
     return store / file

@@ -18,7 +18,7 @@ TWO_MODELS = r"""
 models={\
   "short": {"1.0": {"defaultVersion": true, "marName": "short.mar", "minWorkers": 1, "maxWorkers": 1, \
                     "batchSize": 4, "maxBatchDelay": 200, "responseTimeout": 60}},\
-  "long": {"1.0": {"defaultVersion": true, "marName": "long-model.mar", "minWorkers": 1, "maxWorkers": 1}}\
+  "long": {"1.0": {"defaultVersion": true, "marName": "long-model.tar.gz", "minWorkers": 1, "maxWorkers": 1}}\
 }
 load_models=all
 """
@@ -31,10 +31,10 @@ model_snapshot={"models": {"named": {"1.0": {"marName": "lengths.mar"}}}}
 """
 
 
-def test_two_models_from_mar_store_with_batches(tmp_path: Path) -> None:
+def test_a_mar_and_a_tar_gz_of_mar_store_are_loaded_and_batched(tmp_path: Path) -> None:
     folder = model_dir(tmp_path / "models", TWO_MODELS, store="mar-store")
     build_archive(folder / "mar-store", "short.mar", handlers.LENGTHS)
-    build_archive(folder / "mar-store", "long-model.mar", handlers.LENGTHS, model_name="long")
+    build_archive(folder / "mar-store", "long-model.tar.gz", handlers.LENGTHS, model_name="long")
     texts = ["a", "raise", "ccc", "dddd"]
     with Adapter(folder, INFERENCE_SERVICE_NAME="both") as adapter:
         adapter.wait_ready()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ SNAPSHOT = json.dumps(
         ({"load_models": "ALL"}, (Model("first", "a.mar"), Model("second", "b.mar"))),
         ({"load_models": "b.mar"}, (Model("second", "b.mar"),)),
         ({"load_models": "x=b.mar, a.mar,"}, (Model("x", "b.mar"), Model("first", "a.mar"))),
+        ({"load_models": "x=model-store/b.mar"}, (Model("x", "b.mar"),)),
         ({"load_models": "x=https://host/x.mar"}, (Model("x", "https://host/x.mar"),)),
         ({"load_models": "all", "model_snapshot": SNAPSHOT}, (Model("bert", "a.mar, b.mar"), Model("other", "b.mar"))),
     ],
@@ -59,22 +62,35 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     build_archive(tmp_path, "b.mar", "", model_name="named")
     (tmp_path / "folder" / "MAR-INF").mkdir(parents=True)
     (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text('{"model": {"modelName": "unpacked"}}')
+    build_archive(tmp_path, "c.tar.gz", "")
     (tmp_path / "notes.txt").touch()
     (tmp_path / ".hidden.mar").touch()
 
-    assert read_store(tmp_path) == {"b.mar": Archive("b.mar", "named"), "folder": Archive("folder", "unpacked")}
+    assert read_store(tmp_path) == {
+        "b.mar": Archive("b.mar", "named"),
+        "c.tar.gz": Archive("c.tar.gz", "c"),
+        "folder": Archive("folder", "unpacked"),
+    }
 
 
-def test_a_truncated_archive_is_a_problem(tmp_path: Path) -> None:
-    archive = build_archive(tmp_path, "a.mar", "")
+@pytest.mark.parametrize("file", ["a.mar", "a.tar.gz"])
+def test_a_truncated_archive_is_a_problem(tmp_path: Path, file: str) -> None:
+    archive = build_archive(tmp_path, file, "")
     archive.write_bytes(archive.read_bytes()[:100])
 
     assert read_archive(archive).problem.endswith("is it truncated?")
 
 
-def test_a_zip_that_is_no_archive_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "MAR-INF").mkdir()
-    (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text("{}")
+def test_a_folder_without_a_models_name_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "MAR-INF").mkdir()
+    (tmp_path / "MAR-INF" / "MANIFEST.json").write_text("{}")
 
-    assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path / "folder").problem
+    assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path).problem
+
+
+def test_a_zip_or_tar_without_a_manifest_is_a_problem(tmp_path: Path) -> None:
+    zipfile.ZipFile(tmp_path / "a.mar", "w").close()
+    tarfile.open(tmp_path / "a.tar.gz", "w:gz").close()
+
+    for file in ("a.mar", "a.tar.gz"):
+        assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path / file).problem

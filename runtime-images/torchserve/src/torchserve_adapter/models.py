@@ -68,6 +68,7 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
         named = _load_models(properties["load_models"], archives)
     if not named:
         raise ConfigurationError(f"There is no archive in the model store {store}: put a .mar file there.")
+    named = [(name, _file_name(archive)) for name, archive in named]
     for name, file in named:
         _check_archive(name, file, archives, store)
     files: dict[str, list[str]] = {}  # a model may have several versions
@@ -82,6 +83,11 @@ def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str,
         return [("", file) for file in archives]
     named = [entry.strip().rpartition("=") for entry in value.split(",") if entry.strip()]
     return [(name.strip(), file.strip()) for name, _, file in named]
+
+
+def _file_name(archive: str) -> str:
+    """TorchServe looks for the last part of a path in its store, whatever comes before."""
+    return archive if "://" in archive else archive.rpartition("/")[2]
 
 
 def _check_archive(name: str, file: str, archives: Mapping[str, Archive], store: str) -> None:
