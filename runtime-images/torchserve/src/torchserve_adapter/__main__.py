@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import uvloop
@@ -48,13 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
-    listener = _listen(options.host, options.http_port)
+    """Serves until a signal; raises AdapterError."""
+    reserved = {options.http_port, _GRPC_V2_PORT}
+    with _listen(options.host, options.http_port) as listener, LoopbackPorts(reserved) as ports:
+        service = _configure(options, environment, ports)
+        uvloop.run(supervise(service, prepare(options.work_dir, service.properties, environment), listener))
+
+
+def _configure(options: argparse.Namespace, environment: Mapping[str, str], ports: LoopbackPorts) -> Service:
     path = options.model_dir / "config" / "config.properties"
     around = Surroundings(
         model_dir=options.model_dir,
         environment=environment,
         is_directory=Path.is_dir,
-        port_for=LoopbackPorts(reserved={options.http_port, _GRPC_V2_PORT}).take,
+        port_for=ports.take,
         memory_bytes=_memory_limit(),
         max_request_size=options.max_request_size,
     )
@@ -64,9 +71,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     store = Path(draft.properties["model_store"])
     models = requested_models(draft.properties, read_store(store), str(store))
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    service = Service(draft.properties, models, options.service_name, options.request_timeout, options.grace_period)
-    with listener:
-        uvloop.run(supervise(service, prepare(options.work_dir, draft.properties, environment), listener))
+    return Service(draft.properties, models, options.service_name, options.request_timeout, options.grace_period)
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -76,22 +81,27 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 stopped, 2 wrong flags, 3 wrong configuration, 4 a model failed, 5 TorchServe died.",
     )
 
-    def flag(name: str, kind: type, default: object, text: str, variable: str | None = None) -> None:
+    def flag(name: str, kind: Callable[[str], object], default: object, text: str, variable: str | None = None) -> None:
         variable = variable or name.removeprefix("--").replace("-", "_").upper()
         value = environment.get(variable, default)
         parser.add_argument(name, type=kind, default=value, required=value is None and name == "--model-dir",
                             help=f"{text} (env {variable}, default {default})")  # fmt: skip
 
-    flag("--model-dir", Path, None, "folder with config/config.properties and model-store/")
+    flag("--model-dir", _absolute, None, "folder with config/config.properties and model-store/")
     flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", "HTTP_HOST")
     flag("--http-port", int, 8080, "the port to serve on")
     flag("--service-name", str, None, "another name for the model where one is served", "INFERENCE_SERVICE_NAME")
     flag("--max-request-size", int, None, "largest request body in bytes; else max_request_size of config.properties")
     flag("--request-timeout", float, 600.0, "seconds until a prediction is answered with 504")
     flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
-    flag("--work-dir", Path, Path(tempfile.gettempdir()) / "torchserve", "writable folder for TorchServe's files")
+    flag("--work-dir", _absolute, Path(tempfile.gettempdir()) / "torchserve", "writable folder for TorchServe's files")
     flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")
     return parser
+
+
+def _absolute(folder: str) -> Path:
+    """TorchServe has another working directory than the adapter."""
+    return Path(folder).absolute()
 
 
 def _listen(host: str, port: int) -> socket.socket:

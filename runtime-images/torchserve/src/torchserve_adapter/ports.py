@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
 from torchserve_adapter.rules import LOOPBACK
 
@@ -11,14 +14,24 @@ from torchserve_adapter.rules import LOOPBACK
 class LoopbackPorts:
     """Hands out each port once; a port that is reserved or in use is replaced by a free one.
 
-    The ports stay bound here, though not listened on, so that no other program is given one before TorchServe opens it.
+    They stay bound here until the end, though not listened on, so that no other program is given one before
+    TorchServe opens it.
     """
 
     def __init__(self, reserved: Iterable[int]) -> None:
         self._reserved = frozenset(reserved)
-        self._held: list[socket.socket] = []
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
 
     def take(self, wanted: int) -> int:
+        """`wanted`, or a free one."""
         if wanted not in self._reserved:
             try:
                 return self._hold(wanted)
@@ -35,5 +48,5 @@ class LoopbackPorts:
             raise
         # Set after the bind: TorchServe, which sets it too, may bind beside us; our own probe above may not.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._held.append(holder)
+        self._held.enter_context(holder)
         return int(holder.getsockname()[1])
