@@ -9,7 +9,6 @@ DNS_SERVICE=10.96.0.10
 CONTAINERD_SOCKET=$STATE/containerd.sock
 CONTOUR_XDS_PORT=18001
 ENVOY_STATS_PORT=18002
-# in the order in which to stop them
 DAEMONS=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
 
 bare_up() {
@@ -98,9 +97,7 @@ node() { # node address
   sysctl -qw net.ipv4.ip_forward=1
   masquerade -C 2> /dev/null || masquerade -A
 
-  daemon containerd containerd --config "$STATE/containerd.toml"
-  # a kubelet that finds no container runtime exits
-  wait_for 30 containerd node_ctr version
+  containerd_up # first, as a kubelet that finds no container runtime exits
   [ -n "$(node_ctr images ls -q "name==localhost/pause:1")" ] || scratch_image localhost/pause:1 "$(binary pause)" | node_ctr images import - > /dev/null
   daemon kubelet "$(binary kubelet)" --kubeconfig="$STATE/kubelet.kubeconfig" --config="$STATE/kubelet.yaml" \
     --hostname-override=$NODE --node-ip="$1" --root-dir="$STATE/kubelet"
@@ -108,6 +105,11 @@ node() { # node address
   daemon kube-proxy "$(binary kube-proxy)" --kubeconfig="$STATE/kube-proxy.kubeconfig" --hostname-override=$NODE \
     --proxy-mode=iptables --cluster-cidr=$POD_CIDR --conntrack-max-per-core=0 --iptables-min-sync-period=100ms
   wait_for 60 "the node to be Ready" kubectl wait --for=condition=Ready node/$NODE --timeout=1s
+}
+
+containerd_up() {
+  daemon containerd containerd --config "$STATE/containerd.toml"
+  wait_for 30 containerd node_ctr version
 }
 
 node_ctr() { ctr --address "$CONTAINERD_SOCKET" --namespace k8s.io "$@"; }
@@ -253,7 +255,7 @@ bare_down() {
     kubectl delete pods --all --all-namespaces --grace-period=1 --timeout=30s > /dev/null 2>&1 || true
   fi
   stop kubelet
-  if running containerd; then end_containers; fi
+  if [ -S "$CONTAINERD_SOCKET" ]; then end_containers; fi
   if running kube-proxy; then
     stop kube-proxy
     "$(binary kube-proxy)" --cleanup 2> /dev/null || true
@@ -263,8 +265,9 @@ bare_down() {
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
 }
 
-end_containers() { # those that the kubelet left behind
+end_containers() { # those that the kubelet left behind; they outlive a containerd that has died
   local id
+  containerd_up
   for id in $(node_ctr tasks ls -q); do
     node_ctr tasks delete --force "$id" > /dev/null 2>&1 || true
   done

@@ -33,9 +33,9 @@ provider() { # how `up` made the cluster of this checkout: existing, kind or bar
 
 docker_runs() { have docker && docker info > /dev/null 2>&1; }
 
-take_turns() { # with others who run the same script for this checkout at the same time
+take_turns() { # script: with others who work on the same checkout at the same time; the script's file is the lock
   have flock || return 0
-  exec 9> "$STATE/lock-$(basename "$0")"
+  exec 9< "$ROOT/tests/cluster/$1"
   flock 9
 }
 

@@ -19,16 +19,14 @@ running() { # name
   [[ "$(tr '\0' ' ' 2> /dev/null < "/proc/$pid/cmdline")" == *"$command " ]]
 }
 
-stop() { # name...: ask each to end, and end what has not within ten seconds
-  local name pid
+stop() { # name...: ask all to end, and end those that have not within ten seconds
+  local name pids=() pid
   for name in "$@"; do
-    if running "$name"; then
-      pid=$(head -1 "$STATE/run/$name")
-      kill "$pid"
-      gone "$pid" || kill -KILL "$pid"
-    fi
+    if running "$name"; then pids+=("$(head -1 "$STATE/run/$name")"); fi
     rm -f "$STATE/run/$name"
   done
+  for pid in "${pids[@]}"; do kill "$pid"; done
+  for pid in "${pids[@]}"; do gone "$pid" || kill -KILL "$pid"; done
 }
 
 gone() { # pid
