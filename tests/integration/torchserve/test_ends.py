@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
         assert adapter.termination_message.startswith("TorchServe was killed by SIGKILL (if that was for memory")
     gone, alive = psutil.wait_procs(workers, timeout=10)
     assert (len(gone), alive) == (1, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child with its parent")
+def test_a_killed_adapter_leaves_nothing_running(tmp_path: Path) -> None:
+    with Adapter(models(tmp_path, handlers.LENGTHS)) as adapter:
+        adapter.wait_ready()
+        left = [adapter.torchserve(), *adapter.workers()]
+        adapter.process.kill()
+
+    gone, alive = psutil.wait_procs(left, timeout=10)
+    assert (len(gone), alive) == (2, [])
 
 
 def test_sigterm_lets_a_request_under_way_finish(tmp_path: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import re
 import signal
 import sys
 from collections import Counter, deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, cast
 
 from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
@@ -53,6 +56,7 @@ class TorchServe:
             limit=2**20,
             # A group of its own: Ctrl-C in a terminal reaches the adapter alone, and the workers end with their parent.
             start_new_session=True,
+            preexec_fn=_die_with_parent(),
         )
         self._stdout = cast(asyncio.StreamReader, self._process.stdout)  # there is one: it is a pipe
         self._log = asyncio.create_task(self._forward_log())
@@ -93,6 +97,21 @@ class TorchServe:
             if problem := _problem_in(line):
                 self._problems.append(problem)
             self.deaths.feed(line)
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """For the child to run first: should the adapter be killed, the kernel kills TorchServe too. Linux only.
+
+    The signal comes when the thread ends that started the child: here the main one, which runs the event loop.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
+
+    def ask_kernel() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return ask_kernel
 
 
 def _problem_in(line: str) -> str | None:
