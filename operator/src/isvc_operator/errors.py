@@ -1,4 +1,4 @@
-"""The operator's errors. Each carries the condition reason that a user reads and whether a retry can help.
+"""The operator's errors. Each carries the condition reason that a user reads.
 
     OperatorError
     ├── ConfigError          the operator's own configuration cannot be used (exit code 2 at start)
@@ -15,7 +15,6 @@ class OperatorError(Exception):
     """Root of the operator's errors."""
 
     reason = "ReconcileFailed"
-    retryable = False
 
 
 class ConfigError(OperatorError):

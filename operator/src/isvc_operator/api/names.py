@@ -21,6 +21,7 @@ LABEL_SERVICE_ENVELOPE: Final = "serviceEnvelope"
 # --- annotations ------------------------------------------------------------------------------------
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"
+ANNOTATION_AUTOSCALER: Final = "serving.kserve.io/autoscalerClass"
 ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
 # Digest of the child as rendered: equal digests mean that there is nothing to apply.
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"

@@ -11,8 +11,6 @@ class KubeError(OperatorError):
     ``status`` is the HTTP status, 0 when no answer came.
     """
 
-    retryable = True
-
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status

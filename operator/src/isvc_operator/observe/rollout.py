@@ -32,7 +32,7 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
     seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     settled = seen and updated >= wanted and total <= updated
     return Rollout(
-        complete=settled and (available >= wanted or _was_complete(status)),
+        complete=settled and available > 0 and (available >= wanted or _was_complete(status)),
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available",
         refusal=_refusal(status),

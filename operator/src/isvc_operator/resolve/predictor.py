@@ -11,6 +11,7 @@ from isvc_operator.api.components import ModelSpec, PredictorSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
+    ANNOTATION_AUTOSCALER,
     ANNOTATION_READONLY,
     ANNOTATION_SERVER_TYPE,
     CONTAINER_SERVER,
@@ -74,7 +75,7 @@ def resolve_predictor(
         pod=_pod(predictor, runtime, config),
         storage=plan_storage(model, server_type),
         models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
-        replicas=None if predictor.min_replicas is None else max(1, predictor.min_replicas),
+        replicas=_replicas(predictor, annotations),
         strategy=predictor.deployment_strategy.as_dict() if predictor.deployment_strategy else None,
     )
 
@@ -130,7 +131,16 @@ def _pod(predictor: PredictorSpec, runtime: ServingRuntimeSpec, config: Operator
     sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
     pod["containers"] = merge_items(sidecars, own.get("containers", ()), "name")
     pod.setdefault("automountServiceAccountToken", config.security.auto_mount_service_account_token)
+    # A variable for every Service of the namespace would reach the server: one named "http" sets HTTP_PORT.
+    pod.setdefault("enableServiceLinks", False)
     return pod
+
+
+def _replicas(predictor: PredictorSpec, annotations: Mapping[str, str]) -> int | None:
+    """The number that the user fixed; None leaves it to whoever scales."""
+    if predictor.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) == "external":
+        return None
+    return max(1, predictor.min_replicas)
 
 
 def _fields(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:

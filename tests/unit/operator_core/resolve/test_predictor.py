@@ -40,7 +40,7 @@ def test_the_storys_predictor() -> None:
                 {"name": "PROTOCOL_VERSION", "value": "v1"},
             ],
         },
-        pod={"containers": [], "automountServiceAccountToken": False},
+        pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
         storage=StoragePlan("pvc://leeway", "/mnt/models", "leeway", "torchserve"),
         models_writable=False,
         replicas=None,
@@ -208,6 +208,7 @@ def test_the_runtimes_pod_settings_are_the_base_of_the_users() -> None:
         "serviceAccountName": "reader",
         "containers": [],
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
     }
 
 
@@ -224,7 +225,8 @@ def test_the_runtimes_pod_settings_stand_where_the_user_sets_none() -> None:
 
     pod = predictor_of(a_runtime(hostIPC=True, **settings)).pod
 
-    assert pod == {**settings, "containers": [], "automountServiceAccountToken": False}
+    ours = {"automountServiceAccountToken": False, "enableServiceLinks": False}
+    assert pod == {**settings, "containers": [], **ours}
 
 
 def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> None:
@@ -266,3 +268,9 @@ def test_the_users_strategy_is_taken_word_for_word() -> None:
 @pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])
 def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(annotation: str, writable: bool) -> None:
     assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable
+
+
+def test_the_number_of_pods_is_left_to_a_scaler_of_the_users_own() -> None:
+    external = {"serving.kserve.io/autoscalerClass": "external"}
+    assert predictor_of(predictor={"minReplicas": 3}).replicas == 3
+    assert predictor_of(predictor={"minReplicas": 3, "annotations": external}).replicas is None
