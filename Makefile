@@ -73,4 +73,4 @@ deploy: ## Install the CRDs, the operator and the runtimes
 
 clean: ## Remove what the other targets made here (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi
-	@rm -rf .venv build dist .cluster .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf .venv build dist .cluster .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
