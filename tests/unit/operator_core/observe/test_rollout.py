@@ -27,6 +27,7 @@ INCOMPLETE = {
         replicas=3, updated=3, total=3, available=2, progressing="ReplicaSetUpdated"
     ),
     "the only pod was lost after the roll-out": a_deployment(available=0),
+    "it is scaled to nothing": a_deployment(replicas=0, updated=0, total=0, available=0),
     "there is no status yet": a_child("Deployment", metadata={"name": "x", "generation": 1}),
 }
 
