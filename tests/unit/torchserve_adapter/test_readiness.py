@@ -21,6 +21,7 @@ BERT = Model("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 
 Answer = list[dict[str, Any]] | None
+Step = Answer | str | int
 
 
 def version(*statuses: str, max_workers: int = 1) -> dict[str, Any]:
@@ -33,18 +34,19 @@ LOADING = [version("UNLOADING")]
 
 class FakeTorchServe:
     def __init__(self) -> None:
-        self.deaths = WorkerDeaths()
+        self.now = 0.0
+        self.deaths = WorkerDeaths(lambda: self.now)
 
     def last_problems(self) -> str:
         return "Last problems in its log: boom"
 
 
 class ScriptedClient:
-    """Gives its answers one by one, a worker's death where a line of the log is among them; then the test is over."""
+    """Gives its answers one by one; then the test is over. Among them: lines of the log, and minutes that pass."""
 
-    def __init__(self, torchserve: FakeTorchServe, script: Sequence[Answer | str]) -> None:
+    def __init__(self, torchserve: FakeTorchServe, script: Sequence[Step]) -> None:
         self._torchserve = torchserve
-        self._script = list(script)
+        self._script = iter(script)
         self.readiness = Readiness(["bert"])
         self.seen: list[bool] = []
 
@@ -52,14 +54,17 @@ class ScriptedClient:
         self.seen.append(self.readiness.is_ready(model))
         # The next look is due at once, whatever the pause.
         asyncio.get_running_loop().call_soon(self._torchserve.deaths.news.set)
-        while self._script and isinstance(self._script[0], str):
-            self._torchserve.deaths.feed(cast(str, self._script.pop(0)))
-        if not self._script:
-            raise EOFError
-        return cast(Answer, self._script.pop(0))
+        for step in self._script:
+            if isinstance(step, str):
+                self._torchserve.deaths.feed(step)
+            elif isinstance(step, int):
+                self._torchserve.now += 60 * step
+            else:
+                return step
+        raise EOFError
 
 
-async def watch(tmp_path: Path, *script: Answer | str) -> ScriptedClient:
+async def watch(tmp_path: Path, *script: Step) -> ScriptedClient:
     """What was seen of the model's readiness after each answer."""
     torchserve = FakeTorchServe()
     client = ScriptedClient(torchserve, script)
@@ -84,12 +89,18 @@ async def test_a_model_that_loses_its_worker_is_not_ready_until_it_is_back(tmp_p
     assert client.seen == [False, True, False, True]
 
 
-async def test_the_fifth_death_in_a_row_ends_it(tmp_path: Path) -> None:
-    four = [DIED] * 4
-    await watch(tmp_path, READY, *four, LOADING, READY, *four, LOADING)
+async def test_five_deaths_within_ten_minutes_end_it_though_it_was_ready_after_each(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match="The worker died 5 times: The worker of model bert"):
+        await watch(tmp_path, READY, *[DIED, LOADING, 2, READY] * 5)
 
-    with pytest.raises(ModelFailed, match="After 5 restarts: The worker of model bert"):
-        await watch(tmp_path, READY, *four, DIED, LOADING)
+
+async def test_five_deaths_over_more_than_ten_minutes_are_forgiven(tmp_path: Path) -> None:
+    await watch(tmp_path, READY, *[DIED, LOADING, 3, READY] * 20)
+
+
+async def test_five_deaths_over_any_time_end_a_model_that_is_never_ready_in_between(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match="The worker died 5 times"):
+        await watch(tmp_path, READY, *[DIED, LOADING, 20] * 5)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +142,8 @@ def test_a_request_for_a_missing_model_is_told_why() -> None:
 
 
 def test_a_name_with_underscores_is_read_from_the_log() -> None:
-    deaths = WorkerDeaths()
+    deaths = WorkerDeaths(lambda: 0.0)
     deaths.feed(DIED.replace("bert_1.0", "my_bert_model_1.0"))
     deaths.feed(DIED.replace("Retry worker", "no worker"))
 
-    assert dict(deaths.of) == {"my_bert_model": 1}
+    assert [deaths.count(model) for model in ("my_bert_model", "bert")] == [1, 0]

@@ -1,7 +1,8 @@
 """Which models can answer. TorchServe is asked; nothing is concluded from a process being alive.
 
 Before a model was ever ready, a worker that dies ends the pod: the archive is wrong, and TorchServe's own retries would
-only hide it. Afterwards TorchServe restarts the worker, and the model is not ready until it has.
+only hide it. Afterwards TorchServe restarts the worker, and the model is not ready until it has. Five deaths end the
+pod: within ten minutes, or without the model being ready in between.
 """
 
 from __future__ import annotations
@@ -89,20 +90,20 @@ class ModelWatch:
 
     def _judge(self, model: Model, versions: list[dict[str, Any]] | None) -> None:
         name = model.name
-        deaths = self._torchserve.deaths.of
+        deaths = self._torchserve.deaths
         if versions and all(map(_has_ready_worker, versions)):
-            deaths[name] = 0
+            deaths.forgive(name)
             self._were_ready.add(name)
             self._readiness.mark_ready(name)
         elif name not in self._were_ready:
-            if deaths[name] or (self._failures / f"{name}.json").exists():
+            if deaths.count(name) or (self._failures / f"{name}.json").exists():
                 raise ModelFailed(self._describe_failure(model))
             if versions is not None and not all(map(_may_have_workers, versions or [{}])):
                 raise ModelFailed(
                     f"TorchServe could not load model {name} ({model.archive}). {self._torchserve.last_problems()}"
                 )
-        elif deaths[name] >= _MAX_DEATHS:
-            raise ModelFailed(f"After {deaths[name]} restarts: {self._describe_failure(model)}")
+        elif deaths.count(name) >= _MAX_DEATHS:
+            raise ModelFailed(f"The worker died {deaths.count(name)} times: {self._describe_failure(model)}")
         else:
             self._readiness.mark_missing(name, RESTARTING)
 
