@@ -261,8 +261,14 @@ bare_down() {
     "$(binary kube-proxy)" --cleanup 2> /dev/null || true
   fi
   stop "${DAEMONS[@]}"
-  while masquerade -D 2> /dev/null; do :; done
+  remove_rules 2> /dev/null
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
+}
+
+remove_rules() { # ours, and those of kube-proxy that its --cleanup leaves to the kubelet, which never removes any
+  while masquerade -D; do :; done
+  iptables -w -D INPUT -j KUBE-FIREWALL && iptables -w -D OUTPUT -j KUBE-FIREWALL || true
+  iptables -w -F KUBE-FIREWALL && iptables -w -X KUBE-FIREWALL || true
 }
 
 end_containers() { # those that the kubelet left behind; they outlive a containerd that has died

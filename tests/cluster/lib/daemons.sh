@@ -19,7 +19,7 @@ running() { # name
   [[ "$(tr '\0' ' ' 2> /dev/null < "/proc/$pid/cmdline")" == *"$command " ]]
 }
 
-stop() { # name...: ask all to end, and end those that have not within ten seconds
+stop() { # name...: ask all to end, and end those that have not within three seconds
   local name pids=() pid
   for name in "$@"; do
     if running "$name"; then pids+=("$(head -1 "$STATE/run/$name")"); fi
@@ -31,7 +31,7 @@ stop() { # name...: ask all to end, and end those that have not within ten secon
 
 gone() { # pid
   local _
-  for _ in {1..100}; do
+  for _ in {1..30}; do
     kill -0 "$1" 2> /dev/null || return 0
     sleep 0.1
   done
