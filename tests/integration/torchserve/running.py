@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +19,10 @@ from typing import Any, Self
 
 import psutil
 
+from tests.support.waiting import eventually
+
 ROOT = Path(__file__).parents[3]
 _START_S = 60
-_STOP_S = 30
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Answer:
 
 
 class Adapter:
-    """One adapter on a free port with everything it writes under one folder. Stopped on leaving the block."""
+    """One adapter on a free port with everything it writes under one folder. Killed on leaving the block."""
 
     def __init__(self, model_dir: Path, *flags: str, **environment: str) -> None:
         self.model_dir = model_dir
@@ -69,14 +70,16 @@ class Adapter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(_STOP_S)
-        finally:
+            # TorchServe takes seconds to stop; how the adapter ends is tested where it is told to.
+            running = self._children()
             self.process.kill()
-            if error:
-                sys.stderr.write(self.log)
-            shutil.rmtree(self.folder)
+            for process in running:
+                process.kill()
+            wait_ended(running)
+        self.process.wait()
+        if error:
+            sys.stderr.write(self.log)
+        shutil.rmtree(self.folder)
 
     @property
     def log(self) -> str:
@@ -127,6 +130,19 @@ class Adapter:
 
     def _children(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
+
+
+def wait_ended(processes: Iterable[psutil.Process]) -> None:
+    """Until none does anything any more, be it that nobody has collected it yet."""
+    for process in processes:
+        eventually(lambda process=process: _has_ended(process), f"{process} ends")
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _holds(condition: Any) -> bool:

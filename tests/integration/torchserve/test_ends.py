@@ -6,11 +6,10 @@ import sys
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.integration.torchserve import handlers
-from tests.integration.torchserve.running import Adapter, Answer, model_dir
+from tests.integration.torchserve.running import Adapter, Answer, model_dir, wait_ended
 from tests.support.archives import build_archive
 
 EVERYTHING = "load_models=all\ndefault_workers_per_model=1\n"
@@ -48,19 +47,17 @@ def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
 
         assert adapter.wait_exit() == 5
         assert adapter.termination_message.startswith("TorchServe was killed by SIGKILL (if that was for memory")
-    gone, alive = psutil.wait_procs(workers, timeout=10)
-    assert (len(gone), alive) == (1, [])
+    wait_ended(workers)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child with its parent")
 def test_a_killed_adapter_leaves_nothing_running(tmp_path: Path) -> None:
     with Adapter(models(tmp_path, handlers.LENGTHS)) as adapter:
         adapter.wait_ready()
-        left = [adapter.torchserve(), *adapter.workers()]
+        others = [adapter.torchserve(), *adapter.workers()]
         adapter.process.kill()
 
-    gone, alive = psutil.wait_procs(left, timeout=10)
-    assert (len(gone), alive) == (2, [])
+        wait_ended(others)
 
 
 def test_sigterm_lets_a_request_under_way_finish(tmp_path: Path) -> None:
