@@ -27,6 +27,7 @@ class ServingError(Exception):
 
     @property
     def message(self) -> str:
+        """What the client reads."""
         return str(self)
 
 
@@ -37,16 +38,22 @@ class InvalidInput(ServingError):
 
 
 class NotFound(ServingError):
+    """There is nothing at this path."""
+
     status = 404
 
 
 class ModelNotFound(NotFound):
+    """The path is right, but no such model is served here."""
+
     def __init__(self, model: str, served: Iterable[str]) -> None:
         names = ", ".join(sorted(served)) or "none"
         super().__init__(f"Model with name {model} does not exist. Models served here: {names}.")
 
 
 class MethodNotAllowed(ServingError):
+    """The path is right, but takes other methods."""
+
     status = 405
 
     def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
@@ -55,6 +62,8 @@ class MethodNotAllowed(ServingError):
 
 
 class BodyTooLarge(ServingError):
+    """The request has more bytes than the server takes."""
+
     status = 413
 
     def __init__(self, limit: int) -> None:
@@ -83,4 +92,6 @@ class NotReady(ServingError):
 
 
 class UpstreamTimeout(ServingError):
+    """The server behind this one did not answer in time."""
+
     status = 504

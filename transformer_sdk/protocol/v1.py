@@ -35,6 +35,7 @@ def decode_request(body: bytes) -> list[Any]:
 
 
 def encode_response(predictions: list[Any]) -> bytes:
+    """The body of an answer; raises TypeError for what JSON cannot hold."""
     return orjson.dumps({"predictions": predictions})
 
 

@@ -34,6 +34,8 @@ class ClientDisconnected(Exception):
 
 
 class App:
+    """An ASGI application that answers every request. `max_request_size` is in bytes."""
+
     def __init__(self, router: Router, metrics: ServerMetrics, max_request_size: int) -> None:
         self._router = router
         self._metrics = metrics

@@ -24,6 +24,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
+    """One answer; its length and request id are added when it is sent."""
+
     body: bytes
     status: int = 200
     content_type: bytes = b"application/json"
@@ -34,4 +36,5 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> Response:
+    """An answer with `document` as its JSON; raises TypeError for what JSON cannot hold."""
     return Response(orjson.dumps(document), status, headers=headers)

@@ -24,8 +24,10 @@ class ServerMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Counts one answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -12,12 +12,16 @@ from transformer_sdk.server.messages import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """Requests with `method` on paths like `template` go to `endpoint`."""
+
     method: str
     template: str  # "/v1/models/{model}:predict"
     endpoint: Endpoint
 
 
 class Router:
+    """Finds the route of a request."""
+
     def __init__(self, routes: Iterable[Route]) -> None:
         by_template: dict[str, dict[str, Route]] = {}
         for route in routes:
@@ -28,6 +32,7 @@ class Router:
         ]
 
     def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed."""
         for pattern, by_method in self._patterns:
             if found := pattern.fullmatch(path):
                 if method not in by_method:

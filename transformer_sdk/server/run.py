@@ -42,6 +42,7 @@ class HttpServer(uvicorn.Server):
         self._listener = listener
 
     async def run_until_drained(self) -> None:
+        """Serves until `drain` is called and requests under way are finished."""
         await self.serve(sockets=[self._listener])
 
     def drain(self) -> None:

@@ -20,6 +20,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
+        """Where the ingress listens."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def curl(self, path: str, file: str) -> str:

@@ -33,6 +33,7 @@ _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; what ended the adapter is on stderr and in the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
@@ -75,6 +76,7 @@ def _configure(options: argparse.Namespace, environment: Mapping[str, str], port
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The flags, with their defaults from `environment`."""
     parser = argparse.ArgumentParser(
         prog="python -m torchserve_adapter",
         description="Serve the archives of a model directory with TorchServe behind the v1 protocol.",

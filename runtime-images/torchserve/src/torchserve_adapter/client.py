@@ -31,6 +31,8 @@ _NOT_RETURNED = frozenset(
 
 
 class TorchServeClient:
+    """TorchServe's three listeners, found by the addresses in its effective configuration."""
+
     def __init__(self, properties: Mapping[str, str], request_timeout_s: float) -> None:
         self._inference = properties["inference_address"]
         self._management = properties["management_address"]
@@ -54,6 +56,7 @@ class TorchServeClient:
         await self._session.close()
 
     async def predict(self, model: str, body: bytes, headers: Headers) -> Response:
+        """TorchServe's answer; raises the ServingError for what went wrong."""
         url = f"{self._inference}/predictions/{model}"
         started = time.monotonic()
         try:

@@ -16,6 +16,8 @@ _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Endpoints:
+    """What the door offers for `models`; where there is one, `service_name` is another name for it."""
+
     def __init__(
         self,
         models: Sequence[str],
@@ -32,6 +34,7 @@ class Endpoints:
         self._metrics = metrics
 
     def routes(self) -> tuple[Route, ...]:
+        """Every method and path that is served."""
         return (
             Route("GET", "/", self.alive),
             Route("GET", "/v1/models", self.list_models),

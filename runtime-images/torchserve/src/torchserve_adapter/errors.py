@@ -20,12 +20,18 @@ class AdapterError(Exception):
 
 
 class ConfigurationError(AdapterError):
+    """The configuration or the model store is wrong; a new start does not help."""
+
     exit_code = 3
 
 
 class ModelFailed(AdapterError):
+    """A model cannot be loaded, or its worker dies again and again."""
+
     exit_code = 4
 
 
 class TorchServeDied(AdapterError):
+    """The Java process ended by itself."""
+
     exit_code = 5

@@ -56,12 +56,15 @@ _LOG4J = r"""<Configuration status="error">
 
 @dataclass(frozen=True)
 class Launch:
+    """A command with its environment, to be run in `work_dir`."""
+
     command: tuple[str, ...]
     environment: Mapping[str, str]
     work_dir: Path
 
     @property
     def failures(self) -> Path:
+        """Where the workers leave why a model could not be loaded."""
         return self.work_dir / "failures"
 
 

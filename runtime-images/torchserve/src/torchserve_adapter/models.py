@@ -18,6 +18,8 @@ Table = dict[str, dict[str, dict[str, Any]]]  # model → version → parameters
 
 @dataclass(frozen=True)
 class Model:
+    """A model as clients name it, and the file names of its archives."""
+
     name: str
     archive: str
 
@@ -38,6 +40,7 @@ def parse_table(setting: str, text: str) -> dict[str, Any]:
 
 
 def snapshot_models(snapshot: Mapping[str, Any]) -> Table:
+    """The models of a snapshot, at least one; raises ConfigurationError."""
     models = snapshot.get("models")
     if not isinstance(models, dict) or not models:
         raise ConfigurationError(

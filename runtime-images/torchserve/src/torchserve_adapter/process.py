@@ -53,6 +53,8 @@ class WorkerDeaths:
 
 
 class TorchServe:
+    """The process while the block lasts: started at its beginning, ended with all its workers at its end."""
+
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._problems: deque[str] = deque(maxlen=_KEPT_PROBLEMS)

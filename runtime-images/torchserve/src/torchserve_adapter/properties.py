@@ -33,18 +33,22 @@ class Draft:
     changes: list[Change] = field(default_factory=list)
 
     def get(self, setting: str, default: str = "") -> str:
+        """The value without blanks around it."""
         return self.properties.get(setting, default).strip()
 
     def is_true(self, setting: str) -> bool:
+        """By Java's rule: in any case of letters."""
         return self.get(setting).lower() == "true"
 
     def set(self, setting: str, value: str, why: str) -> None:
+        """Changes a setting and keeps the reason; nothing happens where it has that value already."""
         was = self.properties.get(setting)
         if was != value:
             self.properties[setting] = value
             self.changes.append(Change(setting, was, value, why))
 
     def set_default(self, setting: str, value: str, why: str) -> None:
+        """The same, only where the setting is missing or empty."""
         if not self.get(setting):
             self.set(setting, value, why)
 
@@ -58,6 +62,7 @@ def parse(content: bytes, source: str) -> dict[str, str]:
 
 
 def dump(properties: Mapping[str, str]) -> bytes:
+    """The same settings as a properties file."""
     text: str = javaproperties.dumps(properties, timestamp=False)
     return text.encode("latin-1")
 

@@ -45,20 +45,25 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
+        """Whether new requests are welcome: every model can answer, and the end is not near."""
         return not self._missing and not self.draining
 
     def is_ready(self, model: str) -> bool:
+        """Whether this model can answer."""
         return model not in self._missing
 
     def require(self, model: str) -> None:
+        """Raises NotReady, with the reason, where the model cannot answer."""
         if reason := self._missing.get(model):
             raise NotReady(f"Model with name {model} is not ready: it {reason}.")
 
     def mark_ready(self, model: str) -> None:
+        """The model can answer from now on."""
         if self._missing.pop(model, None):
             log.info("model %s is ready", model)
 
     def mark_missing(self, model: str, reason: str) -> None:
+        """The model cannot answer, for this reason."""
         if self._missing.get(model) != reason:
             log.warning("model %s %s", model, reason)
         self._missing[model] = reason
@@ -83,6 +88,7 @@ class ModelWatch:
         self._were_ready: set[str] = set()
 
     async def run(self) -> None:
+        """Watches for ever; raises ModelFailed."""
         while True:
             for model in self._models:
                 self._judge(model, await self._client.describe(model.name))

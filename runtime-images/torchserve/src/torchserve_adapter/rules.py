@@ -50,6 +50,7 @@ Rule = Callable[[Draft, Surroundings], None]
 
 
 def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
+    """The configuration that TorchServe gets, with every change; raises ConfigurationError."""
     draft = Draft(dict(properties))
     for rule in _RULES:
         rule(draft, around)

@@ -36,6 +36,7 @@ class V1Envelope:
         self._handle = handle
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
+        """One encoded answer for each request; raises PredictionException where a lone request fails."""
         key = "explanations" if context.get_request_header(0, "explain") == "True" else "predictions"
         instances = [_instances(request) for request in requests]
         if len(instances) == 1:
