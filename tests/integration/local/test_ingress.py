@@ -20,37 +20,30 @@ HOST = "first.default.example.com"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class Ends:
     """A caller's session towards the ingress, and the server behind it, which answers with ``handler``."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self.session = session
-        self.url = url
-        self.handler: Handler | None = None
+    session: aiohttp.ClientSession
+    url: str
+    handler: Handler
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        assert self.handler is not None
         return await self.handler(request)
 
 
 @pytest.fixture
 async def ends() -> AsyncIterator[Ends]:
-    port, upstream = free_port(), free_port()
-    async with aiohttp.ClientSession(headers={"Host": HOST}, auto_decompress=False) as session:
-        ends = Ends(session, f"http://{LOOPBACK}:{port}")
-        runner = web.ServerRunner(web.Server(ends.handle, access_log=None))
-        await runner.setup()
-        await web.TCPSite(runner, LOOPBACK, upstream).start()
-        async with ingress([Route(HOST, "/", "first-predictor", upstream)], port):
-            yield ends
-        await runner.cleanup()
+    ends = Ends()
+    runner = web.ServerRunner(web.Server(ends.handle, access_log=None))
+    await runner.setup()
+    await web.TCPSite(runner, LOOPBACK, 0).start()
+    async with (
+        ingress([Route(HOST, "/", "first-predictor", runner.addresses[0][1])], 0) as port,
+        aiohttp.ClientSession(headers={"Host": HOST}, auto_decompress=False) as ends.session,
+    ):
+        ends.url = f"http://{LOOPBACK}:{port}"
+        yield ends
+    await runner.cleanup()
 
 
 async def test_method_path_headers_and_body_arrive_as_they_were_sent(ends: Ends) -> None:
@@ -173,14 +166,17 @@ async def test_an_answer_that_is_cut_short_is_cut_short_for_the_caller_too(ends:
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    port = free_port()
-    async with (
-        ingress([Route(HOST, "/", "first-predictor", free_port())], port),
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{LOOPBACK}:{port}/", headers={"Host": HOST}) as answer,
-    ):
-        assert answer.status == 503
-        assert await answer.json() == {"error": "first-predictor does not answer; it is starting, or it has ended"}
+    with socket.socket() as bound:  # it does not listen
+        bound.bind((LOOPBACK, 0))
+        route = Route(HOST, "/", "first-predictor", bound.getsockname()[1])
+        async with (
+            ingress([route], 0) as port,
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{LOOPBACK}:{port}/", headers={"Host": HOST}) as answer,
+        ):
+            assert answer.status == 503
+            expected = {"error": "first-predictor does not answer; it is starting, or it has ended"}
+            assert await answer.json() == expected
 
 
 async def test_a_port_in_use_is_refused_with_the_flag_to_change_it() -> None:

@@ -24,8 +24,11 @@ _DRAIN = 30.0  # seconds
 
 
 @asynccontextmanager
-async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[None]:
-    """Listen on loopback; at the end, requests under way are finished first. Raises RunFailed if the port is taken."""
+async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
+    """Listen on loopback, on the port that is yielded: a free one where ``port`` is 0.
+
+    At the end, requests under way are finished first. Raises RunFailed if the port is taken.
+    """
     async with aiohttp.ClientSession(
         # A fresh connection for each request: a kept one may be closed by the server just as a POST is sent.
         connector=aiohttp.TCPConnector(limit=0, force_close=True),
@@ -39,7 +42,7 @@ async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[None]:
         await runner.setup()
         try:
             await _listen(runner, port)
-            yield
+            yield runner.addresses[0][1]
         finally:
             await runner.cleanup()
 
