@@ -85,7 +85,8 @@ def _one_start(namespace: Namespace) -> dict[str, float]:
             if "ready" in seen:
                 break
     namespace.kubectl("delete", "--filename", str(STORY))
-    eventually(lambda: "No resources" in _list_pods(namespace) or not _list_pods(namespace), "the pod is gone", 90)
+    assert "ready" in seen, f"the pod did not get ready; it reached: {', '.join(seen)}"
+    eventually(lambda: not _list_pods(namespace), "the pod is gone", 90)
     return seen
 
 
@@ -101,6 +102,7 @@ def _watching_pods(namespace: Namespace) -> Iterator[Iterator[Pod]]:
     command = [
         cluster.binary, f"--kubeconfig={cluster.kubeconfig}", f"--namespace={namespace.name}",
         "get", "pods", "--watch", "--output=json", "--output-watch-events",
+        "--request-timeout=120s",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -112,13 +114,16 @@ def _watching_pods(namespace: Namespace) -> Iterator[Iterator[Pod]]:
 
 
 def _objects(stream: Any) -> Iterator[Pod]:
-    """The objects of a stream of indented JSON documents, each ending with a line that is ``}``."""
-    lines: list[str] = []
+    """The objects of a stream of JSON documents, one after the other."""
+    decoder, text = json.JSONDecoder(), ""
     for line in stream:
-        lines.append(line)
-        if line.rstrip() == "}":
-            yield json.loads("".join(lines))["object"]
-            lines = []
+        text += line
+        try:
+            event, end = decoder.raw_decode(text.lstrip())
+        except ValueError:  # the document goes on
+            continue
+        yield event["object"]
+        text = text.lstrip()[end:]
 
 
 @contextmanager
