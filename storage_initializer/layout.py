@@ -21,6 +21,8 @@ from storage_initializer.suggest import suggestion
 
 log = logging.getLogger(__name__)
 
+# What TorchServe takes for an archive, beside folders.
+_ARCHIVES = (".mar", ".model", ".tar.gz")
 CONFIG = "config/config.properties"
 STORES = ("model-store", "mar-store")
 # Where KServe's users expect to find the model, and so what an absolute model_store of theirs starts with.
@@ -172,7 +174,7 @@ def _file_name(archive: str) -> str:
 
 def _everything_in(store: str, entries: list[Path]) -> list[Reference]:
     """What ``load_models=all`` loads, which is also what a server does that is told of no model."""
-    names = sorted(entry.name for entry in entries if entry.suffix == ".mar" or entry.is_dir())
+    names = sorted(entry.name for entry in entries if entry.name.endswith(_ARCHIVES) or entry.is_dir())
     if not names:
         raise LayoutError(f"{store} holds no archive; put the .mar files there")
     return [Reference(name, "all are loaded") for name in names]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,18 @@ def write_mar(path: Path, content: Manifest | bytes | None = None, files: Mappin
         for name, data in (files or {"handler.py": b"def handle(data, context): return data\n"}).items():
             archive.writestr(name, data)
         archive.writestr("MAR-INF/MANIFEST.json", text)
+    return path
+
+
+def write_tar(path: Path, *members: tarfile.TarInfo, top: str = "bert") -> Path:
+    """A .tar.gz archive with ``members`` beside its manifest."""
+    content = json.dumps(manifest()).encode()
+    info = tarfile.TarInfo(f"{top}/MAR-INF/MANIFEST.json")
+    info.size = len(content)
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+        archive.addfile(info, io.BytesIO(content))
     return path
 
 

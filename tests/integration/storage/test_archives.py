@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import stat
@@ -16,7 +15,7 @@ import pytest
 from storage_initializer.archive import check_archive
 from storage_initializer.errors import ArchiveError
 from tests.integration.storage.conftest import Initialize
-from tests.support.model_folder import manifest, write_mar, write_volume
+from tests.support.model_folder import manifest, write_mar, write_tar, write_volume
 
 REPACK = "make it again with torch-model-archiver"
 MANIFEST = "MAR-INF/MANIFEST.json"
@@ -33,17 +32,6 @@ def write_zip(path: Path, *entries: tuple[ZipInfo | str, bytes]) -> Path:
         for entry, content in entries:
             archive.writestr(entry, content)
         archive.writestr(MANIFEST, json.dumps(manifest()))
-    return path
-
-
-def write_tar(path: Path, *members: tarfile.TarInfo, top: str = "bert") -> Path:
-    content = json.dumps(manifest()).encode()
-    info = tarfile.TarInfo(f"{top}/{MANIFEST}")
-    info.size = len(content)
-    with tarfile.open(path, "w:gz") as archive:
-        for member in members:
-            archive.addfile(member, io.BytesIO(bytes(member.size)))
-        archive.addfile(info, io.BytesIO(content))
     return path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.storage.conftest import Initialize
-from tests.support.model_folder import STORY_CONFIG, read_tree, write_mar, write_volume
+from tests.support.model_folder import STORY_CONFIG, read_tree, write_mar, write_tar, write_volume
 
 
 @pytest.fixture
@@ -161,6 +161,17 @@ def test_a_store_without_archives(initialize: Initialize, tmp_path: Path, models
         13,
         f"{source}: model-store holds no archive; put the .mar files there",
     )
+
+
+def test_a_store_of_tar_gz_archives(initialize: Initialize, tmp_path: Path, models: Path) -> None:
+    source = write_volume(tmp_path / "source", "load_models=all")
+    (source / "model-store/bert-model.mar").unlink()
+    write_tar(source / "model-store/bert.tar.gz")
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert "checked model-store/bert.tar.gz" in "\n".join(outcome.log)
 
 
 def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: Path, models: Path) -> None:
