@@ -18,7 +18,7 @@ def test_a_new_service_costs_three_applies_one_status_and_one_event(
     namespace.apply_story()
     namespace.wait_for_condition("Ready", "Unknown")
     calls = eventually(
-        lambda: found if len(found := apiserver.calls(OPERATOR, since)) >= 5 else None, "five calls were made"
+        lambda: found if len(found := calls_in(apiserver, namespace, since)) >= 5 else None, "five calls were made"
     )
     assert sorted((call.verb, call.resource, call.subresource) for call in calls) == [
         ("create", "events", ""),
