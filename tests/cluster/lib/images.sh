@@ -6,11 +6,14 @@ LABEL=isvc-operator.inputs
 PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
 export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot} STORAGE_DRIVER=${STORAGE_DRIVER:-overlay}
 
+require_builder() { # docker and podman are the user's to install; buildah needs no daemon and no setting up
+  docker_runs || have podman || require_programs buildah:buildah
+}
+
 builder() {
   if docker_runs; then echo docker
   elif have podman; then echo podman
-  elif have buildah; then echo buildah
-  else fail "docker, podman or buildah is needed to build images (Debian: apt install buildah debootstrap)"
+  else echo buildah
   fi
 }
 
@@ -104,7 +107,7 @@ need_python_image() { # where no registry answers, a Debian of debootstrap stand
 }
 
 bootstrap_python() { # folder
-  have debootstrap || fail "debootstrap is needed, as no registry answers (Debian: apt install debootstrap)"
+  require_programs debootstrap:debootstrap
   local started=$SECONDS partial=$1.partial
   say "installing Debian's Python into $1"
   rm -rf "$partial"
