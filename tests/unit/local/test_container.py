@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,13 @@ def test_a_whole_container_becomes_a_process() -> None:
         termination_log=Path("/run/termination/server"),
         probe=Probe(40001, "/ready"),
     )
+
+
+def test_this_machines_python_is_not_looked_for_in_the_container() -> None:
+    """Where the checkout lies below a path that the container mounts, such as /tmp."""
+    place = dataclasses.replace(PLACE, python="/mnt/models/.venv/bin/python")
+    process = plan_process("svc/server", {"name": "server", "command": ["python", "/mnt/models/serve.py"]}, place)
+    assert process.command == ("/mnt/models/.venv/bin/python", "/run/models/serve.py")
 
 
 @pytest.mark.parametrize(

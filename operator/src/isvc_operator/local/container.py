@@ -60,13 +60,11 @@ class Process:
 def plan_process(name: str, container: Container, place: Place) -> Process:
     """The container as a process called ``name``; raises UnusableInput where it needs what only a cluster has."""
     env = _environment(name, container, place)
-    command = [
-        _expand(_text(name, item), env) for item in (*_command(name, container, place), *container.get("args", ()))
-    ]
+    command = [_expand(_text(name, item), env) for item in (*_command(name, container), *container.get("args", ()))]
     working_dir = container.get("workingDir")
     return Process(
         name=name,
-        command=tuple(_move_ports([_move_paths(item, place.paths) for item in command], place.ports)),
+        command=_local_command(command, place),
         env=_local(env, place),
         working_dir=_move_paths(working_dir, place.paths) if working_dir else None,
         termination_log=place.termination_log,
@@ -74,7 +72,7 @@ def plan_process(name: str, container: Container, place: Place) -> Process:
     )
 
 
-def _command(name: str, container: Container, place: Place) -> tuple[str, ...]:
+def _command(name: str, container: Container) -> tuple[str, ...]:
     command = tuple(container.get("command", ()))
     if not command and container["name"] == CONTAINER_INITIALIZER:
         command = _INITIALIZER
@@ -83,7 +81,13 @@ def _command(name: str, container: Container, place: Place) -> tuple[str, ...]:
             f"{name} has no command, and the entry point of its image is not known here; "
             "give the container a command in the runtime"
         )
-    return (place.python, *command[1:]) if command[0] in _PYTHON else command
+    return command
+
+
+def _local_command(command: Sequence[str], place: Place) -> tuple[str, ...]:
+    """The container's command with this machine's paths and ports, then its Python (whose own path must stay as it is)."""
+    program, *arguments = _move_ports([_move_paths(item, place.paths) for item in command], place.ports)
+    return (place.python if program in _PYTHON else program, *arguments)
 
 
 def _environment(name: str, container: Container, place: Place) -> dict[str, str]:
