@@ -85,7 +85,7 @@ def _command(name: str, container: Container) -> tuple[str, ...]:
 
 
 def _local_command(command: Sequence[str], place: Place) -> tuple[str, ...]:
-    """The container's command with this machine's paths and ports, then its Python (whose own path must stay as it is)."""
+    """The command with this machine's paths and ports, and last its Python, whose own path must stay as it is."""
     program, *arguments = _move_ports([_move_paths(item, place.paths) for item in command], place.ports)
     return (place.python if program in _PYTHON else program, *arguments)
 
