@@ -46,8 +46,16 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     parser.add_argument(
         "--parallel", type=int, default=env.get("PARALLEL", "8"), help="reconciles at a time [PARALLEL]"
     )
-    parser.add_argument("--log-level", default=env.get("LOG_LEVEL", "INFO"), help="[LOG_LEVEL]")
+    parser.add_argument(
+        "--log-level", type=_level, default=env.get("LOG_LEVEL", "INFO"), help="DEBUG to CRITICAL [LOG_LEVEL]"
+    )
     parser.set_defaults(run=run_command)
+
+
+def _level(text: str) -> str:
+    if text.upper() not in logging.getLevelNamesMapping():
+        raise argparse.ArgumentTypeError(f"{text!r} is no level; give DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    return text.upper()
 
 
 def run_command(arguments: argparse.Namespace) -> None:
@@ -55,7 +63,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
     from isvc_operator.handlers.operator import Options, run
 
-    logging.basicConfig(level=arguments.log_level.upper(), format=_FORMAT)
+    logging.basicConfig(level=arguments.log_level, format=_FORMAT)
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
     options = Options(
         kubeconfig=arguments.kubeconfig,

@@ -1,0 +1,49 @@
+"""The operator's flags, and what they get from the environment."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.cli.operator import add_flags
+
+
+def parsed(env: dict[str, str], *argv: str) -> dict[str, object]:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, env)
+    values = vars(parser.parse_args(argv))
+    del values["run"]
+    return values
+
+
+def test_every_flag_has_a_variable() -> None:
+    env = {
+        "KUBECONFIG": "/a/kubeconfig",
+        "WATCH_NAMESPACES": "blue,green",
+        "CONFIG_DIR": "/etc/isvc",
+        "HEALTH_PORT": "8081",
+        "PARALLEL": "3",
+        "LOG_LEVEL": "debug",
+    }
+    assert parsed(env) == {
+        "kubeconfig": "/a/kubeconfig",
+        "namespace": ["blue", "green"],
+        "config_dir": Path("/etc/isvc"),
+        "health_port": 8081,
+        "parallel": 3,
+        "log_level": "DEBUG",
+    }
+
+
+def test_a_flag_wins_over_its_variable() -> None:
+    assert parsed({"PARALLEL": "3"}, "--parallel", "5")["parallel"] == 5
+
+
+@pytest.mark.parametrize("env", [{"LOG_LEVEL": "chatty"}, {"HEALTH_PORT": "http"}], ids=lambda env: next(iter(env)))
+def test_a_variable_that_makes_no_sense_is_refused(env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(env)
+    assert ended.value.code == 2
+    assert next(iter(env.values())) in capsys.readouterr().err
