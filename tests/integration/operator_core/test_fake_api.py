@@ -1,0 +1,104 @@
+"""The fake API server of the unit tests answers as the real one does: each test runs over both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from isvc_operator.kube import requests
+from isvc_operator.kube.client import KubeApi, connect
+from isvc_operator.kube.errors import Conflict, NotFound
+from tests.support.apiserver import ApiServer
+from tests.support.fakes import FakeKubeApi
+from tests.support.namespace import Namespace, story_service
+
+NAME = "thing"
+Put = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(params=["fake", "real"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[tuple[KubeApi, Put, str]]:
+    """An API, a way to put an object as another client would, and a namespace."""
+    if request.param == "fake":
+        fake = FakeKubeApi()
+        yield fake, fake.put, "somewhere"
+        return
+    server: ApiServer = request.getfixturevalue("apiserver")
+    namespace: Namespace = request.getfixturevalue("namespace")
+    async with contextlib.AsyncExitStack() as stack:
+        api = await stack.enter_async_context(connect(str(server.kubeconfig)))
+        yield api, namespace.apply, namespace.name
+
+
+def a_service(namespace: str, port: int = 80) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {"ports": [{"name": "http", "port": port, "targetPort": 8080}], "selector": {"app": NAME}},
+    }
+
+
+async def applied(api: KubeApi, manifest: dict[str, Any], *, force: bool = False) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(await api.send(requests.apply(manifest, force=force)))
+    return answer
+
+
+async def test_the_same_apply_twice_changes_nothing(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    first = await applied(api, a_service(namespace))
+    second = await applied(api, a_service(namespace), force=True)
+    assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
+
+
+async def test_another_apply_gets_a_newer_version_of_the_same_object(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    first = await applied(api, a_service(namespace))
+    second = await applied(api, a_service(namespace, port=81), force=True)
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+    assert [port["port"] for port in second["spec"]["ports"]] == [81]
+
+
+async def test_an_object_of_another_client_is_taken_by_force_only(world: tuple[KubeApi, Put, str]) -> None:
+    api, put, namespace = world
+    put(a_service(namespace))
+    theirs = {**a_service(namespace), "spec": {**a_service(namespace)["spec"], "selector": {"app": "ours"}}}
+    with pytest.raises(Conflict):
+        await applied(api, theirs)
+    assert (await applied(api, theirs, force=True))["spec"]["selector"]["app"] == "ours"
+
+
+async def test_a_delete_spares_a_namesake(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    held = await applied(api, a_service(namespace))
+    another = {**held, "metadata": {**held["metadata"], "uid": "5d9e0000-0000-4000-8000-000000000000"}}
+    with pytest.raises(Conflict):
+        await api.send(requests.delete(another))
+    await api.send(requests.delete(held))
+    with pytest.raises(NotFound):
+        await api.send(requests.delete(held))
+
+
+async def test_a_status_is_patched_and_nothing_else(world: tuple[KubeApi, Put, str]) -> None:
+    api, put, namespace = world
+    service = story_service()
+    service["metadata"]["namespace"] = namespace
+    put(service)
+    first = json.loads(
+        await api.send(requests.patch_status(namespace, "torchserve", {"url": "http://a", "deploymentMode": "x"}))
+    )
+    second = json.loads(await api.send(requests.patch_status(namespace, "torchserve", {"deploymentMode": None})))
+    assert second["status"] == {"url": "http://a"}
+    assert second["metadata"]["generation"] == first["metadata"]["generation"]
+    assert second["spec"] == first["spec"]
+
+
+async def test_the_status_of_a_service_that_is_gone_is_not_found(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    with pytest.raises(NotFound):
+        await api.send(requests.patch_status(namespace, "nobody", {"url": "http://a"}))
