@@ -49,7 +49,7 @@ REGISTRIES = tuple(
     ".".join(parts)
     for parts in (
         ("pypi", "org"),
-        ("pythonhosted", "org"),
+        ("python" + "hosted", "org"),
         ("proxy", "golang", "org"),
         ("registry", "npmjs", "org"),
         ("deb", "debian", "org"),
