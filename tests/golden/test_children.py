@@ -1,7 +1,7 @@
 """Every child of whole services, as files: `cases/<name>/input.yaml` becomes `cases/<name>/children.yaml`.
 
 An input is an InferenceService and, where the case needs them, runtimes and the ConfigMap `inferenceservice-config`.
-The shipped runtime is always there.
+The shipped runtimes are always there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import yaml
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.config import parse_config
+from isvc_operator.local.documents import parse_documents
+from isvc_operator.local.files import read_runtimes
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
-from tests.support.builders import the_shipped_runtime
 
 CASES = Path(__file__).parent / "cases"
+SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
@@ -40,7 +42,7 @@ def children_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     (service,) = of_kind("InferenceService")
     runtimes = Runtimes(
         namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
-        cluster=(the_shipped_runtime(), *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
+        cluster=(*SHIPPED, *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
     )
     config = parse_config({key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()})
     return render(resolve(parse_inference_service(service), runtimes, config), config)

@@ -102,10 +102,10 @@ def test_no_runtime_is_said_and_mended_when_one_comes(running_operator: None, na
 
 def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespace: Namespace) -> None:
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway", "storageURI": "pvc://other"}
-    namespace.apply_story(model=model, batcher={"maxBatchSize": 8})
+    namespace.apply_story(model=model, batcher={"maxBatchSize": 0})
     condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored")
     assert "spec.predictor.model.storageURI" in condition["message"]
-    assert "spec.predictor.batcher" in condition["message"]
+    assert "spec.predictor.batcher.maxBatchSize: 0" in condition["message"]
     namespace.wait_for("deployment", PREDICTOR)
 
 

@@ -348,12 +348,12 @@ async def test_a_service_waits_for_its_runtime_and_is_served_once_it_is_there() 
 
 
 async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
-    cluster = cluster_with(a_service_body(spec={"predictr": {}}, predictor={"timeout": 5}), a_runtime_body())
+    cluster = cluster_with(a_service_body(spec={"predictr": {}}, predictor={"scaleMetric": "cpu"}), a_runtime_body())
 
     await cluster.reconcile()
 
     assert cluster.condition("SpecSupported")["message"] == (
-        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.timeout"
+        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
     )
 
 

@@ -106,11 +106,15 @@ class LoggerSpec(ApiModel):
 
 
 class BatcherSpec(ApiModel):
-    """Joins requests that arrive together into one call of the model."""
+    """Joins requests that arrive together into one call of the model. Zero or less leaves the default in force."""
 
     max_batch_size: int | None = Field(default=None, description="Largest number of instances in a call.")
-    max_latency: int | None = Field(default=None, description="Longest wait for a full batch, in milliseconds.")
-    timeout: int | None = Field(default=None, description="Accepted for compatibility; not used.")
+    max_latency: int | None = Field(
+        default=None, description="Batches stay so small that a call is expected to take no more milliseconds."
+    )
+    timeout: int | None = Field(
+        default=None, description="Milliseconds until a request is given up, its time in the queue included."
+    )
 
 
 class ComponentExtensionSpec(ApiModel):

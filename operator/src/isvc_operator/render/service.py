@@ -8,6 +8,7 @@ from typing import Any
 from isvc_operator.render.deployment import first_port
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.resolve import Resolved
+from isvc_operator.resolve.containers import is_grpc
 
 PORT = 80
 
@@ -44,6 +45,6 @@ def _port(name: str, number: int, target: Mapping[str, Any]) -> dict[str, Any]:
         "targetPort": target["containerPort"],
         "protocol": target.get("protocol", "TCP"),
     }
-    if any(sign in name.lower() for sign in ("grpc", "h2c")):
+    if is_grpc(name):
         port["appProtocol"] = "kubernetes.io/h2c"
     return port

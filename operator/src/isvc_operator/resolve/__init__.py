@@ -11,7 +11,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.predictor import Predictor, resolve_predictor
-from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.runtime import ANNOTATION_RUNTIME, ChosenRuntime, Runtimes, choose_runtime
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def resolve(service: InferenceService, runtimes: Runtimes, config: OperatorConfi
             "spec.predictor names no model to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "
             "and storageUri. Predictors of custom containers are not supported by this version"
         )
-    chosen = choose_runtime(model, runtimes)
+    chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
     predictor = resolve_predictor(service, model, chosen, config)
     hosts = resolve_hosts(service.metadata, predictor.name, config.ingress)
     return Resolved(service, chosen, predictor, hosts)

@@ -51,3 +51,8 @@ def with_tag(image: str, tag: str) -> str:
         return image
     repository, separator, name = image.rpartition("/")
     return f"{repository}{separator}{name.split(':')[0]}:{tag}"
+
+
+def is_grpc(port: str) -> bool:
+    """Whether a port of this name speaks gRPC, by KServe's convention (contract §4.4)."""
+    return any(sign in port.lower() for sign in ("grpc", "h2c"))

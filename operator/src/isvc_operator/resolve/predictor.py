@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.base import ApiModel, ObjectMeta
+from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import ModelSpec, PredictorSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.inference_service import InferenceService
@@ -21,9 +21,10 @@ from isvc_operator.api.names import (
 from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.containers import merge_container, merge_items, merge_maps, with_tag
+from isvc_operator.resolve.containers import is_grpc, merge_container, merge_items, merge_maps, with_tag
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.settings import settings_of
 from isvc_operator.resolve.storage import StoragePlan, plan_storage
 
 # Pod fields that a runtime may set (contract §1.4), beside its containers and the lists below; the user's win.
@@ -71,7 +72,7 @@ def resolve_predictor(
         name=predictor_name(service.metadata.name, predictor.name),
         labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
-        server=_server(service.metadata.model_copy(update={"labels": labels}), model, chosen, server_type),
+        server=_server(service, labels, model, chosen, server_type),
         pod=_pod(predictor, runtime, config),
         storage=plan_storage(model, server_type),
         models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
@@ -98,17 +99,34 @@ def _annotations(service: InferenceService, runtime: ServingRuntimeSpec, config:
     return {name: value for name, value in merged.items() if name not in disallowed}
 
 
-def _server(metadata: ObjectMeta, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None) -> dict[str, Any]:
-    base = _server_of(chosen)
-    container = merge_container(base, _fields(model, ContainerFields))
+def _server(
+    service: InferenceService,
+    labels: Mapping[str, str],
+    model: ModelSpec,
+    chosen: ChosenRuntime,
+    server_type: str | None,
+) -> dict[str, Any]:
+    container = merge_container(_server_of(chosen), _users_container(service.spec.predictor, model))
     if model.runtime_version and "image" in container:
         container["image"] = with_tag(container["image"], model.runtime_version)
-    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": metadata.name}]
+    if chosen.protocol.startswith("grpc") and "ports" in container:
+        container["ports"] = sorted(container["ports"], key=lambda port: not is_grpc(port.get("name", "")))
+    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": service.metadata.name}]
     if server_type == "torchserve":
         ours.append({"name": "PROTOCOL_VERSION", "value": chosen.protocol})
     container["env"] = merge_items(ours, container.get("env", ()), "name")
-    filled: dict[str, Any] = fill_all(container, values_of(metadata))
+    values = values_of(service.metadata.model_copy(update={"labels": labels}))
+    filled: dict[str, Any] = fill_all(container, values)
     return filled
+
+
+def _users_container(predictor: PredictorSpec, model: ModelSpec) -> dict[str, Any]:
+    """What the user wrote about the container, and the predictor's settings as its variables; those written win."""
+    container = _fields(model, ContainerFields)
+    settings = [{"name": item.variable, "value": str(item.value)} for item in settings_of(predictor) if item.usable]
+    if settings:
+        container["env"] = merge_items(settings, container.get("env", ()), "name")
+    return container
 
 
 def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
 
+# Names the runtime where the spec does not: the older framework keys have no field for it.
+ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 # KServe's order of preference, the plainest first.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
@@ -30,10 +33,15 @@ class ChosenRuntime:
     protocol: str
 
 
-def choose_runtime(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
-    """The runtime for ``model``; raises InvalidSpec with KServe's failure reason where there is none."""
+def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None = None) -> ChosenRuntime:
+    """The runtime for ``model``; raises InvalidSpec with KServe's failure reason where there is none.
+
+    ``annotated`` is the runtime that the service's annotation names; one in the spec wins over it.
+    """
     if model.runtime:
-        return _named(model, runtimes)
+        return _named(model.runtime, "spec.predictor.model.runtime", model, runtimes)
+    if annotated:
+        return _named(annotated, f"the annotation {ANNOTATION_RUNTIME}", model, runtimes)
     protocol = model.protocol_version or "v1"
     for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
         fitting = [runtime for runtime in group if _fits(runtime, model, protocol)]
@@ -43,8 +51,7 @@ def choose_runtime(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
     raise InvalidSpec(_nothing_fits(model, protocol, runtimes), "NoSupportingRuntime")
 
 
-def _named(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
-    name = model.runtime
+def _named(name: str, place: str, model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
     for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
         for runtime in group:
             if runtime.metadata.name == name:
@@ -52,7 +59,7 @@ def _named(model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
                 return ChosenRuntime(runtime, cluster_wide, _protocol_for(model, runtime))
     known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
     raise InvalidSpec(
-        f"runtime {name!r} of spec.predictor.model.runtime does not exist; there is: {known}. "
+        f"runtime {name!r} of {place} does not exist; there is: {known}. "
         "Correct the name, leave it out, or create that ServingRuntime",
         "RuntimeNotRecognized",
     )

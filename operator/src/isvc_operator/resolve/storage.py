@@ -8,6 +8,10 @@ from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.names import MODELS_MOUNT
 from isvc_operator.errors import InvalidSpec
 
+# The layout that a server reads, by its type; others read whatever there is. ``auto`` checks a folder that looks like
+# TorchServe's and leaves any other one, such as a bare model.onnx, alone.
+_LAYOUTS = {"torchserve": "torchserve", "mar": "auto"}
+
 
 @dataclass(frozen=True)
 class StoragePlan:
@@ -29,7 +33,7 @@ def plan_storage(model: ModelSpec, server_type: str | None) -> StoragePlan | Non
         raise InvalidSpec("spec.predictor.model.storage is not supported by this version; use storageUri")
     if not model.storage_uri:
         return None
-    layout = "torchserve" if server_type == "torchserve" else "none"
+    layout = _LAYOUTS.get(server_type or "", "none")
     return StoragePlan(model.storage_uri, MODELS_MOUNT, _claim_of(model.storage_uri), layout)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from isvc_operator.api.components import FRAMEWORKS, PredictorSpec
 from isvc_operator.api.inference_service import InferenceServiceSpec
+from isvc_operator.resolve.settings import settings_of
 
 _COMPONENTS = ("transformer", "explainer", "canary")
 _PREDICTOR = (
@@ -17,10 +18,8 @@ _PREDICTOR = (
     "scale_metric_type",
     "auto_scaling",
     "container_concurrency",
-    "timeout",
     "canary_traffic_percent",
     "logger",
-    "batcher",
 )
 
 
@@ -39,6 +38,9 @@ def _predictor(predictor: PredictorSpec) -> Iterator[str]:
     for name in _PREDICTOR:
         if getattr(predictor, name) is not None:
             yield f"spec.predictor.{PredictorSpec.model_fields[name].alias}"
+    for setting in settings_of(predictor):
+        if not setting.usable:
+            yield f"{setting.field}: {setting.value} (the server's default holds; give a number above 0)"
     if predictor.min_replicas == 0:
         yield "spec.predictor.minReplicas: 0 (one pod is kept)"
     if (predictor.max_replicas or 0) > (predictor.min_replicas or 1):

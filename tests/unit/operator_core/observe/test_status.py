@@ -270,14 +270,16 @@ def test_a_write_that_failed_is_told_as_such_and_not_as_a_wrong_spec() -> None:
 
 
 def test_fields_that_are_not_honoured_are_named_without_making_the_service_unready() -> None:
-    conditions = status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.timeout"])["conditions"]
+    conditions = status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.scaleMetric"])[
+        "conditions"
+    ]
 
     assert conditions[2] == condition("Ready", "True")
     assert conditions[3] == condition(
         "SpecSupported",
         "False",
         "FieldsIgnored",
-        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.timeout",
+        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
     )
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.serving_runtime import ServingRuntime
-from tests.support.builders import a_service, the_children, the_shipped_runtime
+from isvc_operator.local.documents import parse_documents
+from isvc_operator.local.files import read_runtimes
+from tests.support.builders import a_service, the_children
 
 Pod = dict[str, Any]
 Container = dict[str, Any]
@@ -85,21 +87,27 @@ RULES = (
 )
 
 
-def pod_of(**service: Any) -> Pod:
-    runtime: ServingRuntime = the_shipped_runtime()
+SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
+for_each_runtime = pytest.mark.parametrize("runtime", SHIPPED, ids=lambda runtime: runtime.metadata.name)
+
+
+def pod_of(runtime: ServingRuntime, **service: Any) -> Pod:
     pod: Pod = the_children(a_service(**service), runtime)["Deployment"]["spec"]["template"]["spec"]
     return pod
 
 
+@for_each_runtime
 @pytest.mark.parametrize("uri", ["pvc://leeway", "s3://bucket/model"])
 @pytest.mark.parametrize("rule", RULES)
-def test_the_pod_is_restricted(rule: Callable[[Pod], bool], uri: str) -> None:
-    assert rule(pod_of(model={"storageUri": uri}))
+def test_the_pod_is_restricted(rule: Callable[[Pod], bool], uri: str, runtime: ServingRuntime) -> None:
+    assert rule(pod_of(runtime, model={"storageUri": uri}))
 
 
-def test_every_container_of_ours_has_a_read_only_root() -> None:
-    assert all(item["securityContext"]["readOnlyRootFilesystem"] for item in containers_of(pod_of()))
+@for_each_runtime
+def test_every_container_of_ours_has_a_read_only_root(runtime: ServingRuntime) -> None:
+    assert all(item["securityContext"]["readOnlyRootFilesystem"] for item in containers_of(pod_of(runtime)))
 
 
-def test_the_pod_gets_no_api_token() -> None:
-    assert pod_of()["automountServiceAccountToken"] is False
+@for_each_runtime
+def test_the_pod_gets_no_api_token(runtime: ServingRuntime) -> None:
+    assert pod_of(runtime)["automountServiceAccountToken"] is False

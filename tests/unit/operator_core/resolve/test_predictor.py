@@ -148,6 +148,72 @@ def test_the_operators_environment_comes_first_so_that_others_can_refer_to_it() 
     assert list(env_of(predictor)) == ["INFERENCE_SERVICE_NAME", "PROTOCOL_VERSION", "WHO"]
 
 
+BATCHER = {"maxBatchSize": 8, "maxLatency": 50, "timeout": 2000}
+
+
+def test_batching_and_the_timeout_are_variables_of_the_server() -> None:
+    predictor = predictor_of(a_runtime(server_type="mar"), predictor={"batcher": BATCHER, "timeout": 30})
+
+    assert predictor.server["env"] == [
+        {"name": "INFERENCE_SERVICE_NAME", "value": "torchserve"},
+        {"name": "MAX_BATCH_SIZE", "value": "8"},
+        {"name": "MAX_LATENCY", "value": "50"},
+        {"name": "BATCH_TIMEOUT", "value": "2000"},
+        {"name": "REQUEST_TIMEOUT", "value": "30"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [{}, {"batcher": {}}, {"batcher": {"maxBatchSize": 0, "maxLatency": -1, "timeout": 0}, "timeout": 0}],
+    ids=["not asked for", "asked for without a number", "zero or less"],
+)
+def test_the_servers_defaults_hold_where_nothing_else_is_asked_for(predictor: dict[str, Any]) -> None:
+    assert predictor_of(predictor=predictor).server == predictor_of().server
+
+
+def test_the_batcher_wins_over_the_runtimes_variable_and_the_users_variable_over_both() -> None:
+    runtime = a_runtime(
+        container={"env": [{"name": "MAX_BATCH_SIZE", "value": "1"}, {"name": "MAX_LATENCY", "value": "1"}]}
+    )
+
+    env = env_of(
+        predictor_of(
+            runtime,
+            model={"env": [{"name": "MAX_LATENCY", "value": "99"}]},
+            predictor={"batcher": {"maxBatchSize": 8, "maxLatency": 50}},
+        )
+    )
+
+    assert (env["MAX_BATCH_SIZE"], env["MAX_LATENCY"]) == ("8", "99")
+
+
+REST, GRPC = {"name": "http", "containerPort": 8080}, {"name": "grpc", "containerPort": 8081}
+NAMELESS = {"containerPort": 9000}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ports"),
+    [
+        ("v1", [NAMELESS, REST, GRPC]),
+        ("v2", [NAMELESS, REST, GRPC]),
+        ("grpc-v2", [GRPC, NAMELESS, REST]),
+        ("grpc-v1", [GRPC, NAMELESS, REST]),
+    ],
+)
+def test_the_port_of_the_models_protocol_comes_first(protocol: str, ports: list[dict[str, Any]]) -> None:
+    runtime = a_runtime(protocols=[], container={"ports": [NAMELESS, REST, GRPC]})
+
+    assert predictor_of(runtime, model={"protocolVersion": protocol}).server["ports"] == ports
+
+
+def test_a_grpc_port_of_the_users_is_found_by_its_name() -> None:
+    runtime = a_runtime(protocols=[], container={"ports": [REST]})
+    h2c = {"name": "h2c", "containerPort": 9000}
+
+    assert predictor_of(runtime, model={"protocolVersion": "grpc-v2", "ports": [h2c]}).server["ports"] == [h2c, REST]
+
+
 def test_the_runtime_version_is_the_images_tag() -> None:
     assert predictor_of(model={"runtimeVersion": "2.0"}).server["image"] == "registry.example/torchserve:2.0"
 

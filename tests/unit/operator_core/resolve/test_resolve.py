@@ -33,6 +33,14 @@ def test_an_older_framework_key_wins_over_the_model_beside_it() -> None:
     assert storage.source == "s3://newer/model"
 
 
+def test_a_service_may_name_its_runtime_beside_an_older_framework_key_by_an_annotation() -> None:
+    service = a_service(model=None, predictor={"pytorch": {}}, annotations={"isvc-operator.io/runtime": "mine"})
+
+    resolved = resolve(service, Runtimes(cluster=(a_runtime(), a_runtime("mine"))), OperatorConfig())
+
+    assert resolved.chosen.runtime == a_runtime("mine")
+
+
 def test_a_predictor_of_custom_containers_is_refused_with_what_to_write() -> None:
     service = a_service(model=None, predictor={"containers": [{"name": "kserve-container", "image": "mine"}]})
 

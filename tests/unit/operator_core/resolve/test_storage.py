@@ -28,8 +28,12 @@ def test_a_source_is_copied_to_the_models_folder_and_only_a_claim_is_mounted(uri
 
 
 @pytest.mark.parametrize("server_type", [None, "mlserver"])
-def test_only_torchserves_layout_is_checked(server_type: str | None) -> None:
+def test_the_folder_of_any_other_server_is_not_checked(server_type: str | None) -> None:
     assert plan_storage(a_model(), server_type) == StoragePlan("pvc://leeway", "/mnt/models", "leeway", "none")
+
+
+def test_our_own_servers_folder_is_checked_only_where_it_looks_like_torchserves() -> None:
+    assert plan_storage(a_model(), "mar") == StoragePlan("pvc://leeway", "/mnt/models", "leeway", "auto")
 
 
 @pytest.mark.parametrize("uri", [None, ""])

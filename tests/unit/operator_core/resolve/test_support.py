@@ -31,10 +31,8 @@ def test_the_story_asks_for_nothing_that_is_not_honoured() -> None:
         ("scaleMetricType", "Utilization"),
         ("autoScaling", {}),
         ("containerConcurrency", 0),
-        ("timeout", 60),
         ("canaryTrafficPercent", 10),
         ("logger", {"mode": "all"}),
-        ("batcher", {"maxBatchSize": 8}),
     ],
 )
 def test_a_predictors_field_that_is_not_honoured_is_told(field: str, value: Any) -> None:
@@ -84,8 +82,20 @@ def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
 
 
 def test_components_are_told_before_the_predictors_fields() -> None:
-    assert told(spec={"transformer": CONTAINERS}, predictor={"timeout": 1, "scaleMetric": "cpu"}) == (
+    assert told(spec={"transformer": CONTAINERS}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
         "spec.transformer (the predictor is served without it)",
         "spec.predictor.scaleMetric",
-        "spec.predictor.timeout",
+        "spec.predictor.timeout: 0 (the server's default holds; give a number above 0)",
+    )
+
+
+def test_batching_and_the_timeout_are_honoured() -> None:
+    assert told(predictor={"batcher": {"maxBatchSize": 8, "maxLatency": 50, "timeout": 60}, "timeout": 5}) == ()
+
+
+@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize("field", ["maxBatchSize", "maxLatency", "timeout"])
+def test_a_batch_setting_that_no_server_could_follow_is_told_with_what_holds_instead(field: str, value: int) -> None:
+    assert told(predictor={"batcher": {field: value}}) == (
+        f"spec.predictor.batcher.{field}: {value} (the server's default holds; give a number above 0)",
     )
