@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,6 +91,15 @@ def test_two_services_answer_to_their_own_hosts_and_no_other_is_known(sandbox: S
         status, answer = sandbox.ask("third.default.example.com", PREDICT, {"instances": [1]})
         assert (status, "first.default.example.com" in answer["error"]) == (404, True)
         stop(process)
+
+
+def test_the_port_for_grpc_is_announced(sandbox: Sandbox) -> None:
+    ports = [{"name": "http", "containerPort": 8080}, {"name": "grpc", "containerPort": 8081}]
+    with sandbox.running(*arguments(sandbox, service(), runtime(ports=ports))) as process:
+        announced = read_until(process.stdout, READY)
+        stop(process)
+
+    assert re.search(r"^  gRPC: 127\.0\.0\.1:\d+$", announced, re.MULTILINE)
 
 
 def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sandbox: Sandbox) -> None:

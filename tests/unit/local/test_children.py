@@ -63,12 +63,12 @@ def test_a_stopped_service_is_left_out() -> None:
 def test_everything_without_effect_is_told() -> None:
     body = service()
     body["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
-    body["spec"]["predictor"] |= {"minReplica": 2, "timeout": 5}
+    body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
 
     assert list(warnings(parsed(body, settings))) == [
         "ConfigMap settings: neither a service nor a runtime; ignored",
         "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
-        "InferenceService first: not supported: spec.predictor.timeout",
+        "InferenceService first: not supported: spec.predictor.scaleMetric",
         "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",
     ]

@@ -61,7 +61,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
         },
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
         links={FOLDER / ".claims/leeway": Path("/data/leeway")},
-        ports={8080: 40001},
+        ports={8080: 40001, 8081: 40002},
         init=(
             Process(
                 name="torchserve/storage-initializer",
@@ -94,6 +94,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                     "PROTOCOL_VERSION": "v1",
                     "HOME": "/run/0/scratch",
                     "GRACE_PERIOD": "20",
+                    "GRPC_PORT": "40002",
                     "TERMINATION_LOG": "/run/0/.termination/kserve-container",
                 },
                 working_dir=None,
@@ -127,6 +128,30 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
         ("watch",),
     ]
     assert pod.ports == {8080: 40001}
+
+
+def test_every_port_of_the_server_is_moved_wherever_it_is_told() -> None:
+    pod = plan(
+        ports=[{"containerPort": 8080}, {"containerPort": 8081}],
+        args=["--http-port=8080"],
+        env=[{"name": "GRPC_PORT", "value": "8081"}],
+    )
+
+    assert pod.ports == {8080: 40001, 8081: 40002}
+    assert pod.servers[0].command[-1] == "--http-port=40001"
+    assert pod.servers[0].env["GRPC_PORT"] == "40002"
+
+
+def test_the_server_without_java_runs_with_the_python_of_isvc() -> None:
+    body = service()
+    body["spec"]["predictor"]["model"]["modelFormat"]["name"] = "onnx"
+
+    (server,) = plan_pod(deployment(parsed(body)), machine()).servers
+
+    assert server.command == (
+        *("/venv/bin/python", "-m", "mar_runtime", "--model-dir=/run/0/kserve-provision-location"),
+        *("--http-port=40001", "--grpc-port=40002"),
+    )
 
 
 def test_a_claim_without_a_folder_is_refused_with_the_flag_to_give() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.pod import Machine, plan_pod
-from isvc_operator.local.routes import Route, find_route, routes_of
+from isvc_operator.local.routes import Route, find_route, grpc_port, routes_of
 from tests.support.local_services import parsed, runtime, service
 
 PREDICTOR = "first-predictor"
@@ -37,6 +38,32 @@ def test_every_host_of_the_ingress_leads_to_the_servers_port_on_this_machine() -
 
 def test_without_an_ingress_there_are_no_routes() -> None:
     assert routes(OperatorConfig(ingress=IngressConfig(disable_ingress_creation=True))) == ()
+
+
+HTTP, GRPC = {"name": "http", "containerPort": 8080}, {"name": "grpc", "containerPort": 8081}
+FLAGS = ["--http-port=8080", "--grpc-port=8081"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "http_port", "own_grpc_port"),
+    [
+        ([HTTP], 40001, None),
+        ([HTTP, GRPC], 40001, 40002),
+        ([GRPC, HTTP], 40002, 40001),
+        ([GRPC], 40001, 40001),
+    ],
+    ids=["no gRPC", "REST first", "gRPC first", "gRPC alone"],
+)
+def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
+    ports: list[dict[str, Any]], http_port: int, own_grpc_port: int | None
+) -> None:
+    (only,) = render_services(parsed(service(), runtime(ports=ports, args=FLAGS)), (), OperatorConfig())
+    free = iter((40001, 40002))
+    machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: next(free))
+    pods = [plan_pod(only.children[0], machine)]
+
+    assert {route.port for route in routes_of(only.children, pods)} == {http_port}
+    assert grpc_port(only.children, pods) == own_grpc_port
 
 
 FIRST, PART, SECOND = (

@@ -12,11 +12,12 @@ from isvc_operator.local.errors import RunFailed
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A service's name, its host name, and the port of the ingress."""
+    """A service's name, its host name, the port of the ingress and, where the server speaks gRPC, its port for that."""
 
     service: str
     host: str
     port: int
+    grpc_port: int | None = None
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, LABEL_SERVICE, PVC_MOUNT_ROOT
 from isvc_operator.local.container import Container, Place, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
-from isvc_operator.render.deployment import first_port
+from isvc_operator.render.deployment import DEFAULT_PORT
 
 Volume = Mapping[str, Any]
 
@@ -52,12 +52,13 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
     template = deployment["spec"]["template"]
     spec, labels = template["spec"], template["metadata"]["labels"]
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
-    ports = {port: machine.free_port() for container in spec["containers"] if (port := _port(container))}
+    ports = {port: machine.free_port() for container in spec["containers"] for port in _ports(container)}
 
     def planned(container: Container) -> Process:
         place = _place(container, volumes, ports, machine)
         process = plan_process(f"{labels[LABEL_SERVICE]}/{container['name']}", container, place)
-        _check_port(process, ports.get(_port(container)))
+        for port in _ports(container)[:1]:
+            _check_port(process, ports[port])
         return process
 
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
@@ -94,14 +95,15 @@ def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[i
     )
 
 
-def _port(container: Container) -> int:
-    """The one port of a container that is moved to a free one; 0 for a container that only helps."""
-    serves = container["name"] == CONTAINER_SERVER or container.get("ports")
-    return first_port(container)["containerPort"] if serves else 0
+def _ports(container: Container) -> list[int]:
+    """The ports of a container, each of which is moved to a free one; none for a container that only helps."""
+    named = [port["containerPort"] for port in container.get("ports", ())]
+    return named or ([DEFAULT_PORT] if container["name"] == CONTAINER_SERVER else [])
 
 
-def _check_port(process: Process, port: int | None) -> None:
-    if port and str(port) not in " ".join((*process.command, *process.env.values())):
+def _check_port(process: Process, port: int) -> None:
+    """The first port is the one that is asked; others that the process is not told have nobody to miss them."""
+    if str(port) not in " ".join((*process.command, *process.env.values())):
         raise UnusableInput(
             f"{process.name} is not told its port, so it cannot be moved to a free one; give the runtime's container "
             "a flag such as --port=8080 or a variable such as PORT"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.local.pod import Pod
+from isvc_operator.resolve.containers import is_grpc
 
 Manifest = Mapping[str, Any]
 
@@ -46,8 +47,24 @@ def _below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix.rstrip("/") + "/")
 
 
+def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
+    """The port of this machine that speaks gRPC; None where the service has no such port."""
+    targets = (_target(child, port, pods) for child in children if child["kind"] == "Service" for port in _grpc(child))
+    return next(targets, None)
+
+
 def _port(service: Manifest, wanted: Mapping[str, Any], pods: Iterable[Pod]) -> int:
-    spec = service["spec"]
-    target = next(port["targetPort"] for port in spec["ports"] if port["port"] == wanted["number"])
-    pod = next(pod for pod in pods if spec["selector"].items() <= pod.labels.items())
-    return pod.ports.get(target, target)
+    """The wanted port; in place of one for gRPC, which needs HTTP/2, another one, as the ingress here has HTTP/1.1."""
+    ports = sorted(
+        service["spec"]["ports"], key=lambda port: (port in _grpc(service), port["port"] != wanted["number"])
+    )
+    return _target(service, ports[0], pods)
+
+
+def _grpc(service: Manifest) -> list[Mapping[str, Any]]:
+    return [port for port in service["spec"]["ports"] if is_grpc(port["name"])]
+
+
+def _target(service: Manifest, port: Mapping[str, Any], pods: Iterable[Pod]) -> int:
+    pod = next(pod for pod in pods if service["spec"]["selector"].items() <= pod.labels.items())
+    return pod.ports[port["targetPort"]]

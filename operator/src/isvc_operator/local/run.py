@@ -29,7 +29,7 @@ from isvc_operator.local.ingress import ingress
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group, Running, process_group
 from isvc_operator.local.readiness import until_ready
-from isvc_operator.local.routes import Route, routes_of
+from isvc_operator.local.routes import Route, grpc_port, routes_of
 
 T = TypeVar("T")
 Write = Callable[[str], None]
@@ -47,6 +47,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """One service: where it answers, what runs behind it, and how a request gets there."""
+
+    endpoint: Endpoint
+    pods: tuple[Pod, ...]
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True)
 class Served:
     """Services that are ready, and the processes behind them."""
 
@@ -61,6 +70,8 @@ async def serve(services: Sequence[Rendered], settings: Settings, sample: str, w
             announce(f"\n{endpoint.service} answers at {endpoint.url} for Host {endpoint.host}")
             for name in await model_names(endpoint):
                 announce(f"  {endpoint.curl(predict_path(name), sample)}")
+            if endpoint.grpc_port:
+                announce(f"  gRPC: {LOOPBACK}:{endpoint.grpc_port}")
         announce("Ctrl-C stops it.\n")
         await asyncio.wait([server.exited for server in served.servers], return_when=asyncio.FIRST_COMPLETED)
         raise next(server.failure() for server in served.servers if server.exited.done())
@@ -93,44 +104,36 @@ async def until_signal(work: Coroutine[Any, Any, T], write: Write) -> T | None:
 @asynccontextmanager
 async def _served(services: Sequence[Rendered], settings: Settings, write: Write) -> AsyncIterator[Served]:
     async with process_group(settings.environment, write) as group:
-        pods, routes = _plan(services, settings, group.folder)
-        async with ingress(routes, settings.http_port):
+        plans = [_plan(service, settings, group.folder / str(number)) for number, service in enumerate(services)]
+        async with ingress([route for plan in plans for route in plan.routes], settings.http_port):
             write(_NOT_ENFORCED)
+            pods = [pod for plan in plans for pod in plan.pods]
             for pod in pods:
                 await _prepare(pod, group)
             servers = [(await group.start(process), pod) for pod in pods for process in pod.servers]
             for server, pod in servers:
                 await until_ready(server, pod.deadline, write)
-            endpoints = tuple(_endpoint(service, settings.http_port) for service in services)
-            yield Served(endpoints, tuple(server for server, _ in servers))
+            yield Served(tuple(plan.endpoint for plan in plans), tuple(server for server, _ in servers))
 
 
-def _plan(services: Sequence[Rendered], settings: Settings, folder: Path) -> tuple[list[Pod], list[Route]]:
-    pods: list[Pod] = []
-    routes: list[Route] = []
-    for number, service in enumerate(services):
-        machine = Machine(
-            folder=folder / str(number),
-            claims=settings.claims,
-            environment=settings.environment,
-            python=sys.executable,
-            free_port=_free_port,
+def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
+    machine = Machine(
+        folder=folder,
+        claims=settings.claims,
+        environment=settings.environment,
+        python=sys.executable,
+        free_port=_free_port,
+    )
+    children, name = service.children, service.service.metadata.name
+    pods = tuple(plan_pod(child, machine) for child in children if child["kind"] == "Deployment")
+    routes = routes_of(children, pods)
+    if not routes:
+        raise UnusableInput(
+            f"InferenceService {name} can be called from inside a cluster only; "
+            f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
         )
-        own = [plan_pod(child, machine) for child in service.children if child["kind"] == "Deployment"]
-        pods += own
-        routes += routes_of(service.children, own)
-        if not any(child["kind"] == "Ingress" for child in service.children):
-            raise UnusableInput(
-                f"InferenceService {service.service.metadata.name} can be called from inside a cluster only; "
-                f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
-            )
-    return pods, routes
-
-
-def _endpoint(service: Rendered, port: int) -> Endpoint:
-    """The first host of the service's Ingress is that of the default template."""
-    rendered = next(child for child in service.children if child["kind"] == "Ingress")
-    return Endpoint(service.service.metadata.name, rendered["spec"]["rules"][0]["host"], port)
+    # The first host of the service's Ingress is that of the default template.
+    return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), pods, routes)
 
 
 async def _prepare(pod: Pod, group: Group) -> None:
