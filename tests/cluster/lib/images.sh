@@ -19,7 +19,7 @@ builder() {
 
 dockerfile_of() { # name
   case $1 in
-    torch | torchserve ) echo "runtime-images/$1/Dockerfile" ;;
+    torch | torchserve | mar ) echo "runtime-images/$1/Dockerfile" ;;
     storage-initializer ) echo storage_initializer/Dockerfile ;;
     operator ) echo operator/Dockerfile ;;
   esac
@@ -28,7 +28,7 @@ dockerfile_of() { # name
 sources_of() { # name → the files that go into the image
   case $1 in
     torch ) echo constraints.txt ;;
-    torchserve ) echo pyproject.toml constraints.txt transformer_sdk runtime-images/torchserve/src ;;
+    torchserve | mar ) echo pyproject.toml constraints.txt transformer_sdk "runtime-images/$1/src" ;;
     storage-initializer ) echo pyproject.toml constraints.txt storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
   esac
@@ -41,17 +41,10 @@ inputs_digest() { # name → one digest of all that the image is made of
       sort -z | xargs -0 sha256sum) | sha256sum | cut -c1-16
 }
 
-base_digest() { # name
+base_digest() { # name → what decides over the part of the image that is not in the repository
   case $1 in
     torch ) echo "${TORCH_INDEX:-}" ;;
-    torchserve ) label_of "$REGISTRY/torch:$TAG" ;;
-  esac
-}
-
-base_of() { # name → what decides over the part of the image that is not in the repository
-  case $1 in
-    torch ) echo "${TORCH_INDEX:-}" ;;
-    torchserve ) label_of "$REGISTRY/torch:$TAG" ;;
+    torchserve | mar ) label_of "$REGISTRY/torch:$TAG" ;;
   esac
 }
 
