@@ -1,6 +1,6 @@
-"""Every error that a client can see, each with its HTTP status.
+"""Every error that a client can see, each with its HTTP status and the component that said it.
 
-Code anywhere below the server raises one of these; `server.app` alone turns them into answers.
+Code anywhere below the servers raises one of these; `server.app` (HTTP) and `server.grpc` alone turn them into answers.
 
     ServingError                500
     ├─ InvalidInput             400
@@ -8,9 +8,14 @@ Code anywhere below the server raises one of these; `server.app` alone turns the
     │  └─ ModelNotFound         404
     ├─ MethodNotAllowed         405
     ├─ BodyTooLarge             413
+    ├─ UnprocessableInput       422
+    ├─ QueueFull                429 with Retry-After
+    ├─ InferenceFailed          500, or what the handler says
+    ├─ Unsupported              501
     ├─ UpstreamError            the upstream's own status
     ├─ UpstreamBroken           502
     ├─ NotReady                 503 with Retry-After
+    ├─ DeadlineExceeded         504
     └─ UpstreamTimeout          504
 """
 
@@ -24,6 +29,7 @@ class ServingError(Exception):
 
     status = 500
     retry_after_s: int | None = None
+    component = "server"
 
     @property
     def message(self) -> str:
@@ -70,16 +76,51 @@ class BodyTooLarge(ServingError):
         super().__init__(f"The request body is over the limit of {limit} bytes (--max-request-size).")
 
 
+class UnprocessableInput(ServingError):
+    """The request is well-formed, but not what this model takes."""
+
+    status = 422
+    component = "model"
+
+
+class QueueFull(ServingError):
+    """More requests wait for this model than its queue may hold."""
+
+    status = 429
+    retry_after_s = 1
+    component = "queue"
+
+    def __init__(self, model: str, limit: int) -> None:
+        super().__init__(f"{limit} requests wait for model {model} already (job_queue_size); send it again later.")
+
+
+class InferenceFailed(ServingError):
+    """The model took the request and failed; `status` is 500 unless the handler chose another."""
+
+    component = "model"
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Unsupported(ServingError):
+    """Part of the protocol that this server does not have."""
+
+    status = 501
+
+
 class UpstreamError(ServingError):
     """The server behind this one answered with an error: its status and message are kept."""
 
     def __init__(self, component: str, status: int, message: str) -> None:
+        self.component = component
         self.status = status
-        super().__init__(f"{component}: {message}")
+        super().__init__(message)
 
 
 class UpstreamBroken(ServingError):
-    """The connection to the server behind this one broke in the middle of a request."""
+    """The connection to the server or process behind this one broke in the middle of a request."""
 
     status = 502
 
@@ -91,7 +132,14 @@ class NotReady(ServingError):
     retry_after_s = 1
 
 
+class DeadlineExceeded(ServingError):
+    """The request's own time was over before there was an answer."""
+
+    status = 504
+    component = "queue"
+
+
 class UpstreamTimeout(ServingError):
-    """The server behind this one did not answer in time."""
+    """The server or process behind this one did not answer in time."""
 
     status = 504

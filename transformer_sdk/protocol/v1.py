@@ -1,12 +1,15 @@
 """The v1 protocol: `{"instances": [...]}` in, `{"predictions": [...]}` out. Pure.
 
+Instances are checked and counted, not turned into Python objects: whoever computes on them decodes them, once.
 The Content-Type is never asked: `curl -T file` sends none.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from transformer_sdk.errors import InvalidInput
@@ -14,29 +17,69 @@ from transformer_sdk.errors import InvalidInput
 _FORM = '{"instances": [...]}'
 
 
-def decode_request(body: bytes) -> list[Any]:
-    """The instances of a request."""
-    if not body:
-        raise InvalidInput(f"The request body is empty; send {_FORM}.")
+@dataclass(frozen=True, slots=True)
+class PredictRequest:
+    """A valid body and the JSON text of each of its instances."""
+
+    body: bytes
+    instances: list[msgspec.Raw]
+
+    @property
+    def size(self) -> int:
+        """The number of instances."""
+        return len(self.instances)
+
+
+class _Document(msgspec.Struct):
+    instances: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's other word for them
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def decode_request(body: bytes) -> PredictRequest:
+    """The request in `body`; raises InvalidInput, which says what is wrong and where."""
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(
-            f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-        ) from error
-    if not isinstance(document, dict):
-        raise InvalidInput(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
-    if "instances" not in document:
+        document = _decoder.decode(body)
+        if not body.isascii():
+            body.decode()  # strings inside instances were not looked into
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _explain(body, error) from error
+    instances = document.inputs if document.instances is msgspec.UNSET else document.instances
+    if instances is msgspec.UNSET:
         raise InvalidInput(f'The request has no "instances"; send {_FORM}.')
-    instances = document["instances"]
-    if not isinstance(instances, list):
-        raise InvalidInput(f'"instances" is a JSON {_json_type(instances)}, not a list; send {_FORM}.')
-    return instances
+    return PredictRequest(body, instances)
+
+
+def merge(requests: list[PredictRequest]) -> bytes:
+    """One body with the instances of all requests, in order."""
+    return b'{"instances":[%b]}' % b",".join(
+        b",".join(map(bytes, request.instances)) for request in requests if request.instances
+    )
 
 
 def encode_response(predictions: list[Any]) -> bytes:
     """The body of an answer; raises TypeError for what JSON cannot hold."""
     return orjson.dumps({"predictions": predictions})
+
+
+def _explain(body: bytes, error: Exception) -> InvalidInput:
+    """The slow path: orjson knows the line and the column."""
+    if not body:
+        return InvalidInput(f"The request body is empty; send {_FORM}.")
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as syntax:
+        return InvalidInput(
+            f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."
+        )
+    if not isinstance(document, dict):
+        return InvalidInput(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
+    for key in ("instances", "inputs"):
+        if key in document and not isinstance(document[key], list):
+            return InvalidInput(f'"{key}" is a JSON {_json_type(document[key])}, not a list; send {_FORM}.')
+    return InvalidInput(f"The request body cannot be read: {error}.")
 
 
 def _json_type(value: object) -> str:

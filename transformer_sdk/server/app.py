@@ -5,21 +5,23 @@ Bare ASGI on purpose: a web framework costs more per request than everything els
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from transformer_sdk.errors import BodyTooLarge, MethodNotAllowed, ServingError
-from transformer_sdk.server.messages import Headers, Request, Response, json_response
+from transformer_sdk.messages import Headers, Request, Response, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 
 log = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 REQUEST_ID = b"x-request-id"
@@ -40,36 +42,45 @@ class App:
         self._router = router
         self._metrics = metrics
         self._max_request_size = max_request_size
+        # A random number for each request costs more than finding its route.
+        self._ids = (f"{uuid.uuid4().hex[:16]}{number:016x}".encode() for number in itertools.count())
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         headers: Headers = tuple(scope["headers"])
-        request_id = _header(headers, REQUEST_ID) or uuid.uuid4().hex.encode()
+        request_id = header(headers, REQUEST_ID) or next(self._ids)
         route = _UNROUTED
         try:
             matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template
             body = await _read_body(headers, receive, self._max_request_size)
-            request = Request(scope["method"], scope["path"], params, headers, body, request_id.decode("latin-1"))
+            request = Request(
+                scope["method"], scope["path"], params, headers, body, request_id.decode("latin-1"),
+                scope.get("query_string", b""), functools.partial(_is_gone, receive),
+            )  # fmt: skip
             response = await matched.endpoint(request)
         except ClientDisconnected:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-            response = _error_response(error, scope, request_id)
+            response = _error_response(error, scope, request_id.decode("latin-1"))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         await _send_response(send, response, request_id)
 
 
-def _error_response(error: Exception, scope: Message, request_id: bytes) -> Response:
+def _error_response(error: Exception, scope: Message, request_id: str) -> Response:
     if not isinstance(error, ServingError):
         log.error("%s %s: unexpected error", scope["method"], scope["path"], exc_info=error)
-        return json_response({"error": f"{type(error).__name__} : {error}"}, 500)
+        return json_response(_document(f"{type(error).__name__} : {error}", "server", request_id), 500)
     log.log(
         logging.WARNING if error.status >= 500 else logging.INFO,
         "%s %s answered %d: %s (request %s)",
-        scope["method"], scope["path"], error.status, error.message, request_id.decode("latin-1"),
+        scope["method"], scope["path"], error.status, error.message, request_id,
     )  # fmt: skip
-    return json_response({"error": error.message}, error.status, _error_headers(error))
+    return json_response(_document(error.message, error.component, request_id), error.status, _error_headers(error))
+
+
+def _document(message: str, component: str, request_id: str) -> dict[str, str]:
+    return {"error": message, "component": component, "request_id": request_id}
 
 
 def _error_headers(error: ServingError) -> Headers:
@@ -82,12 +93,30 @@ def _error_headers(error: ServingError) -> Headers:
     return ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s else ()
 
 
+def _is_gone(receive: Receive) -> bool:
+    """Whether the client hung up, asked without waiting: after the body, `receive` ends only with the connection."""
+    waiting = receive()
+    try:
+        waiting.send(None)
+    except StopIteration as ended:
+        return bool(ended.value["type"] == "http.disconnect")
+    finally:
+        waiting.close()
+    return False
+
+
 async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    if int(_header(headers, b"content-length") or 0) > limit and _header(headers, b"expect"):
+    if int(header(headers, b"content-length") or 0) > limit and header(headers, b"expect"):
         raise BodyTooLarge(limit)  # the client asks before it sends
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body: bytes = message.get("body", b"")  # nearly always: one message
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+        return body
     chunks: list[bytes] = []
     size = 0
-    async for chunk in _chunks(receive):
+    async for chunk in _chunks(message, receive):
         size += len(chunk)
         if size <= limit:
             chunks.append(chunk)
@@ -95,17 +124,16 @@ async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
             break
     if size > limit:
         raise BodyTooLarge(limit)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return b"".join(chunks)
 
 
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnected
-        more = message.get("more_body", False)
+async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
+    while message["type"] != "http.disconnect":
         yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+        message = await receive()
+    raise ClientDisconnected
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:
@@ -117,10 +145,3 @@ async def _send_response(send: Send, response: Response, request_id: bytes) -> N
     )
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
-
-
-def _header(headers: Headers, name: bytes) -> bytes | None:
-    for key, value in headers:
-        if key == name:
-            return value
-    return None

@@ -1,8 +1,10 @@
-"""The server's own Prometheus metrics."""
+"""The server's own Prometheus metrics, and those of its models' queues."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -12,6 +14,8 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self.batches = BatchMetricsRegistry(self._registry)
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
         )
@@ -25,8 +29,14 @@ class ServerMetrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts one answered request."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        try:
+            requests, times = self._children[method, route, status]
+        except KeyError:
+            requests = self._requests.labels(method, route, str(status))
+            times = self._seconds.labels(route)
+            self._children[method, route, status] = requests, times
+        requests.inc()
+        times.observe(seconds)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from transformer_sdk.errors import MethodNotAllowed, NotFound
-from transformer_sdk.server.messages import Endpoint
+from transformer_sdk.messages import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,11 @@ class Route:
     endpoint: Endpoint
 
 
+_REMEMBERED = 1000
+
+
 class Router:
-    """Finds the route of a request."""
+    """Finds the route of a request; routes found are remembered by their path."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         by_template: dict[str, dict[str, Route]] = {}
@@ -30,9 +33,19 @@ class Router:
         self._patterns = [
             (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
         ]
+        self._found: dict[tuple[str, str], tuple[Route, Mapping[str, str]]] = {}
 
     def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed."""
+        if known := self._found.get((method, path)):
+            return known
+        found = self._search(method, path)
+        if len(self._found) >= _REMEMBERED:
+            self._found.clear()  # paths are the clients' to choose
+        self._found[method, path] = found
+        return found
+
+    def _search(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         for pattern, by_method in self._patterns:
             if found := pattern.fullmatch(path):
                 if method not in by_method:

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from torchserve_adapter.client import TorchServeClient
 from transformer_sdk.errors import NotReady, ServingError, UpstreamBroken, UpstreamError, UpstreamTimeout
-from transformer_sdk.server.messages import Headers, Response
+from transformer_sdk.messages import Headers, Response
 
 
 async def echo(request: web.Request) -> web.Response:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.archives import build_archive
-from torchserve_adapter.archives import Archive, read_archive, read_store
-from torchserve_adapter.errors import ConfigurationError
-from torchserve_adapter.models import Model, requested_models
+from transformer_sdk.model_store.archives import Archive, read_archive, read_store
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.models import Model, requested_models
 
 ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
 SNAPSHOT = json.dumps(

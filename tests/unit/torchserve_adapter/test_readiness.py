@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from torchserve_adapter.client import TorchServeClient
-from torchserve_adapter.errors import ModelFailed
-from torchserve_adapter.models import Model
 from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.readiness import ModelWatch, Readiness
 from transformer_sdk.errors import NotReady
+from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.models import Model
 
 BERT = Model("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from torchserve_adapter.errors import ConfigurationError
-from torchserve_adapter.properties import dump, parse
 from torchserve_adapter.rules import Surroundings, effective
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.properties import dump, parse
 
 TAKEN = {8080: 50080, 8081: 50081}
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

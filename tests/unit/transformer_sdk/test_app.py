@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from transformer_sdk.errors import NotReady, UpstreamError
+from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.server.app import App
-from transformer_sdk.server.messages import Headers, Request, Response, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Route, Router
 

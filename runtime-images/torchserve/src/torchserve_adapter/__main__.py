@@ -16,14 +16,14 @@ from pathlib import Path
 
 import uvloop
 
-from torchserve_adapter import properties
-from torchserve_adapter.archives import read_store
-from torchserve_adapter.errors import AdapterError, ConfigurationError
 from torchserve_adapter.launch import prepare
-from torchserve_adapter.models import requested_models
 from torchserve_adapter.ports import LoopbackPorts
 from torchserve_adapter.rules import Surroundings, effective
 from torchserve_adapter.supervisor import Service, supervise
+from transformer_sdk.model_store import properties
+from transformer_sdk.model_store.archives import read_store
+from transformer_sdk.model_store.errors import ConfigurationError, StartError
+from transformer_sdk.model_store.models import requested_models
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
@@ -40,16 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         run(options, os.environ)
-    except AdapterError as error:
+    except StartError as error:
         return _fail(options.termination_log, str(error), error.exit_code)
     except Exception as error:
         log.exception("unexpected error")
-        return _fail(options.termination_log, f"{type(error).__name__}: {error}", AdapterError.exit_code)
+        return _fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
     return 0
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
-    """Serves until a signal; raises AdapterError."""
+    """Serves until a signal; raises StartError."""
     reserved = {options.http_port, _GRPC_V2_PORT}
     with _listen(options.host, options.http_port) as listener, LoopbackPorts(reserved) as ports:
         service = _configure(options, environment, ports)
@@ -110,7 +110,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return listen(host, port)
     except OSError as error:
-        raise AdapterError(
+        raise StartError(
             f"Port {port} cannot be opened: {error.strerror}; "
             "stop what uses it or choose another with --http-port or --host."
         ) from error

@@ -13,7 +13,7 @@ import aiohttp
 from multidict import CIMultiDict
 
 from transformer_sdk.errors import NotReady, ServingError, UpstreamBroken, UpstreamError, UpstreamTimeout
-from transformer_sdk.server.messages import Headers, Response
+from transformer_sdk.messages import Headers, Response
 
 COMPONENT = "torchserve"
 _WORKER_DIED = "Worker died."

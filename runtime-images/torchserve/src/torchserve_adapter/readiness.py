@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from torchserve_adapter.client import TorchServeClient
-from torchserve_adapter.errors import ModelFailed
-from torchserve_adapter.models import Model
 from torchserve_adapter.process import TorchServe
 from transformer_sdk.errors import NotReady
+from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.models import Model
 
 log = logging.getLogger(__name__)
 

@@ -6,24 +6,18 @@ Each rule is a function on the draft; `effective` runs them in order. Whatever n
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from torchserve_adapter.errors import ConfigurationError
-from torchserve_adapter.models import Table, entries, parse_table, snapshot_models
-from torchserve_adapter.properties import Draft
-from torchserve_adapter.snapshot import complete
+from transformer_sdk.model_store import rules
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
+from transformer_sdk.model_store.properties import Draft
+from transformer_sdk.model_store.snapshot import complete
 
 LOOPBACK = "127.0.0.1"
-DEFAULT_MAX_REQUEST_SIZE = 6553500
-
-# Read by TorchServe from the environment in another way, or not a setting.
-_NOT_SETTINGS = {"TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME", "TS_BENCHMARK"}
-_PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 _MIB = 1024 * 1024
 
 # TorchServe's defaults.
@@ -35,67 +29,16 @@ _JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the rules need to know of the world."""
+class Surroundings(rules.Surroundings):
+    """The same, and what matters to a JVM with ports of its own."""
 
-    model_dir: Path
-    environment: Mapping[str, str]
-    is_directory: Callable[[Path], bool]
-    port_for: Callable[[int], int]  # the wanted port if it can be had, else a free one
+    port_for: Callable[[int], int] = int  # the wanted port if it can be had, else a free one
     memory_bytes: int | None = None
-    max_request_size: int | None = None
-
-
-Rule = Callable[[Draft, Surroundings], None]
 
 
 def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
     """The configuration that TorchServe gets, with every change; raises ConfigurationError."""
-    draft = Draft(dict(properties))
-    for rule in _RULES:
-        rule(draft, around)
-    return draft
-
-
-def _environment(draft: Draft, around: Surroundings) -> None:
-    if not draft.is_true("enable_envvars_config"):
-        return
-    for name, value in sorted(around.environment.items()):
-        if not name.startswith("TS_") or name in _NOT_SETTINGS:
-            continue
-        setting = name if name.startswith(("TS_OPEN_INFERENCE", "TS_HEADER_KEY")) else name.removeprefix("TS_")
-        if setting == "ALLOWED_URLS" and not draft.is_true("use_env_allowed_urls"):
-            continue
-        draft.set(setting.lower(), value, f"from the environment variable {name}")
-    draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
-
-
-def _placeholders(draft: Draft, around: Surroundings) -> None:
-    def value_of(match: re.Match[str]) -> str:
-        try:
-            return around.environment[match[1]]
-        except KeyError:
-            raise ConfigurationError(
-                f"config.properties uses {match[0]}, but the environment has no {match[1]}; "
-                "set it in the container's env."
-            ) from None
-
-    for setting, value in list(draft.properties.items()):
-        draft.set(setting, _PLACEHOLDER.sub(value_of, value), "environment variables filled in")
-
-
-def _model_store(draft: Draft, around: Surroundings) -> None:
-    named = Path(draft.get("model_store", "model-store"))
-    candidates = [around.model_dir / name for name in (named, "model-store", "mar-store")]
-    for store in candidates:
-        if around.is_directory(store):
-            why = "relative to the model directory" if store == candidates[0] else f"there is no {candidates[0]}"
-            draft.set("model_store", str(store), why)
-            return
-    raise ConfigurationError(
-        f"There is no model store: neither {' nor '.join(dict.fromkeys(map(str, candidates)))} is a directory. "
-        "Put the .mar files into model-store/ next to config/ in the storage."
-    )
+    return rules.effective(properties, around, _RULES)
 
 
 def _addresses(draft: Draft, around: Surroundings) -> None:
@@ -152,15 +95,6 @@ def _metrics(draft: Draft, _: Surroundings) -> None:
     )
 
 
-def _sizes(draft: Draft, around: Surroundings) -> None:
-    if around.max_request_size is not None:
-        draft.set("max_request_size", str(around.max_request_size), "--max-request-size")
-    if not draft.get("max_request_size", str(DEFAULT_MAX_REQUEST_SIZE)).isdigit():
-        raise ConfigurationError(
-            f"max_request_size in config.properties is not a number of bytes: {draft.get('max_request_size')!r}."
-        )
-
-
 def _jvm(draft: Draft, around: Surroundings) -> None:
     if around.memory_bytes is None:
         draft.set_default("vmargs", _JVM_FLAGS, "a quick start")
@@ -184,14 +118,14 @@ def _port_of(setting: str, address: str, default: int) -> int:
         ) from error
 
 
-_RULES: tuple[Rule, ...] = (
-    _environment,
-    _placeholders,
-    _model_store,
+_RULES: tuple[rules.Rule[Surroundings], ...] = (
+    rules.environment,
+    rules.placeholders,
+    rules.model_store,
     _addresses,
     _models,
     _protocol,
     _metrics,
-    _sizes,
+    rules.sizes,
     _jvm,
 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.endpoints import Endpoints
 from torchserve_adapter.launch import Launch
-from torchserve_adapter.models import Model
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.readiness import ModelWatch, Readiness
-from torchserve_adapter.rules import DEFAULT_MAX_REQUEST_SIZE
+from transformer_sdk.model_store.models import Model
+from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.server.app import App
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
@@ -36,7 +36,7 @@ class Service:
 
 
 async def supervise(service: Service, launch: Launch, listener: socket.socket) -> None:
-    """Returns after a drain; raises AdapterError when TorchServe or a model has failed."""
+    """Returns after a drain; raises StartError when TorchServe or a model has failed."""
     readiness = Readiness(model.name for model in service.models)
     async with (
         TorchServe(launch) as torchserve,

@@ -10,6 +10,10 @@ import orjson
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
+def _stays() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request, its body read to the end."""
@@ -20,6 +24,12 @@ class Request:
     headers: Headers  # names in lower case, as ASGI gives them
     body: bytes
     id: str
+    query: bytes = b""
+    is_gone: Callable[[], bool] = _stays  # the client hung up
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, its name given in lower case."""
+        return header(self.headers, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,14 @@ class Response:
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    """The first value of the header `name`, which is in lower case."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
 
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> Response:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchserve_adapter.archives import Archive
-from torchserve_adapter.errors import ConfigurationError
+from transformer_sdk.model_store.archives import Archive
+from transformer_sdk.model_store.errors import ConfigurationError
 
 Table = dict[str, dict[str, dict[str, Any]]]  # model → version → parameters
 

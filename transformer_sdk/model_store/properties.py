@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import javaproperties
 
-from torchserve_adapter.errors import ConfigurationError
+from transformer_sdk.model_store.errors import ConfigurationError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torchserve_adapter.models import Table, entries, snapshot_models
+from transformer_sdk.model_store.models import Table, entries, snapshot_models
 
 # TorchServe's own, where it has any.
 _DEFAULTS = {"minWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}

@@ -1,0 +1,1 @@
+"""Adaptive micro-batching: requests that queue up while the model is busy go to it together."""

@@ -1,0 +1,225 @@
+"""The queue in front of a model.
+
+A request never waits for company: when the model is free it goes at once. While the model is busy requests queue up,
+and as soon as it is free again all that fit go together. So batches grow with the load, and there is nothing to tune.
+
+A batch whose run fails is run again one request at a time: a bad request fails alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from transformer_sdk.batching.limits import BatchDuration, BatchLimits
+from transformer_sdk.batching.metrics import BatchMetrics
+from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, QueueFull, ServingError
+from transformer_sdk.model import Call
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Batch(Generic[P]):
+    """Requests that go to the model together. All have the same key."""
+
+    key: Hashable
+    payloads: Sequence[P]
+    deadline: float  # of its most patient request
+    model_s: float = math.nan  # what the model took, filled in by who runs it
+
+
+# One result for each payload, in order; a ServingError in the place of one that failed alone.
+Run = Callable[[Batch[P]], Awaitable[Sequence[R | ServingError]]]
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[P, R]):
+    payload: P
+    size: int
+    call: Call
+    answer: asyncio.Future[R]
+    queued_at: float
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class _Lane(Generic[P, R]):
+    """Waiting requests that may share a batch."""
+
+    key: Hashable
+    entries: deque[_Entry[P, R]] = field(default_factory=deque)
+
+
+class BatchQueue(Generic[P, R]):
+    """Runs the requests of one model by `run`, at most `concurrency` batches at a time."""
+
+    def __init__(self, model: str, run: Run[P, R], limits: BatchLimits, metrics: BatchMetrics, concurrency: int = 1):
+        self._model = model
+        self._run = run
+        self._limits = limits
+        self._metrics = metrics
+        self._concurrency = concurrency
+        self._lanes: dict[Hashable, _Lane[P, R]] = {}
+        self._waiting = 0
+        self._running: set[asyncio.Task[None]] = set()
+        self._woken = False
+        self._duration = BatchDuration()
+        self.merging = True  # False: every request is a batch of its own
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return self._waiting
+
+    @property
+    def concurrency(self) -> int:
+        """How many batches may run at a time; may be changed while the queue is in use."""
+        return self._concurrency
+
+    @concurrency.setter
+    def concurrency(self, batches: int) -> None:
+        self._concurrency = batches
+        self._wake()
+
+    async def submit(self, payload: P, size: int, key: Hashable, call: Call) -> R:
+        """The result for `payload`, which holds `size` instances; raises what the run raises, QueueFull and
+        DeadlineExceeded."""
+        if self._waiting >= self._limits.queue_size and len(self._running) >= self._concurrency:
+            self._metrics.rejected.inc()
+            raise QueueFull(self._model, self._limits.queue_size)
+        loop = asyncio.get_running_loop()
+        entry: _Entry[P, R] = _Entry(payload, size, call, loop.create_future(), time.monotonic())
+        deadline = call.deadline
+        if self._limits.timeout_s is not None:
+            deadline = call.deadline = min(deadline, entry.queued_at + self._limits.timeout_s)
+        if deadline < math.inf:
+            entry.timer = loop.call_later(max(0.0, deadline - entry.queued_at), _expire, entry, self._model)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key)
+        lane.entries.append(entry)
+        self._waiting += 1
+        self._wake()
+        try:
+            return await entry.answer
+        finally:
+            if entry.timer:
+                entry.timer.cancel()
+
+    async def drained(self) -> None:
+        """Returns when nothing waits and nothing runs."""
+        while self._waiting or self._running:
+            if self._running:
+                await asyncio.wait(self._running)
+            await asyncio.sleep(0)  # finished batches start the next
+
+    def _wake(self) -> None:
+        """Batches are formed when all requests that arrived together are in the queue."""
+        if not self._woken and self._waiting and len(self._running) < self._concurrency:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._woken = False
+        while self._waiting and len(self._running) < self._concurrency:
+            lane = min(self._lanes.values(), key=_oldest) if len(self._lanes) > 1 else next(iter(self._lanes.values()))
+            if entries := self._take(lane):
+                task = asyncio.get_running_loop().create_task(self._run_batch(lane.key, entries))
+                self._running.add(task)
+                task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if self._waiting:
+            self._dispatch()
+
+    def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
+        """The next batch of a lane; requests that nobody waits for any more are dropped."""
+        limit = self._batch_limit()
+        taken: list[_Entry[P, R]] = []
+        size = 0
+        while lane.entries and (not taken or (self.merging and size + lane.entries[0].size <= limit)):
+            entry = lane.entries.popleft()
+            self._waiting -= 1
+            if entry.answer.done():
+                continue
+            if entry.call.is_gone():
+                entry.answer.cancel()
+                self._metrics.abandoned.inc()
+                continue
+            taken.append(entry)
+            size += entry.size
+        if not lane.entries:
+            del self._lanes[lane.key]
+        return taken
+
+    def _batch_limit(self) -> int:
+        limit = self._limits.max_batch_size
+        if self._limits.max_latency_s is None:
+            return limit
+        return self._duration.largest_within(self._limits.max_latency_s, limit)
+
+    async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
+        size = sum(entry.size for entry in entries)
+        started = time.monotonic()
+        batch = Batch(key, [entry.payload for entry in entries], max(entry.call.deadline for entry in entries))
+        results: Sequence[R | Exception]
+        try:
+            results = await self._run(batch)
+            if len(results) != len(entries):
+                raise InferenceFailed(f"{len(entries)} requests went to the model, {len(results)} results came back.")
+        except InferenceFailed as error:
+            results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
+        except Exception as error:  # noqa: BLE001 - each caller gets it
+            results = [error] * len(entries)
+        ended = time.monotonic()
+        model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
+        self._duration.observe(size, ended - started)
+        self._metrics.observe_batch(size, len(entries), model_s, ended - started - model_s)
+        for entry, result in zip(entries, results, strict=True):
+            timings = entry.call.timings
+            timings["queue"] = started - entry.queued_at
+            timings["model"] = model_s
+            timings["transport"] = ended - started - model_s
+            self._metrics.queue_seconds.observe(started - entry.queued_at)
+            _answer(entry, result)
+
+    async def _run_alone(self, key: Hashable, entries: list[_Entry[P, R]]) -> list[R | Exception]:
+        self._metrics.retried.inc()
+        results: list[R | Exception] = []
+        for entry in entries:
+            if entry.answer.done():
+                results.append(DeadlineExceeded())
+                continue
+            try:
+                (result,) = await self._run(Batch(key, [entry.payload], entry.call.deadline))
+                results.append(result)
+            except ServingError as error:
+                results.append(error)
+        return results
+
+
+def _oldest(lane: _Lane[P, R]) -> float:
+    return lane.entries[0].queued_at
+
+
+def _answer(entry: _Entry[P, R], result: R | Exception) -> None:
+    if entry.answer.done():
+        return
+    if isinstance(result, Exception):
+        entry.answer.set_exception(result)
+    else:
+        entry.answer.set_result(result)
+
+
+def _expire(entry: _Entry[P, R], model: str) -> None:
+    if not entry.answer.done():
+        waited = time.monotonic() - entry.queued_at
+        entry.answer.set_exception(DeadlineExceeded(f"Model {model} did not answer within {waited:.3g} s."))

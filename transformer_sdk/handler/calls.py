@@ -1,0 +1,55 @@
+"""Runs a batch on a handler: what TorchServe's Service does for a batch of its own. In the handler's process.
+
+Needs the `torchserve` wheel for its exceptions and for what a handler finds in its context.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from ts.utils.util import PredictionException  # type: ignore[import-untyped]
+
+from transformer_sdk.handler import frames
+from transformer_sdk.handler.context import NeedsOwnBatch
+from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
+from transformer_sdk.handler.values import HandlerOutputError
+
+log = logging.getLogger(__name__)
+
+_OUT_OF_MEMORY = 507
+
+
+class HandlerCalls:
+    """One handler behind its envelope. To TorchServe it looks like an envelope whose every request is a frame."""
+
+    def __init__(self, handle: Handle, envelope: str) -> None:
+        self._handle = handle
+        self._envelope: Envelope = envelope_named(envelope)
+
+    def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
+        """TorchServe's entry: a frame is the body of its request."""
+        return [frames.encode(self.run(frames.decode_batch(request["body"]), context)) for request in requests]
+
+    def run(self, batch: frames.Batch, context: Any) -> frames.Result:
+        """Answers every request of the batch; whatever the handler raises becomes the batch's failure."""
+        started = time.perf_counter()
+        try:
+            answers = self._envelope.serve(batch, self._handle, context)
+            return frames.Result(answers, time.perf_counter() - started)
+        except Exception as error:  # noqa: BLE001 - the handler is the user's: anything can come
+            return frames.Result([], time.perf_counter() - started, _failure(error))
+
+
+def _failure(error: Exception) -> frames.Failure:
+    if isinstance(error, PredictionException):
+        return frames.Failure(str(error.message), int(error.error_code))
+    if isinstance(error, NeedsOwnBatch):
+        return frames.Failure(str(error), 500, alone=True)
+    log.warning("the handler failed", exc_info=error)
+    if isinstance(error, HandlerOutputError):
+        return frames.Failure(str(error), 500)
+    if isinstance(error, MemoryError) or "CUDA" in str(error):
+        return frames.Failure(f"Out of memory: {error}" if str(error) else "Out of memory", _OUT_OF_MEMORY)
+    return frames.Failure(f"{type(error).__name__} : {error}", 500)

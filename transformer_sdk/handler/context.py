@@ -1,0 +1,75 @@
+"""What a handler finds in its context about the requests of a batch. Needs the `torchserve` wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ts.context import RequestProcessor  # type: ignore[import-untyped]
+
+from transformer_sdk.handler.frames import Batch, Request
+
+
+class NeedsOwnBatch(Exception):
+    """The handler asked for something that differs between the requests that were merged for it."""
+
+
+class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
+    """One request's headers; a name may be written in any case."""
+
+    def __init__(self, request: Request, *, explain: bool) -> None:
+        headers: dict[str, Any] = {part.name: {"content-type": part.content_type} for part in request.parts}
+        headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
+        if explain:
+            headers["explain"] = "True"
+        super().__init__(headers)
+
+    def get_request_property(self, key: str) -> Any:
+        """The value of a header, None if there is none."""
+        known = super().get_request_properties()
+        return known.get(key, known.get(key.lower()))
+
+
+class MergedHeaders(Headers):
+    """The headers of requests whose instances were merged.
+
+    The handler cannot know which instance is whose: a header that is not the same for all would reach the wrong ones,
+    and so would a status or a header of the answer.
+    """
+
+    def __init__(self, requests: Sequence[Request], *, explain: bool) -> None:
+        super().__init__(requests[0], explain=explain)
+        self._others = [Headers(request, explain=explain) for request in requests[1:]]
+
+    def get_request_property(self, key: str) -> Any:
+        """The value that the header has in all requests; raises NeedsOwnBatch if there are several."""
+        value = super().get_request_property(key)
+        if any(other.get_request_property(key) != value for other in self._others):
+            raise NeedsOwnBatch(f"it reads the header {key}")
+        return value
+
+    def get_request_properties(self) -> Any:
+        """Raises NeedsOwnBatch: all headers are never the same."""
+        raise NeedsOwnBatch("it reads all headers")
+
+    def report_status(self, code: Any, reason_phrase: Any = None) -> None:
+        """Raises NeedsOwnBatch: the status is one request's."""
+        raise NeedsOwnBatch("it sets the status of an answer")
+
+    def add_response_property(self, key: str, value: str) -> None:
+        """Raises NeedsOwnBatch: the header is one request's."""
+        raise NeedsOwnBatch("it sets a header of an answer")
+
+
+def describe_requests(batch: Batch, context: Any, *, merged: bool) -> None:
+    """Fill the handler's context for this batch."""
+    requests = batch.requests
+    explain = batch.form in ("explain", "raw-explain")
+    context.request_ids = {index: request.id for index, request in enumerate(requests)}
+    if merged and len(requests) > 1:
+        # Whatever index the handler asks for, all requests are meant.
+        context.request_processor = [MergedHeaders(requests, explain=explain)] * sum(1 for _ in requests)
+    else:
+        context.request_processor = [Headers(request, explain=explain) for request in requests]
+    if context.metrics is not None:
+        context.metrics.request_ids = context.request_ids

@@ -1,0 +1,83 @@
+"""A batch of requests on its way to a handler, and its answers on the way back: one msgpack frame each.
+
+Both ends ship together, so structs travel as arrays, without their field names.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+CONTENT_TYPE = "application/vnd.isvc.batch"
+
+# Which form the requests of a batch have; the handler's envelope decides what the handler sees of it.
+Form = Literal["v1", "explain", "v2", "raw", "raw-explain"]
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One named piece of a request: its body, a field of a form, a file, a parameter of the query."""
+
+    name: str
+    content_type: str
+    value: bytes
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """One client's request."""
+
+    id: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    parts: list[Part]
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Requests of one form."""
+
+    form: Form
+    requests: list[Request]
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What one client gets; without a content type the server chooses."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = ""
+    headers: list[tuple[str, str]] = []
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """The handler failed on the batch as a whole; with `alone` it cannot take merged requests at all."""
+
+    message: str
+    status: int
+    alone: bool = False
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """An answer for each request of the batch, or its failure; and how long the handler took, in seconds."""
+
+    answers: list[Answer]
+    seconds: float
+    failure: Failure | None = None
+
+
+_batch = msgspec.msgpack.Decoder(Batch)
+_result = msgspec.msgpack.Decoder(Result)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode(message: Batch | Result) -> bytes:
+    """The frame of a message."""
+    return _encode(message)
+
+
+def decode_batch(frame: bytes | bytearray) -> Batch:
+    """Raises msgspec.DecodeError for what is no batch."""
+    return _batch.decode(frame)
+
+
+def decode_result(frame: bytes | bytearray) -> Result:
+    """Raises msgspec.DecodeError for what is no result."""
+    return _result.decode(frame)

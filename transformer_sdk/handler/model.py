@@ -1,0 +1,106 @@
+"""The server's side of a handler: a Model that sends batches of requests to wherever the handler runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetrics
+from transformer_sdk.batching.queue import Batch, BatchQueue
+from transformer_sdk.errors import InferenceFailed, ServingError
+from transformer_sdk.handler import frames, parts, tensors
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call
+from transformer_sdk.protocol.v1 import PredictRequest
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+
+log = logging.getLogger(__name__)
+
+_JSON = "application/json"
+
+
+class Transport(Protocol):
+    """The way to the process that holds the handler."""
+
+    async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:
+        """The handler's result; raises a ServingError where the batch did not come through.
+
+        `deadline`, on time.monotonic()'s clock, is when nobody waits for it any more.
+        """
+        ...
+
+
+class HandlerModel:
+    """One version of a model whose handler is reached by `transport`."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        transport: Transport,
+        limits: BatchLimits,
+        metrics: BatchMetrics,
+        concurrency: int,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.queue: BatchQueue[frames.Request, frames.Answer] = BatchQueue(
+            name, self._run, limits, metrics, concurrency
+        )
+        self._transport = transport
+
+    def metadata(self) -> ModelMetadata:
+        """A handler does not say what it takes."""
+        return ModelMetadata(self.name, (self.version,), "pytorch_torchserve", (), ())
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        """Answers {"instances": …}."""
+        return await self._ask("v1", _whole(request.body, call), request.size, call)
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:
+        """Answers {"instances": …} with explanations."""
+        return await self._ask("explain", _whole(request.body, call), request.size, call)
+
+    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+        """Answers tensors; what a handler of instances returns becomes tensors."""
+        size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
+        frame = frames.Request(request.id or call.id, call.headers, tensors.to_parts(request.inputs))
+        answer = await self.queue.submit(frame, size, "v2", call)
+        _raise_for_status(answer)
+        outputs = tensors.outputs(answer.body, request.outputs)
+        return InferResponse(self.name, self.version, outputs, request.id, {})
+
+    async def raw(self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False) -> Response:
+        """Answers a body of any kind, as the handler understands it."""
+        frame = frames.Request(call.id, call.headers, parts.split(body, content_type, query))
+        return await self._ask("raw-explain" if explain else "raw", frame, 1, call)
+
+    async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:
+        answer = await self.queue.submit(request, size, form, call)
+        headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers)
+        return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), headers)
+
+    async def _run(self, batch: Batch[frames.Request]) -> Sequence[frames.Answer | ServingError]:
+        result = await self._transport.send(frames.Batch(batch.key, list(batch.payloads)), batch.deadline)  # type: ignore[arg-type]
+        batch.model_s = result.seconds
+        if (failure := result.failure) is None:
+            return result.answers
+        if failure.alone and self.queue.merging:
+            log.warning(
+                "model %s, version %s: its requests are run one at a time from now on, since its handler cannot take "
+                "merged ones: %s",
+                self.name, self.version, failure.message,
+            )  # fmt: skip
+            self.queue.merging = False
+        raise InferenceFailed(failure.message, failure.status)
+
+
+def _whole(body: bytes, call: Call) -> frames.Request:
+    return frames.Request(call.id, call.headers, [frames.Part("body", _JSON, body)])
+
+
+def _raise_for_status(answer: frames.Answer) -> None:
+    if answer.status >= 400:
+        raise InferenceFailed(answer.body.decode("utf-8", "replace"), answer.status)

@@ -1,0 +1,99 @@
+"""From an HTTP body to the named parts that a handler gets, as TorchServe cuts them. Pure.
+
+A form's fields and files become one part each, any other body becomes the part `body`; the query's parameters come on top.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.handler.frames import Part
+
+_MULTIPART = "multipart/form-data"
+_URLENCODED = "application/x-www-form-urlencoded"
+
+
+def split(body: bytes, content_type: str, query: bytes) -> list[Part]:
+    """The parts of a request; raises InvalidInput for a form that cannot be read."""
+    parts = [Part(name, "", value.encode()) for name, value in _pairs(query)]
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == _MULTIPART:
+        return parts + _multipart(body, content_type)
+    # curl sends this type for any --data: only what reads as a form is one.
+    if kind == _URLENCODED and body:
+        return parts + [Part(name, "", value.encode()) for name, value in _pairs(body)]
+    return [*parts, Part("body", content_type, body)]
+
+
+def _pairs(text: bytes) -> list[tuple[str, str]]:
+    return parse_qsl(text.decode("utf-8", "replace"), keep_blank_values=True)
+
+
+def _multipart(body: bytes, content_type: str) -> list[Part]:
+    boundary = parse_options_header(content_type)[1].get(b"boundary")
+    if not boundary:
+        raise InvalidInput("The multipart request names no boundary in its Content-Type.")
+    collector = _Collector()
+    try:
+        parser = MultipartParser(boundary, collector.callbacks())
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as error:
+        raise InvalidInput(f"The multipart body cannot be read: {error}.") from error
+    if not collector.ended:
+        raise InvalidInput("The multipart body ends before its last boundary.")
+    return collector.parts
+
+
+class _Collector:
+    """Gathers what the parser reports piece by piece."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.ended = False
+        self._name = self._value = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._data = bytearray()
+
+    def callbacks(self) -> dict[str, object]:
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._header_name,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_part_data": self._part_data,
+            "on_part_end": self._end,
+            "on_end": self._finish,
+        }
+
+    def _begin(self) -> None:
+        self._headers = {}
+        self._data = bytearray()
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers[self._name.lower()] = self._value
+        self._name = self._value = b""
+
+    def _part_data(self, data: bytes, start: int, end: int) -> None:
+        self._data += data[start:end]
+
+    def _end(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        if b"name" not in options:
+            raise InvalidInput("A part of the multipart body has no name in its Content-Disposition.")
+        is_file = b"filename" in options
+        content_type = self._headers.get(b"content-type", b"").decode("latin-1") if is_file else ""
+        self.parts.append(Part(options[b"name"].decode("utf-8", "replace"), content_type, bytes(self._data)))
+
+    def _finish(self) -> None:
+        self.ended = True

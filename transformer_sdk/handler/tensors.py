@@ -1,0 +1,182 @@
+"""Between the tensors of the v2 protocol and what handlers take and return.
+
+A tensor travels to the handler's process as one Part: its name, what it is (as JSON), and its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.handler.frames import Part, Request
+from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json
+from transformer_sdk.protocol.v2.requests import RequestedOutput
+from transformer_sdk.protocol.v2.tensors import Tensor, from_buffer, from_values, to_buffer
+
+CONTENT_TYPE = "application/vnd.isvc.tensors"
+
+# A handler's only output, and the input of a handler of tensors that is sent instances.
+_PREDICTIONS = "predictions"
+_INSTANCES = "instances"
+# A lone input of such a name was meant as the key that TorchServe's handlers look for in an instance.
+_KEYS = ("data", "body")
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Part])
+
+
+def to_parts(inputs: Sequence[Tensor]) -> list[Part]:
+    """Tensors as they travel."""
+    return [_part(tensor) for tensor in inputs]
+
+
+def instances(parts: Sequence[Part]) -> list[Any]:
+    """Input tensors as instances: one for each row, a dictionary by name where there are several inputs."""
+    tensors = [_tensor(part) for part in parts]
+    columns = {tensor.name: _values(tensor) if tensor.shape else [_values(tensor)] for tensor in tensors}
+    (first, *others) = columns
+    if any(len(columns[name]) != len(columns[first]) for name in others):
+        sizes = ", ".join(f'"{name}" has {len(column)}' for name, column in columns.items())
+        raise HandlerOutputError(f"The inputs must have as many rows each: {sizes}.")
+    if not others and first not in _KEYS:
+        return columns[first]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def encode_predictions(results: list[Any]) -> bytes:
+    """A handler's predictions as tensors that travel: one, or one for each key where they are dictionaries."""
+    plain = orjson.loads(encode_json(results))
+    if plain and all(isinstance(one, dict) and one.keys() == plain[0].keys() for one in plain):
+        return _encoder.encode([_part(_of_values(name, [one[name] for one in plain])) for name in plain[0]])
+    return _encoder.encode([_part(_of_values(_PREDICTIONS, plain))])
+
+
+def outputs(body: bytes, wanted: Sequence[RequestedOutput]) -> tuple[Tensor, ...]:
+    """The tensors in an answer; where there is just one, it goes by the name that the client asks for."""
+    tensors = tuple(_tensor(part) for part in _decoder.decode(body))
+    if len(tensors) == 1 and len(wanted) == 1:
+        only = tensors[0]
+        return (Tensor(wanted[0].name, only.datatype, only.shape, only.data, only.parameters),)
+    return tensors
+
+
+def inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Input tensors as TorchServe's kservev2 envelope gives them to a handler."""
+    return [_input(_tensor(part)) for part in parts]
+
+
+def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
+    """Instances as the one input of a handler of tensors."""
+    return [_input(_of_values(_INSTANCES, rows))]
+
+
+def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
+    """The inputs in a body that is a v2 request; None if it is something else."""
+    body = next((part.value for part in parts if part.name in ("data", "body")), b"")
+    try:
+        document = orjson.loads(body)
+        return [
+            _input(from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {}))
+            for one in document["inputs"]
+        ]
+    except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput):
+        return None
+
+
+def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
+    """One output for each input, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
+    return _encoder.encode(
+        [_part(Tensor.from_numpy(name, _flattened(one))) for name, one in zip(names, results, strict=True)]
+    )
+
+
+def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
+    """The same as the JSON that TorchServe answers with."""
+    model = context.manifest["model"]
+    answer = {
+        "id": request.id,
+        "model_name": model.get("modelName"),
+        "model_version": model.get("modelVersion"),
+        "outputs": [_output(name, _flattened(one)) for name, one in zip(names, results, strict=True)],
+    }
+    return encode_indented(answer)
+
+
+def rows_of_result(results: Sequence[Any]) -> Any:
+    """Predictions for instances that went to a handler of tensors as one input: its one result."""
+    (only,) = results
+    return only
+
+
+def _part(tensor: Tensor) -> Part:
+    kind = orjson.dumps([tensor.datatype, tensor.shape, dict(tensor.parameters)])
+    return Part(tensor.name, kind.decode(), to_buffer(tensor))
+
+
+def _tensor(part: Part) -> Tensor:
+    datatype, shape, parameters = orjson.loads(part.content_type)
+    return from_buffer(part.name, datatype, shape, memoryview(part.value), parameters)
+
+
+def _values(tensor: Tensor) -> Any:
+    values = tensor.data.tolist()
+    return _text(values) if tensor.datatype == "BYTES" else values
+
+
+def _text(value: Any) -> Any:
+    """Bytes as text where they are text."""
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _input(tensor: Tensor) -> dict[str, Any]:
+    values = _values(tensor)
+    if tensor.datatype == "BYTES":
+        while isinstance(values, list):  # TorchServe hands over the first element only
+            values = values[0]
+    described: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "datatype": tensor.datatype,
+        "data": values,
+    }
+    if tensor.parameters:
+        described["parameters"] = dict(tensor.parameters)
+    return described
+
+
+def _of_values(name: str, values: list[Any]) -> Tensor:
+    """Values of any kind as a tensor: numbers as numbers, all else as text or as the JSON of each element."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "biufSU":
+        array = np.array([one if isinstance(one, str) else encode_json(one).decode() for one in values], dtype=object)
+    return Tensor.from_numpy(name, array)
+
+
+def _flattened(result: Any) -> np.ndarray[Any, Any]:
+    return np.array(result.tolist() if hasattr(result, "tolist") else result).reshape(-1)
+
+
+def _output(name: str, array: np.ndarray[Any, Any]) -> Mapping[str, Any]:
+    tensor = Tensor.from_numpy(name, array)
+    return {"name": name, "datatype": tensor.datatype, "data": _values(tensor), "shape": list(tensor.shape)}
+
+
+def _flat(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError
+    while data and isinstance(data[0], list):
+        data = [one for row in data for one in row]
+    return data

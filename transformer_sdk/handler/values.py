@@ -1,0 +1,99 @@
+"""Between bytes and what handlers take and return, as TorchServe converts them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from transformer_sdk.handler.frames import Answer, Part
+
+log = logging.getLogger(__name__)
+
+_DUMP_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+class HandlerOutputError(Exception):
+    """What the handler returned cannot be an answer."""
+
+
+def decode(part: Part) -> Any:
+    """A part as handlers get it: JSON and text decoded, where that works."""
+    try:
+        if part.content_type == "application/json":
+            return json.loads(part.value)
+        if part.content_type.startswith("text"):
+            return part.value.decode()
+    except ValueError as error:
+        log.warning("a part of type %s is handed over as it is: %s", part.content_type, error)
+    return bytearray(part.value)
+
+
+def results_of(results: Any, expected: int) -> list[Any]:
+    """The handler's results, one for each piece of its input; raises HandlerOutputError."""
+    results = results.tolist() if hasattr(results, "tolist") else results
+    if not isinstance(results, list | tuple) or len(results) != expected:
+        got = len(results) if isinstance(results, list | tuple) else type(results).__name__
+        raise HandlerOutputError(
+            f"The handler must return one prediction per instance in a list: {expected} expected, got {got}"
+        )
+    return list(results)
+
+
+def encode_json(document: Any) -> bytes:
+    """Compact JSON; tensors and arrays become lists. Raises HandlerOutputError."""
+    try:
+        return orjson.dumps(document, default=_plain, option=_DUMP_OPTIONS)
+    except TypeError as error:
+        raise HandlerOutputError(f"The handler's result cannot be written as JSON: {error}") from error
+
+
+def encode_indented(document: Any) -> bytes:
+    """JSON as TorchServe writes it. Raises HandlerOutputError."""
+    try:
+        return json.dumps(document, indent=2).encode()
+    except (TypeError, ValueError) as error:
+        raise HandlerOutputError(f"The handler's result cannot be written as JSON: {error}") from error
+
+
+def encode(result: Any) -> tuple[bytes, str]:
+    """(body, content type) of one result of a handler without an envelope. Raises HandlerOutputError."""
+    if isinstance(result, bytes | bytearray):
+        return bytes(result), "application/octet-stream"
+    if isinstance(result, str):
+        return result.encode(), "text/plain; charset=utf-8"
+    if _is_tensor(result):
+        file = io.BytesIO()
+        sys.modules["torch"].save(result, file)
+        return file.getvalue(), "application/octet-stream"
+    return encode_indented(result), "application/json"
+
+
+def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
+    """The bodies with the status, the content type and the headers that the handler set for each request."""
+    return [_answer(body, kind, context, index) for index, (body, kind) in enumerate(bodies)]
+
+
+def _answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
+    status, _ = context.get_response_status(index)
+    if status == 200 and not context.get_response_headers(index):
+        return Answer(body, content_type=kind)
+    headers = {name.lower(): str(value) for name, value in context.get_response_headers(index).items()}
+    kind = headers.pop("content-type", "") or kind
+    return Answer(body, int(status or 200), kind, list(headers.items()))
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who returns a tensor has imported it
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")

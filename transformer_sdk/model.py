@@ -1,0 +1,191 @@
+"""What a server serves: models, by name and version, and whether each of them can answer.
+
+A runtime brings the models; endpoints and the gRPC service see nothing else of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from transformer_sdk.errors import ModelNotFound, NotReady, Unsupported
+from transformer_sdk.messages import Headers, Response
+
+if TYPE_CHECKING:
+    from transformer_sdk.protocol.v1 import PredictRequest
+    from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+
+State = Literal["READY", "LOADING", "UNAVAILABLE"]
+
+LOADING = "is loading"
+
+
+@dataclass(slots=True)
+class Call:
+    """What travels with a request besides its payload."""
+
+    headers: Headers
+    id: str
+    is_gone: Callable[[], bool]  # the client hung up
+    deadline: float = math.inf  # on time.monotonic()'s clock
+    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
+
+
+class Model(Protocol):
+    """One version of a model. Every method raises a ServingError for what goes wrong."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def metadata(self) -> ModelMetadata:
+        """What the model takes and gives, as far as it is known."""
+        ...
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        """Answers a request of the v1 protocol."""
+        ...
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:
+        """Explains instead of predicting."""
+        ...
+
+    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+        """Answers a request of the v2 protocol."""
+        ...
+
+    async def raw(self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False) -> Response:
+        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>` does."""
+        ...
+
+
+class Repository(Protocol):
+    """Where models can be loaded from while the server runs."""
+
+    async def load(self, name: str) -> None:
+        """Returns when the model is ready."""
+        ...
+
+    async def unload(self, name: str) -> None:
+        """Returns when requests under way are finished and the model is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One version of a model in the repository's index."""
+
+    name: str
+    version: str
+    state: State
+    reason: str
+
+
+class Models:
+    """The models of a server, loaded or yet to be.
+
+    `alias`, where given, is another name for the model of a server that serves just one: people know it by the
+    service's name.
+    """
+
+    def __init__(self, expected: Iterable[str] = (), alias: str | None = None) -> None:
+        self.draining = False
+        self.repository: Repository | None = None
+        self._alias = alias
+        self._versions: dict[str, dict[str, Model]] = {name: {} for name in expected}
+        self._default: dict[str, str] = {}
+        self._reasons: dict[str, str] = dict.fromkeys(self._versions, LOADING)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every model, ready or not."""
+        return tuple(self._versions)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why each model that is not ready is not."""
+        return self._reasons
+
+    @property
+    def ready(self) -> bool:
+        """All models can answer and the server takes requests."""
+        return not self.draining and not self._reasons
+
+    def add(self, model: Model, *, default: bool = False) -> None:
+        """Serve this version; the first one of a model is its default until another is named."""
+        self._versions.setdefault(model.name, {})[model.version] = model
+        if default or model.name not in self._default:
+            self._default[model.name] = model.version
+
+    def remove(self, name: str) -> None:
+        """Forget a model with all its versions."""
+        for of_models in (self._versions, self._default, self._reasons):
+            of_models.pop(name, None)
+
+    def mark_ready(self, name: str) -> None:
+        """The model can answer."""
+        self._reasons.pop(name, None)
+
+    def mark_unready(self, name: str, reason: str) -> None:
+        """The model cannot answer: `reason` continues the sentence that its name begins."""
+        self._versions.setdefault(name, {})
+        self._reasons[name] = reason
+
+    def resolve(self, name: str) -> str:
+        """The model's own name; raises ModelNotFound."""
+        if name in self._versions:
+            return name
+        if name == self._alias and len(self._versions) == 1:
+            return next(iter(self._versions))
+        raise ModelNotFound(name, self._versions)
+
+    def get(self, name: str, version: str | None = None) -> Model:
+        """The model that answers, in its default version if none is named; raises ModelNotFound and NotReady."""
+        own = self.resolve(name)
+        if own in self._reasons:
+            raise NotReady(f"Model with name {own} is not ready: it {self._reasons[own]}.")
+        versions = self._versions[own]
+        if version is not None and version not in versions:
+            raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))
+        return versions[version if version is not None else self._default[own]]
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """The versions of a model; raises ModelNotFound."""
+        return tuple(self._versions[self.resolve(name)])
+
+    def is_ready(self, name: str, version: str | None = None) -> bool:
+        """Whether the model can answer; raises ModelNotFound."""
+        own = self.resolve(name)
+        if version is not None and version not in self._versions[own]:
+            raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in self._versions[own]))
+        return own not in self._reasons
+
+    def index(self) -> list[IndexEntry]:
+        """Every version of every model; a model that is not loaded has one entry without a version."""
+        return [
+            IndexEntry(name, version, self._state(name), self._reasons.get(name, ""))
+            for name, versions in self._versions.items()
+            for version in versions or [""]
+        ]
+
+    def _state(self, name: str) -> State:
+        if name not in self._reasons:
+            return "READY"
+        return "LOADING" if self._reasons[name] == LOADING else "UNAVAILABLE"
+
+    async def load(self, name: str) -> None:
+        """Load a model from the repository; raises Unsupported where there is none."""
+        await self._repository().load(name)
+
+    async def unload(self, name: str) -> None:
+        """Take a model out of service; raises Unsupported where there is no repository."""
+        await self._repository().unload(name)
+
+    def _repository(self) -> Repository:
+        if self.repository is None:
+            raise Unsupported("This server does not load or unload models while it runs.")
+        return self.repository

@@ -1,0 +1,1 @@
+"""What every model server of this project does alike: its flags, its life, its end."""

@@ -1,0 +1,48 @@
+"""How each version of a model is to be served: what config.properties, the archive and the flags say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE, BatchLimits
+from transformer_sdk.model_store.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """From the flags, that is from the service's `batcher`: these win. Times in milliseconds."""
+
+    max_batch_size: int | None = None
+    max_latency_ms: int | None = None
+    timeout_ms: int | None = None
+
+
+def batch_limits(
+    options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str]
+) -> BatchLimits:
+    """For one version of a model; `parameters` are those that the user wrote down for it.
+
+    `maxBatchDelay` needs nothing done: no request waits for others to come.
+    """
+    return BatchLimits(
+        max_batch_size=options.max_batch_size or whole(parameters, "batchSize") or DEFAULT_MAX_BATCH_SIZE,
+        max_latency_s=options.max_latency_ms / 1000 if options.max_latency_ms else None,
+        queue_size=whole(parameters, "jobQueueSize") or whole(properties, "job_queue_size") or DEFAULT_QUEUE_SIZE,
+        timeout_s=options.timeout_ms / 1000 if options.timeout_ms else None,
+    )
+
+
+def whole(settings: Mapping[str, Any], name: str) -> int | None:
+    """A setting that is a whole number above zero, None if it is not there; raises ConfigurationError."""
+    value = settings.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        number = int(str(value).strip())
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigurationError(f"{name} is {value!r}; write a whole number above 0.")
+    return number

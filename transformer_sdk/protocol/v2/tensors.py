@@ -1,0 +1,223 @@
+"""Tensors of the Open Inference Protocol, and the three forms their data has on the wire.
+
+Values are plain numbers, as in JSON and in protobuf's typed contents; a buffer is the tensor's memory, little-endian;
+the elements of BYTES in a buffer each follow their length, four bytes of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from transformer_sdk.errors import InvalidInput
+
+Parameter = bool | int | float | str
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# The codes are those of `struct`, and numpy's for the same little-endian memory.
+_CODES = {
+    "BOOL": "?",
+    "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
+    "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q",
+    "FP16": "e", "FP32": "f", "FP64": "d",
+}  # fmt: skip
+_DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
+_DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items()}
+DATATYPES = (*_CODES, "BYTES")
+_LENGTH = struct.Struct("<I")
+_MAX_DIMENSIONS = 64  # numpy's limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A named array. `data` has the tensor's shape; that of BYTES holds `bytes` objects; it may be read-only."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: Array
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @classmethod
+    def from_numpy(cls, name: str, data: Array) -> Tensor:
+        """A tensor of the datatype that the array has; text becomes BYTES. Raises TypeError for other arrays."""
+        if data.dtype.kind in "OSU":
+            return cls(name, "BYTES", data.shape, _bytes_array(map(_encoded, data.flat), data.shape))
+        datatype = _DATATYPES.get((data.dtype.kind, data.dtype.itemsize))
+        if datatype is None:
+            raise TypeError(f'Tensor "{name}": no datatype of the protocol holds {data.dtype}.')
+        return cls(name, datatype, data.shape, data)
+
+
+def from_values(
+    name: str,
+    datatype: str,
+    shape: Sequence[int],
+    values: Sequence[Any],
+    parameters: Mapping[str, Parameter],
+) -> Tensor:
+    """A tensor of these values, row by row; raises InvalidInput.
+
+    Python takes a boolean for the number 0 or 1, and so does this function: JSON's are for its caller to find.
+    """
+    if datatype == "BYTES":
+        data = _from_strings(name, values)
+    else:
+        data = np.frombuffer(_pack(name, datatype, values), dtype(name, datatype))
+    return _shaped(name, datatype, shape, data, parameters)
+
+
+def from_buffer(
+    name: str,
+    datatype: str,
+    shape: Sequence[int],
+    buffer: memoryview,
+    parameters: Mapping[str, Parameter],
+) -> Tensor:
+    """A tensor over this memory, which is not copied but for BYTES; raises InvalidInput."""
+    if datatype == "BYTES":
+        elements = _split(name, buffer)
+        return _shaped(name, datatype, shape, _bytes_array(elements, (len(elements),)), parameters)
+    element = dtype(name, datatype)
+    if len(buffer) % element.itemsize:
+        raise InvalidInput(
+            f'Tensor "{name}": its binary data has {len(buffer)} bytes, no multiple of {datatype}\'s {element.itemsize}.'
+        )
+    if datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max(initial=0) > 1:
+        raise InvalidInput(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
+    return _shaped(name, datatype, shape, np.frombuffer(buffer, element), parameters)
+
+
+def to_flat(tensor: Tensor) -> Array:
+    """The elements row by row, in one contiguous array."""
+    wanted = np.dtype(object) if tensor.datatype == "BYTES" else dtype(tensor.name, tensor.datatype)
+    return np.ascontiguousarray(tensor.data, dtype=wanted).reshape(-1)
+
+
+def to_buffer(tensor: Tensor) -> bytes:
+    """The tensor's memory."""
+    if tensor.datatype != "BYTES":
+        return to_flat(tensor).tobytes()
+    return b"".join(itertools.chain.from_iterable((_LENGTH.pack(len(item)), item) for item in tensor.data.flat))
+
+
+def dtype(name: str, datatype: str) -> np.dtype[Any]:
+    """numpy's type of the numbers of tensor `name`; raises InvalidInput."""
+    try:
+        return _DTYPES[datatype]
+    except KeyError:
+        known = ", ".join(DATATYPES)
+        raise InvalidInput(f'Tensor "{name}": there is no datatype "{datatype}"; use one of {known}.') from None
+
+
+def _shaped(name: str, datatype: str, shape: Sequence[int], flat: Array, parameters: Mapping[str, Parameter]) -> Tensor:
+    sizes = tuple(shape)
+    if len(sizes) > _MAX_DIMENSIONS:
+        raise InvalidInput(
+            f'Tensor "{name}": its shape has {len(sizes)} dimensions; at most {_MAX_DIMENSIONS} are served.'
+        )
+    if min(sizes, default=0) < 0:
+        sizes = _without_negative(name, sizes, flat.size)
+    if (expected := math.prod(sizes)) != flat.size:
+        raise InvalidInput(
+            f'Tensor "{name}": shape {list(sizes)} has {expected} elements, the data has {flat.size}; make them agree.'
+        )
+    try:
+        return Tensor(name, datatype, sizes, flat.reshape(sizes), parameters)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f'Tensor "{name}": shape {reprlib.repr(list(sizes))} is too large: {error}.') from error
+
+
+def _without_negative(name: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """KServe's own samples leave one size to the server, as -1."""
+    known = -math.prod(shape)
+    if min(shape) < -1 or shape.count(-1) > 1:
+        raise InvalidInput(
+            f'Tensor "{name}": shape {list(shape)} has a negative size; only one may be -1, for "as many as there are".'
+        )
+    if not known or count % known:
+        raise InvalidInput(f'Tensor "{name}": {count} elements leave no whole size for the -1 in shape {list(shape)}.')
+    return tuple(count // known if size == -1 else size for size in shape)
+
+
+def _pack(name: str, datatype: str, values: Sequence[Any]) -> bytes:
+    """struct is the fastest strict way from numbers to memory: it neither rounds, wraps nor parses text."""
+    dtype(name, datatype)
+    code = _CODES[datatype]
+    if datatype == "BOOL" and set(map(type, values)) - {bool}:
+        raise _refuse(name, datatype, values, lambda value: bool(value is True or value is False))
+    try:
+        return struct.pack(f"<{len(values)}{code}", *values)
+    except (struct.error, OverflowError):
+        raise _refuse(name, datatype, values, lambda value: _packs(code, value)) from None
+
+
+def _packs(code: str, value: object) -> bool:
+    try:
+        struct.pack("<" + code, value)
+    except (struct.error, OverflowError):
+        return False
+    return True
+
+
+def _refuse(name: str, datatype: str, values: Sequence[Any], fits: Callable[[Any], bool]) -> InvalidInput:
+    index, value = next((index, value) for index, value in enumerate(values) if not fits(value))
+    return InvalidInput(
+        f'Tensor "{name}": element {index} is {reprlib.repr(value)}; {datatype} takes {_domain(datatype)}.'
+    )
+
+
+def _domain(datatype: str) -> str:
+    if datatype == "BYTES":
+        return "strings"
+    if datatype == "BOOL":
+        return "true and false"
+    element = _DTYPES[datatype]
+    if element.kind == "f":
+        return f"numbers from {np.finfo(element).min} to {np.finfo(element).max}"
+    return f"whole numbers from {np.iinfo(element).min} to {np.iinfo(element).max}"
+
+
+def _from_strings(name: str, values: Sequence[Any]) -> Array:
+    try:
+        return _bytes_array(map(_encoded, values), (len(values),))
+    except TypeError:
+        raise _refuse(name, "BYTES", values, lambda value: isinstance(value, str | bytes)) from None
+
+
+def _encoded(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"BYTES holds text and bytes, not {type(value).__name__}.")
+
+
+def _bytes_array(elements: Any, shape: tuple[int, ...]) -> Array:
+    """numpy would read a list of bytes as text of a fixed width."""
+    array = np.empty(math.prod(shape), dtype=object)
+    array[:] = list(elements)
+    return array.reshape(shape)
+
+
+def _split(name: str, buffer: memoryview) -> list[bytes]:
+    elements = []
+    position = 0
+    while position < len(buffer):
+        start = position + _LENGTH.size
+        end = start + _LENGTH.unpack_from(buffer, position)[0] if start <= len(buffer) else start
+        if end > len(buffer):
+            raise InvalidInput(
+                f'Tensor "{name}": its binary data ends within element {len(elements)}; '
+                "each element of BYTES is its length in four bytes, little-endian, and then its own bytes."
+            )
+        elements.append(bytes(buffer[start:end]))
+        position = end
+    return elements

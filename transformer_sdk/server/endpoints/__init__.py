@@ -1,0 +1,1 @@
+"""The HTTP surface: one module a protocol, all over the same registry of models."""

@@ -1,0 +1,38 @@
+"""The repository extension of the v2 protocol: which models there are, loading and unloading them."""
+
+from __future__ import annotations
+
+from transformer_sdk.messages import Request, Response, json_response
+from transformer_sdk.model import Models
+from transformer_sdk.server.routing import Route
+
+
+class RepositoryEndpoints:
+    """Over all models of the server; loading is up to the runtime."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the extension."""
+        return (
+            Route("POST", "/v2/repository/index", self.index),
+            Route("POST", "/v2/repository/models/{model}/load", self.load),
+            Route("POST", "/v2/repository/models/{model}/unload", self.unload),
+        )
+
+    async def index(self, _: Request) -> Response:
+        return json_response(
+            [
+                {"name": entry.name, "version": entry.version, "state": entry.state, "reason": entry.reason}
+                for entry in self._models.index()
+            ]
+        )
+
+    async def load(self, request: Request) -> Response:
+        await self._models.load(request.params["model"])
+        return json_response({"name": request.params["model"], "load": True})
+
+    async def unload(self, request: Request) -> Response:
+        await self._models.unload(request.params["model"])
+        return json_response({"name": request.params["model"], "unload": True})

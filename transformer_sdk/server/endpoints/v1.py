@@ -1,0 +1,50 @@
+"""The v1 protocol: predict, explain, which models there are and whether they are ready."""
+
+from __future__ import annotations
+
+from transformer_sdk.messages import Request, Response, json_response
+from transformer_sdk.model import Models
+from transformer_sdk.protocol import cloudevents, v1
+from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.routing import Route
+
+
+class V1Endpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls) -> None:
+        self._models = models
+        self._calls = calls
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the protocol."""
+        return (
+            Route("GET", "/v1/models", self.list_models),
+            Route("GET", "/v1/models/{model}", self.model_status),
+            Route("POST", "/v1/models/{model}:predict", self.predict),
+            Route("POST", "/v1/models/{model}:explain", self.explain),
+        )
+
+    async def predict(self, request: Request) -> Response:
+        model = self._models.get(request.params["model"])
+        call = self._calls.begin(request)
+        event = cloudevents.unwrap(request.headers, request.body)
+        response = await model.predict(v1.decode_request(event.payload if event else request.body), call)
+        response = self._calls.finish(request, call, response)
+        return cloudevents.wrap(event, response) if event else response
+
+    async def explain(self, request: Request) -> Response:
+        model = self._models.get(request.params["model"])
+        call = self._calls.begin(request)
+        event = cloudevents.unwrap(request.headers, request.body)
+        response = await model.explain(v1.decode_request(event.payload if event else request.body), call)
+        response = self._calls.finish(request, call, response)
+        return cloudevents.wrap(event, response) if event else response
+
+    async def list_models(self, _: Request) -> Response:
+        return json_response({"models": self._models.names})
+
+    async def model_status(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        ready = self._models.is_ready(name)
+        return json_response({"name": name, "ready": ready}, 200 if ready else 503)

@@ -1,0 +1,96 @@
+"""The v2 protocol (Open Inference Protocol) over HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import PackageNotFoundError, version
+
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.messages import Headers, Request, Response, json_response
+from transformer_sdk.model import Models
+from transformer_sdk.protocol import cloudevents
+from transformer_sdk.protocol.v2 import rest
+from transformer_sdk.protocol.v2.requests import ModelMetadata, wanted_outputs
+from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.routing import Route
+
+# In a request: where its JSON ends and the memory of its tensors begins; likewise in an answer.
+_JSON_LENGTH = b"inference-header-content-length"
+
+EXTENSIONS = ("model_repository_extension", "binary_tensor_data")
+
+
+def server_version() -> str:
+    """The installed version; a checkout that was never installed has none."""
+    try:
+        return version("isvc-operator")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class V2Endpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls) -> None:
+        self._models = models
+        self._calls = calls
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the protocol but health."""
+        per_model = (("GET", "", self.metadata), ("GET", "/ready", self.ready), ("POST", "/infer", self.infer))
+        return (
+            Route("GET", "/v2", self.server),
+            Route("GET", "/v2/models", self.list_models),
+            *(
+                Route(method, f"/v2/models/{{model}}{of_version}{path}", endpoint)
+                for of_version in ("", "/versions/{version}")
+                for method, path, endpoint in per_model
+            ),
+        )
+
+    async def infer(self, request: Request) -> Response:
+        model = self._models.get(request.params["model"], request.params.get("version"))
+        call = self._calls.begin(request)
+        event = cloudevents.unwrap(request.headers, request.body)
+        asked = rest.decode_request(event.payload if event else request.body, _json_length(request))
+        answer = await model.infer(asked, call)
+        answer = dataclasses.replace(answer, id=asked.id or request.id, outputs=wanted_outputs(asked, answer))
+        body, json_length = rest.encode_response(answer, asked)
+        response = self._calls.finish(request, call, _response(body, json_length))
+        return cloudevents.wrap(event, response) if event else response
+
+    async def server(self, _: Request) -> Response:
+        return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
+
+    async def list_models(self, _: Request) -> Response:
+        return json_response({"models": self._models.names})
+
+    async def metadata(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        model = self._models.get(name, request.params.get("version"))
+        described: ModelMetadata = dataclasses.replace(model.metadata(), versions=self._models.versions(name))
+        return json_response(dataclasses.asdict(described))
+
+    async def ready(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        ready = self._models.is_ready(name, request.params.get("version"))
+        return json_response({"name": name, "ready": ready}, 200 if ready else 503)
+
+
+def _json_length(request: Request) -> int | None:
+    value = request.header(_JSON_LENGTH)
+    if value is None:
+        return None
+    if not value.isdigit() or (length := int(value)) > len(request.body):
+        raise InvalidInput(
+            f"The header {_JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
+            f"it must be a number of bytes up to the body's {len(request.body)}."
+        )
+    return length
+
+
+def _response(body: bytes, json_length: int | None) -> Response:
+    if json_length is None:
+        return Response(body)
+    headers: Headers = ((_JSON_LENGTH, str(json_length).encode()),)
+    return Response(body, content_type=b"application/octet-stream", headers=headers)
