@@ -1,0 +1,151 @@
+"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.model_folder import manifest, write_mar
+
+HANDLERS = Path(__file__).parents[1] / "support/handlers"
+BATCH_SIZE = 4
+LABELS = json.dumps({str(number): f"label {number}" for number in range(6)}).encode()
+MODEL_CONFIG = b"""\
+# As written for torch-model-archiver's --config-file.
+probe:
+  threshold: 0.25
+  names: [one, two]
+  enabled: yes
+"""
+PACKAGE = {
+    "setup.py": "from setuptools import setup\n\nsetup(name='conformance-words', py_modules=['conformance_words'])\n",
+    "conformance_words.py": "WORD = 'installed from the requirements'\n",
+}
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What goes into one `.mar`: files of tests/support/handlers, weights by name, and fields of its manifest."""
+
+    model: str
+    handler: str
+    files: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    version: str = "1.0"
+    batch_size: int = 1
+
+    @property
+    def file(self) -> str:
+        return f"{self.model}-{self.version}.mar"
+
+
+def _alone(handler: str, model: str, **settings: Any) -> Archive:
+    """A handler of one file."""
+    return Archive(model, handler, files=(handler.partition(":")[0],), **settings)
+
+
+def _network(model: str, handler: str, network: str, *weights: str, labels: bool = True) -> Archive:
+    """A stock handler over a network of its own."""
+    return Archive(
+        model,
+        handler,
+        files=(f"{network}.py",),
+        weights=(f"{network}.pt", *weights),
+        contents={"index_to_name.json": LABELS} if labels else {},
+        fields={"modelFile": f"{network}.py", "serializedFile": f"{network}.pt"},
+    )
+
+
+PROBE = Archive(
+    "probe",
+    "probe.py",
+    files=("probe.py", "beside.py"),
+    contents={"words.txt": b"an extra file", "model-config.yaml": MODEL_CONFIG},
+    fields={"configFile": "model-config.yaml", "envelope": "json"},
+)
+SCRIPTED = Archive(
+    "scripted",
+    "stages.py",
+    files=("stages.py",),
+    weights=("network_script.pt",),
+    contents={"index_to_name.json": LABELS},
+    fields={"serializedFile": "network_script.pt"},
+)
+ONNX = Archive(
+    "onnx", "session.py", files=("session.py",), weights=("network.onnx",), fields={"serializedFile": "network.onnx"}
+)
+DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
+    "": (
+        PROBE,
+        ONNX,
+        _alone("function.py", "function", batch_size=BATCH_SIZE),
+        _alone("function.py", "function", version="2.0"),
+        _alone("entry.py:answer", "entry"),
+        _alone("installed.py", "installed", fields={"requirementsFile": "requirements.txt"}),
+        _network("image-classifier", "image_classifier", "image_network"),
+        _network("object-detector", "object_detector", "box_network"),
+        _network("image-segmenter", "image_segmenter", "pixel_network", labels=False),
+        _network("text-classifier", "text_classifier", "text_network", "source_vocab.pt"),
+    ),
+    "kserve": (
+        PROBE,
+        SCRIPTED,
+        _network("eager", "base_handler", "network", labels=False),
+        _alone("function.py", "function", batch_size=BATCH_SIZE),
+    ),
+    "kservev2": (PROBE,),
+    "json": (PROBE,),
+    "body": (PROBE,),
+}
+
+
+def build(folder: Path) -> dict[str, Path]:
+    """Every model directory, by its envelope."""
+    weights, package = folder / "weights", folder / "package"
+    for made in (weights, package):
+        made.mkdir(parents=True)
+    subprocess.run([sys.executable, "-W", "ignore", HANDLERS / "weights.py", weights], check=True)
+    for name, content in PACKAGE.items():
+        (package / name).write_text(content)
+    return {envelope: _directory(folder, envelope, weights, package) for envelope in DIRECTORIES}
+
+
+def _directory(folder: Path, envelope: str, weights: Path, package: Path) -> Path:
+    made = folder / f"envelope-{envelope or 'none'}"
+    for archive in DIRECTORIES[envelope]:
+        _write(made / "model-store" / archive.file, archive, weights, package)
+    (made / "config").mkdir()
+    (made / "config/config.properties").write_text(_config(envelope))
+    return made
+
+
+def _config(envelope: str) -> str:
+    """config.properties that serves the archives, each with one worker."""
+    models: dict[str, dict[str, Any]] = {}
+    for archive in DIRECTORIES[envelope]:
+        versions = models.setdefault(archive.model, {})
+        versions[archive.version] = {
+            "defaultVersion": not versions, "marName": archive.file, "minWorkers": 1, "maxWorkers": 1,
+            "batchSize": archive.batch_size, "maxBatchDelay": 500, "responseTimeout": 60,
+        }  # fmt: skip
+    snapshot = {"name": "startup.cfg", "modelCount": len(DIRECTORIES[envelope]), "models": models}
+    lines = ["install_py_dep_per_model=true", "model_metrics_auto_detect=true", "disable_system_metrics=true"]
+    lines += [f"service_envelope={envelope}"] if envelope else []
+    return "\n".join([*lines, f"model_snapshot={json.dumps(snapshot)}", ""])
+
+
+def _write(path: Path, archive: Archive, weights: Path, package: Path) -> None:
+    content = manifest(modelName=archive.model, modelVersion=archive.version, handler=archive.handler, **archive.fields)
+    files = {name: (HANDLERS / name).read_bytes() for name in archive.files}
+    files |= {name: (weights / name).read_bytes() for name in archive.weights}
+    files |= archive.contents
+    if requirements := archive.fields.get("requirementsFile"):
+        files[requirements] = f"conformance-words @ {package.as_uri()}\n".encode()
+    write_mar(path, content, files)

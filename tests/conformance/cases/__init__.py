@@ -1,0 +1,16 @@
+"""Every case of the suite, by the envelope of the model directory that it is asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.conformance.case import Case
+from tests.conformance.cases import envelopes, loading, requests, results, stock
+
+CASES: Mapping[str, tuple[Case, ...]] = {
+    "": (*loading.CASES, *stock.CASES, *requests.CASES, *results.CASES, *envelopes.NONE),
+    "kserve": (*loading.KSERVE, *envelopes.KSERVE),
+    "kservev2": envelopes.KSERVEV2,
+    "json": envelopes.JSON_INSTANCES,
+    "body": envelopes.BODY,
+}

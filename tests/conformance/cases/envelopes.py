@@ -1,0 +1,59 @@
+"""Service envelopes: what stands between the body of a request and the rows that a handler gets."""
+
+from __future__ import annotations
+
+import json
+
+from tests.conformance.case import ERROR_FORM, JSON, SAID_BY_HANDLER, Case, Refusal, predictions, v1, v2
+
+NUMBERS = {"name": "numbers", "shape": [2, 2], "datatype": "INT64", "data": [1, 2, 3, 4]}
+TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a text"]}
+HALVES = {"name": "halves", "shape": [3], "datatype": "FP64", "data": [0.5, 1.5, 2.5]}
+
+ONE = b'{"instances": [1]}'
+MIXED = b'{"instances": [1, "two", {"three": null}]}'
+BASE64 = b'{"instances": [{"b64": "AAEC"}, {"b64": "/w=="}]}'
+
+
+def _kserve(name: str, feature: str, body: bytes, verb: str = "predict", **headers: str) -> Case:
+    return Case(f"kserve-{name}", f"envelope `kserve`: {feature}", "probe", v1("probe", body, verb, **headers))
+
+
+def _infer(name: str, feature: str, *inputs: object) -> Case:
+    body = json.dumps({"id": "an-id", "inputs": inputs}).encode()
+    return Case(f"kservev2-{name}", f"envelope `kservev2`: {feature}", "probe", v2("probe", body, x_do="data"))
+
+
+NONE = (
+    Case("manifest-envelope", "`envelope` of a manifest: without effect", "probe", predictions("probe", ONE, JSON)),
+)  # fmt: skip
+KSERVE = (
+    _kserve("instances", "the instances are the rows", MIXED),
+    _kserve("explain", "`:explain` answers explanations", MIXED, "explain"),
+    _kserve("more", "more in the body than instances", b'{"signature_name": "x", "instances": [null]}'),
+    _kserve("header", "`get_request_header`", ONE, x_do="header", x_argument="x-tenant", x_tenant="me"),
+    Case("kserve-predictions", "envelope `kserve`: by `/predictions/<model>`", "probe",
+         predictions("probe", MIXED, JSON)),
+    Case("kserve-untyped", "envelope `kserve`: no content type, as `curl -T` sends", "probe",
+         predictions("probe", MIXED)),
+    Case("kserve-raises", "envelope `kserve`: the handler raises", "probe",
+         v1("probe", ONE, x_do="fail", x_argument="ValueError"), 503,
+         Refusal(500, "ValueError : cannot read this"), f"{ERROR_FORM}; {SAID_BY_HANDLER}"),
+    Case("kserve-few", "envelope `kserve`: one prediction too few", "probe",
+         v1("probe", MIXED, x_do="whole", x_argument="few"), 200, Refusal(500, "3 expected, got 2"),
+         "TorchServe does not count; ours want one prediction for each instance"),
+)  # fmt: skip
+KSERVEV2 = (
+    _infer("numbers", "a tensor in its shape", NUMBERS),
+    _infer("floats", "floats", HALVES),
+    _infer("bytes", "a text", TEXT),
+    _infer("several", "several inputs", NUMBERS, HALVES),
+)
+JSON_INSTANCES = (
+    Case("json", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
+    Case("json-b64", "envelope `json`: `b64` is decoded", "probe", predictions("probe", BASE64, JSON)),
+)
+BODY = (
+    Case("body", "envelope `body`: the row is the body", "probe", predictions("probe", b'{"a": 1}', JSON)),
+    Case("body-bytes", "envelope `body`: bytes", "probe", predictions("probe", b"\x00\x01\x02")),
+)

@@ -1,0 +1,64 @@
+"""What of a request a handler gets to see."""
+
+from __future__ import annotations
+
+from tests.conformance.case import ERROR_FORM, JSON, NAMED, Case, Refusal, multipart, predictions
+from tests.support.runtimes import Request
+
+FORM, FORM_TYPE = multipart(
+    {
+        "data": ("image/jpeg", b"\xff\xd8 a picture \xff\xd9"),
+        "config": (JSON, b'{"k": 3}'),
+        "text": ("text/plain", "Grüße".encode()),
+        "k": (None, b"5"),
+    }
+)
+TWICE, _ = multipart({"data": (None, b"first"), "other": (None, b"")})
+
+
+def _body(name: str, what: str, content_type: str | None, body: bytes) -> Case:
+    return Case(name, f"request body: {what}", "probe", predictions("probe", body, content_type))
+
+
+CASES = (
+    _body("json", "`application/json` is decoded", JSON, b'{"a": [1, 2.5, null]}'),
+    _body("json-charset", "`application/json; charset=…` is decoded", f"{JSON}; charset=utf-8", b'{"a": 1}'),
+    _body("json-list", "a JSON list", JSON, b"[1, 2]"),
+    _body("json-broken", "what is not JSON stays bytes", JSON, b'{"a":'),
+    _body("json-empty", "an empty body", JSON, b""),
+    _body("text", "`text/*` is decoded", "text/plain; charset=utf-8", "Grüße".encode()),
+    _body("text-broken", "text that is not UTF-8 stays bytes", "text/plain", b"\xff\xfe"),
+    _body("octet-stream", "`application/octet-stream` stays bytes", "application/octet-stream", b'{"a": 1}'),
+    _body("image", "an image stays bytes", "image/jpeg", b"\xff\xd8\xff"),
+    _body("untyped", "no content type: bytes", None, b'{"a": 1}'),
+    _body("urlencoded", "a form's fields", "application/x-www-form-urlencoded", b"a=1&b=two+words&b=3&c=%C3%BC"),
+    _body("multipart", "multipart: every part by its name", FORM_TYPE, FORM),
+    _body("multipart-fields", "multipart without files", FORM_TYPE, TWICE),
+    _body("multipart-empty", "multipart without parts", FORM_TYPE, b"--a-boundary--\r\n"),
+    Case("query", "query parameters reach no handler", "probe", Request("POST", "/predictions/probe?k=3", b"x")),
+    Case("get", "GET of a prediction: an empty body", "probe", Request("GET", "/predictions/probe")),
+    Case("put", "PUT, as `curl -T` sends", "probe", Request("PUT", "/predictions/probe", b"\x00\x01")),
+    Case("slash", "a path after the version", "probe",
+         Request("POST", "/predictions/probe/1.0/more/path", b"x", (("x-do", "header"), ("x-argument", "url_path")))),
+    Case("header", "`get_request_header`", "probe",
+         predictions("probe", x_do="header", x_argument="x-tenant", x_tenant="me")),
+    Case("header-case", "`get_request_header` with capitals, as clients send them", "probe",
+         Request("POST", "/predictions/probe",
+                 headers=(("x-do", "header"), ("x-argument", "X-Tenant"), ("X-Tenant", "me")))),
+    Case("header-missing", "`get_request_header` of none", "probe",
+         predictions("probe", x_do="header", x_argument="x-none")),
+    Case("header-explain", "`get_request_header(0, \"explain\")`", "probe",
+         predictions("probe", x_do="header", x_argument="explain")),
+    Case("headers", "`get_all_request_header`", "probe", predictions("probe", b"x", "image/png", x_do="all_headers")),
+    Case("headers-multipart", "`get_all_request_header`: the types of parts", "probe",
+         predictions("probe", FORM, FORM_TYPE, x_do="all_headers")),
+    Case("version", "`/predictions/<model>/<version>`", "function", predictions("function/2.0", b"text")),
+    Case("version-default", "`/predictions/<model>`: the default version", "function",
+         predictions("function", b"text")),
+    Case("version-unknown", "an unknown version", "function", predictions("function/3.0"), 404,
+         Refusal(404, "3.0"), f"{ERROR_FORM}; {NAMED}"),
+    Case("model-unknown", "an unknown model", "none", predictions("none"), 404, Refusal(404, "none"),
+         f"{ERROR_FORM}; {NAMED}"),
+    Case("path-unknown", "an unknown path", "none", Request("GET", "/nothing"), 404, Refusal(404, "/nothing"),
+         ERROR_FORM),
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""TorchServe's handler contract: our runtimes answer what TorchServe answers, or differ as the case says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.case import JSON, Case, Refusal
+from tests.conformance.cases import CASES
+from tests.conformance.conftest import Record
+from tests.support.runtimes import OURS, TORCHSERVE
+
+pytestmark = pytest.mark.timeout(300)
+EVERY_CASE = pytest.mark.parametrize(
+    ("envelope", "case"),
+    [pytest.param(envelope, case, id=case.name) for envelope, cases in CASES.items() for case in cases],
+)
+
+
+@EVERY_CASE
+def test_torchserve_answers_as_the_case_says(recorded: Record, envelope: str, case: Case) -> None:
+    answer = recorded(TORCHSERVE, envelope).cases[case.name]
+
+    assert answer.status == case.status, answer.body[:500]
+
+
+@pytest.mark.parametrize("kind", OURS)
+@EVERY_CASE
+def test_ours_answer_the_same(recorded: Record, kind: str, envelope: str, case: Case) -> None:
+    answer = recorded(kind, envelope).cases[case.name]
+    reference = recorded(TORCHSERVE, envelope).cases[case.name]
+
+    if isinstance(case.ours, Refusal):
+        assert (answer.status, answer.content_type) == (case.ours.status, JSON), answer.body[:500]
+        assert case.ours.words in answer.document["error"]
+    elif case.speaks_a_protocol:
+        assert (answer.status, answer.content_type) == (reference.status, JSON), answer.body[:500]
+        assert answer.document == reference.document
+    else:
+        assert answer == reference
+
+
+@pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
+def test_a_response_header_of_the_handler_is_sent(recorded: Record, kind: str) -> None:
+    assert recorded(kind, "").cases["respond-header"].headers["x-answer"] == "42"
+
+
+@pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
+def test_the_handlers_request_id_is_the_one_that_the_client_gets(recorded: Record, kind: str) -> None:
+    answer = recorded(kind, "").request_id
+
+    assert answer.body.decode() == answer.headers["x-request-id"]

@@ -1,0 +1,42 @@
+"""What a handler measures with `context.metrics` shows where Prometheus looks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conformance.cases.results import MEASURE
+from tests.conformance.conftest import Record
+from tests.support.runtimes import OURS, TORCHSERVE
+
+pytestmark = pytest.mark.timeout(300)
+_SAMPLE = re.compile(r"^(Probe\w+)\{(.*)\} (\S+)$", re.MULTILINE)
+
+
+def _samples(metrics: str) -> dict[str, tuple[float, dict[str, str]]]:
+    """Value and labels of what the probe measured, but for the host's name."""
+    found = {}
+    for name, labels, value in _SAMPLE.findall(metrics):
+        by_name = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        by_name.pop("Hostname", None)
+        found[name] = (float(value), by_name)
+    return found
+
+
+def test_torchserve_shows_what_the_handler_measured(recorded: Record) -> None:
+    assert set(_samples(recorded(TORCHSERVE, "").metrics)) == {
+        "ProbeCounter",
+        "ProbeTime",
+        "ProbeSize",
+        "ProbePercent",
+        "ProbeError",
+    }
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_ours_show_the_same(recorded: Record, kind: str) -> None:
+    recording = recorded(kind, "")
+
+    assert recording.cases[MEASURE.name].body == b"measured"
+    assert _samples(recording.metrics) == _samples(recorded(TORCHSERVE, "").metrics)
