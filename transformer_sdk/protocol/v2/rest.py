@@ -58,7 +58,7 @@ def decode_request(body: bytes, json_length: int | None = None) -> InferRequest:
     text, binary = _divide(body, json_length)
     document = _parse(text, _Request)
     return InferRequest(
-        inputs=_read_tensors(document.inputs, text, binary),
+        inputs=_read_tensors(document.inputs, binary),
         id=document.id,
         parameters=_checked(document.parameters, "binary_data_output"),
         outputs=tuple(
@@ -97,7 +97,7 @@ def decode_response(body: bytes, json_length: int | None = None) -> InferRespons
     try:
         text, binary = _divide(body, json_length)
         document = _parse(text, _Response)
-        outputs = _read_tensors(document.outputs, text, binary)
+        outputs = _read_tensors(document.outputs, binary)
     except InvalidInput as error:
         raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
     return InferResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
@@ -132,16 +132,14 @@ def _checked(parameters: _Parameters | None, flag: str) -> _Parameters:
     return parameters or {}
 
 
-def _read_tensors(described: Sequence[_Tensor], text: bytes, binary: memoryview) -> tuple[Tensor, ...]:
-    # To look at the type of every number costs more than to parse them: mostly the text shows that it is not needed.
-    may_hold_booleans = b"true" in text or b"false" in text
+def _read_tensors(described: Sequence[_Tensor], binary: memoryview) -> tuple[Tensor, ...]:
     found = []
     position = 0
     for tensor in described:
         parameters = tensor.parameters or {}
         size = parameters.pop("binary_data_size", None)
         if size is None:
-            found.append(_from_json(tensor, parameters, may_hold_booleans))
+            found.append(_from_json(tensor, parameters))
         else:
             end = position + _checked_size(tensor, size, len(binary) - position)
             buffer = binary[position:end]
@@ -169,12 +167,10 @@ def _checked_size(tensor: _Tensor, size: Parameter, left: int) -> int:
     return size
 
 
-def _from_json(tensor: _Tensor, parameters: Mapping[str, Parameter], may_hold_booleans: bool) -> Tensor:
+def _from_json(tensor: _Tensor, parameters: Mapping[str, Parameter]) -> Tensor:
     if type(tensor.data) is not list:
         raise InvalidInput(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
     values, nesting = _flatten(tensor.name, tensor.data)
-    if may_hold_booleans and tensor.datatype != "BOOL" and bool in set(map(type, values)):
-        raise InvalidInput(f'Tensor "{tensor.name}" is {tensor.datatype}, but its data holds true or false; use BOOL.')
     decoded = tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values, parameters)
     nested = [size for size in nesting if size != 1]
     if len(nested) > 1 and nested != [size for size in decoded.shape if size != 1]:
@@ -209,7 +205,7 @@ def _binary_wanted(request: InferRequest, outputs: Sequence[Tensor]) -> list[boo
 def _write_tensors(tensors_and_binary: Iterable[tuple[Tensor, bool]]) -> tuple[list[dict[str, Any]], list[bytes]]:
     described, buffers = [], []
     for tensor, binary in tensors_and_binary:
-        head = {"name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape}
+        head: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape}
         if binary:
             buffers.append(tensors.to_buffer(tensor))
             described.append({**head, "parameters": {**tensor.parameters, "binary_data_size": len(buffers[-1])}})
@@ -236,6 +232,6 @@ def _join(document: Mapping[str, object], buffers: Sequence[bytes]) -> tuple[byt
     return (b"".join((text, *buffers)), len(text)) if buffers else (text, None)
 
 
-def _given(**fields: object) -> dict[str, object]:
+def _given(**fields: Any) -> dict[str, Any]:
     """The fields that say something."""
     return {name: value for name, value in fields.items() if value}

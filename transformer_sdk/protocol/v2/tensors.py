@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from transformer_sdk.errors import InvalidInput
@@ -31,6 +32,8 @@ _CODES = {
 _DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
 _DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items()}
 DATATYPES = (*_CODES, "BYTES")
+_VALUES = {"?": list[bool], "e": list[float], "f": list[float], "d": list[float]}  # of the others: list[int]
+_UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
 _MAX_DIMENSIONS = 64  # numpy's limit
 
@@ -63,14 +66,8 @@ def from_values(
     values: Sequence[Any],
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor of these values, row by row; raises InvalidInput.
-
-    Python takes a boolean for the number 0 or 1, and so does this function: JSON's are for its caller to find.
-    """
-    if datatype == "BYTES":
-        data = _from_strings(name, values)
-    else:
-        data = np.frombuffer(_pack(name, datatype, values), dtype(name, datatype))
+    """A tensor of these values, row by row; raises InvalidInput."""
+    data = _from_strings(name, values) if datatype == "BYTES" else _from_numbers(name, datatype, values)
     return _shaped(name, datatype, shape, data, parameters)
 
 
@@ -88,7 +85,7 @@ def from_buffer(
     element = dtype(name, datatype)
     if len(buffer) % element.itemsize:
         raise InvalidInput(
-            f'Tensor "{name}": its binary data has {len(buffer)} bytes, no multiple of {datatype}\'s {element.itemsize}.'
+            f'Tensor "{name}": {len(buffer)} bytes of binary data; an element of {datatype} has {element.itemsize}.'
         )
     if datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max(initial=0) > 1:
         raise InvalidInput(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
@@ -147,31 +144,40 @@ def _without_negative(name: str, shape: tuple[int, ...], count: int) -> tuple[in
     return tuple(count // known if size == -1 else size for size in shape)
 
 
-def _pack(name: str, datatype: str, values: Sequence[Any]) -> bytes:
-    """struct is the fastest strict way from numbers to memory: it neither rounds, wraps nor parses text."""
-    dtype(name, datatype)
+def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
+    element = dtype(name, datatype)
+    try:
+        return np.frombuffer(_pack(datatype, values), element)
+    except _UNFIT:
+        raise _refuse(name, datatype, values, lambda value: _pack(datatype, [value])) from None
+
+
+def _pack(datatype: str, values: Sequence[Any]) -> bytes:
+    """Strict, and fast: msgspec takes no text and no true for a number, struct neither rounds nor wraps."""
     code = _CODES[datatype]
-    if datatype == "BOOL" and set(map(type, values)) - {bool}:
-        raise _refuse(name, datatype, values, lambda value: bool(value is True or value is False))
+    return struct.pack(f"<{len(values)}{code}", *msgspec.convert(values, _VALUES.get(code, list[int])))
+
+
+def _from_strings(name: str, values: Sequence[Any]) -> Array:
     try:
-        return struct.pack(f"<{len(values)}{code}", *values)
-    except (struct.error, OverflowError):
-        raise _refuse(name, datatype, values, lambda value: _packs(code, value)) from None
+        return _bytes_array(map(_encoded, values), (len(values),))
+    except TypeError:
+        raise _refuse(name, "BYTES", values, _encoded) from None
 
 
-def _packs(code: str, value: object) -> bool:
-    try:
-        struct.pack("<" + code, value)
-    except (struct.error, OverflowError):
-        return False
-    return True
-
-
-def _refuse(name: str, datatype: str, values: Sequence[Any], fits: Callable[[Any], bool]) -> InvalidInput:
-    index, value = next((index, value) for index, value in enumerate(values) if not fits(value))
+def _refuse(name: str, datatype: str, values: Sequence[Any], convert: Callable[[Any], object]) -> InvalidInput:
+    index, value = next((index, value) for index, value in enumerate(values) if not _succeeds(convert, value))
     return InvalidInput(
         f'Tensor "{name}": element {index} is {reprlib.repr(value)}; {datatype} takes {_domain(datatype)}.'
     )
+
+
+def _succeeds(convert: Callable[[Any], object], value: object) -> bool:
+    try:
+        convert(value)
+    except _UNFIT:
+        return False
+    return True
 
 
 def _domain(datatype: str) -> str:
@@ -183,13 +189,6 @@ def _domain(datatype: str) -> str:
     if element.kind == "f":
         return f"numbers from {np.finfo(element).min} to {np.finfo(element).max}"
     return f"whole numbers from {np.iinfo(element).min} to {np.iinfo(element).max}"
-
-
-def _from_strings(name: str, values: Sequence[Any]) -> Array:
-    try:
-        return _bytes_array(map(_encoded, values), (len(values),))
-    except TypeError:
-        raise _refuse(name, "BYTES", values, lambda value: isinstance(value, str | bytes)) from None
 
 
 def _encoded(value: object) -> bytes:
@@ -208,7 +207,7 @@ def _bytes_array(elements: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _split(name: str, buffer: memoryview) -> list[bytes]:
-    elements = []
+    elements: list[bytes] = []
     position = 0
     while position < len(buffer):
         start = position + _LENGTH.size

@@ -1,0 +1,55 @@
+"""Writes open_inference_pb2.py and its types from open_inference.proto: python -m transformer_sdk.protocol.v2.generate
+
+protoc's own Python module would not do. It needs a protobuf at least as new as protoc, and it registers its messages
+where KServe's SDK registers others of the same names: one process could not import both.
+"""
+
+from __future__ import annotations
+
+import pprint
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+_HERE = Path(__file__).parent
+_PROTO = "open_inference.proto"
+_MODULE = '''\
+"""Generated from {proto} by `python -m transformer_sdk.protocol.v2.generate`; not to be edited."""
+
+from google.protobuf import descriptor_pool, message_factory
+
+_pool = descriptor_pool.DescriptorPool()
+_pool.AddSerializedFile{descriptor}
+DESCRIPTOR = _pool.FindFileByName("{proto}")
+
+{messages}
+'''
+_MESSAGE = '{name} = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["{name}"])'
+
+
+def generate() -> dict[str, str]:
+    """Texts by file name. Needs grpcio-tools."""
+    with tempfile.TemporaryDirectory() as folder:
+        descriptors, types = Path(folder, "descriptors"), Path(folder, "open_inference_pb2.pyi")
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={_HERE}"),
+                *(f"--descriptor_set_out={descriptors}", f"--pyi_out={folder}", _PROTO),
+            ],
+            check=True,
+        )
+        (file,) = FileDescriptorSet.FromString(descriptors.read_bytes()).file
+        module = _MODULE.format(
+            proto=_PROTO,
+            descriptor=pprint.pformat(file.SerializeToString(deterministic=True), width=110),
+            messages="\n".join(_MESSAGE.format(name=message.name) for message in file.message_type),
+        )
+        return {"open_inference_pb2.py": module, types.name: types.read_text()}
+
+
+if __name__ == "__main__":
+    for name, text in generate().items():
+        (_HERE / name).write_text(text)
