@@ -111,7 +111,7 @@ def test_an_unknown_format_is_told_which_there_are(namespace: Namespace) -> None
     apply(namespace, "no-format", modelFormat={"name": "pytroch"})
     text = described(namespace, "no-format", "NoSupportingRuntime")
     assert "no runtime serves model format 'pytroch'" in text
-    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols v1)" in text
+    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in text
 
 
 def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace) -> None:
