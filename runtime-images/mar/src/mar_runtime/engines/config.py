@@ -1,0 +1,76 @@
+"""model-config.yaml: what a model file does not say of itself.
+
+    inputs:
+      - {name: image, datatype: FP32, shape: [-1, 1, 28, 28]}
+    outputs:
+      - {name: scores, datatype: FP32, shape: [-1, 10]}
+    batchSize: 32        # most instances in one run
+    maxBatchDelay: 5     # milliseconds that the first of them waits at most
+
+Everything is optional; sizes of -1 are any. The names of the last two are TorchServe's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import yaml
+
+from mar_runtime.engines.errors import CannotLoad
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.tensors import DATATYPES
+
+NAME = "model-config.yaml"
+
+_Size = Annotated[int, msgspec.Meta(ge=-1)]
+
+
+class _Tensor(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    datatype: str
+    shape: Annotated[tuple[_Size, ...], msgspec.Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.datatype not in DATATYPES:
+            raise ValueError(f"there is no datatype {self.datatype!r}; use one of {', '.join(DATATYPES)}")
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    inputs: list[_Tensor] = []
+    outputs: list[_Tensor] = []
+    batch_size: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_batch_delay: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class ModelConfig(msgspec.Struct, frozen=True):
+    """The settings; empty and None where the user leaves it to the server."""
+
+    inputs: tuple[TensorMetadata, ...] = ()
+    outputs: tuple[TensorMetadata, ...] = ()
+    batch_size: int | None = None
+    max_batch_delay_ms: int | None = None
+
+
+def read_config(model: Path) -> ModelConfig:
+    """The settings beside the model file; raises CannotLoad."""
+    path = model.with_name(NAME)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ModelConfig()
+    try:
+        document = msgspec.convert(yaml.safe_load(text) or {}, _Document)
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise CannotLoad(path, str(error)) from error
+    return ModelConfig(
+        inputs=_metadata(document.inputs),
+        outputs=_metadata(document.outputs),
+        batch_size=document.batch_size,
+        max_batch_delay_ms=document.max_batch_delay,
+    )
+
+
+def _metadata(tensors: list[_Tensor]) -> tuple[TensorMetadata, ...]:
+    return tuple(TensorMetadata(tensor.name, tensor.datatype, tensor.shape) for tensor in tensors)

@@ -1,0 +1,124 @@
+"""ONNX files, run by onnxruntime. The file says what it takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as failures
+
+from mar_runtime.engines.config import NAME, ModelConfig
+from mar_runtime.engines.errors import CannotLoad
+from mar_runtime.engines.signature import Signature, batch_size, check_outputs
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.tensors import Array
+
+DATATYPES = {
+    "tensor(bool)": "BOOL", "tensor(string)": "BYTES",
+    "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16", "tensor(uint32)": "UINT32", "tensor(uint64)": "UINT64",
+    "tensor(int8)": "INT8", "tensor(int16)": "INT16", "tensor(int32)": "INT32", "tensor(int64)": "INT64",
+    "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
+}  # fmt: skip
+
+_ERRORS_ONLY = 3
+
+
+def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngine:
+    """Raises CannotLoad."""
+    if config.inputs or config.outputs:
+        raise CannotLoad(path.with_name(NAME), f"{path.name} describes its inputs and outputs itself; remove them here")
+    providers = _providers(path, device)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ERRORS_ONLY
+    # Idle threads would otherwise burn a pod's CPU quota while they wait for the next operator.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+    except Exception as error:
+        raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_reason(error)}") from error
+    signature = Signature(_metadata(path, session.get_inputs()), _metadata(path, session.get_outputs()))
+    return OnnxEngine(signature, session)
+
+
+def _providers(path: Path, device: str) -> list[str | tuple[str, dict[str, str]]]:
+    kind, _, index = device.partition(":")
+    if kind == "cpu":
+        return ["CPUExecutionProvider"]
+    if kind != "cuda" or "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise CannotLoad(path, f"this onnxruntime cannot use the device {device!r}; install onnxruntime-gpu or use cpu")
+    return [("CUDAExecutionProvider", {"device_id": index or "0"}), "CPUExecutionProvider"]
+
+
+def _metadata(path: Path, nodes: list[onnxruntime.NodeArg]) -> tuple[TensorMetadata, ...]:
+    """Symbolic sizes come as names, unknown ones as None."""
+    for node in nodes:
+        if node.type not in DATATYPES:
+            raise CannotLoad(
+                path, f"{node.name} is a {node.type}, which requests cannot carry; export it with plain tensors"
+            )
+    return tuple(
+        TensorMetadata(
+            node.name, DATATYPES[node.type], tuple(size if isinstance(size, int) else -1 for size in node.shape)
+        )
+        for node in nodes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxEngine:
+    """An onnxruntime session."""
+
+    signature: Signature
+    session: onnxruntime.InferenceSession
+    platform: str = "onnx_onnxv1"
+
+    @property
+    def inputs(self) -> tuple[TensorMetadata, ...]:
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorMetadata, ...]:
+        return self.signature.outputs
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = self.signature.accept(inputs)
+        try:
+            values = self.session.run(None, {name: _as_text(name, array) for name, array in arrays.items()})
+        except failures.InvalidArgument as error:
+            raise UnprocessableInput(f"The model does not take these inputs: {_reason(error)}") from error
+        except Exception as error:
+            raise InferenceFailed(f"The model failed: {_reason(error)}") from error
+        results = {metadata.name: _as_bytes(value) for metadata, value in zip(self.outputs, values, strict=True)}
+        check_outputs(results, batch_size(arrays))
+        return results
+
+
+def _as_text(name: str, array: Array) -> Array:
+    """ONNX's strings are text, those of the protocol are bytes."""
+    if array.dtype != object:
+        return array
+    try:
+        return _each(bytes.decode, array)
+    except UnicodeDecodeError as error:
+        raise UnprocessableInput(f'Input "{name}" holds bytes that are not UTF-8; the model takes text.') from error
+
+
+def _as_bytes(array: Array) -> Array:
+    return array if array.dtype != object else _each(str.encode, array)
+
+
+def _each(function: Callable[..., object], array: Array) -> Array:
+    changed: Array = np.vectorize(function, otypes=[object])(array)
+    return changed
+
+
+def _reason(error: Exception) -> str:
+    """onnxruntime begins with its name and a code: ``[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : what it is about``."""
+    text = " ".join(str(error).split())
+    return text.split(" : ", 3)[-1]

@@ -1,0 +1,132 @@
+"""numpy in and out around anything that torch runs, the same for TorchScript, torch.export and AOTInductor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mar_runtime.engines.errors import CannotLoad
+from mar_runtime.engines.signature import Signature, batch_size, check_outputs
+from transformer_sdk.errors import InferenceFailed, ServingError, UnprocessableInput
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.tensors import Array
+
+DATATYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "UINT8", torch.uint16: "UINT16", torch.uint32: "UINT32", torch.uint64: "UINT64",
+    torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64",
+    torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64",
+}  # fmt: skip
+
+# The inputs in the model's order, None for an optional one that was not sent → whatever forward returns.
+Forward = Callable[[Sequence[torch.Tensor | None]], object]
+
+_LAST_ERROR = re.compile(r"^\w*Error: (.+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchEngine:
+    """A callable with a signature, on a device."""
+
+    platform: str
+    signature: Signature
+    forward: Forward
+    device: torch.device
+
+    @property
+    def inputs(self) -> tuple[TensorMetadata, ...]:
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorMetadata, ...]:
+        return self.signature.outputs
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = self.signature.accept(inputs)
+        with torch.inference_mode():
+            tensors = {name: to_tensor(name, array, self.device) for name, array in arrays.items()}
+            outputs = self._named(self._forward([tensors.get(metadata.name) for metadata in self.inputs]))
+            results = {name: to_array(name, tensor) for name, tensor in outputs.items()}
+        check_outputs(results, batch_size(arrays))
+        return results
+
+    def _forward(self, tensors: Sequence[torch.Tensor | None]) -> object:
+        try:
+            return self.forward(tensors)
+        except ServingError:
+            raise
+        except Exception as error:
+            raise InferenceFailed(f"The model failed: {reason(error)}") from error
+
+    def _named(self, result: object) -> dict[str, torch.Tensor]:
+        """The declared outputs, if any are: by their names, or in order where forward returns no dictionary."""
+        tensors = dict(named_tensors(result))
+        declared = [metadata.name for metadata in self.outputs]
+        if not declared:
+            return tensors
+        by_name = tensors if isinstance(result, Mapping) else dict(zip(declared, tensors.values(), strict=False))
+        if missing := [name for name in declared if name not in by_name]:
+            raise InferenceFailed(
+                f"The model gives {', '.join(tensors)}; model-config.yaml declares more: {', '.join(missing)}."
+            )
+        return {name: by_name[name] for name in declared}
+
+
+def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
+    """Shares the memory of a writable array; a model that works in place must not write into a read-only one."""
+    try:
+        tensor = torch.from_numpy(array if array.flags.carray else array.copy())
+    except (TypeError, ValueError) as error:
+        raise UnprocessableInput(f'Input "{name}": torch takes no array of {array.dtype}.') from error
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def to_array(name: str, tensor: torch.Tensor) -> Array:
+    """numpy has no bfloat16: such results become FP32."""
+    kept = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    try:
+        return kept.numpy(force=True)
+    except TypeError as error:
+        raise InferenceFailed(
+            f'Output "{name}" is of {tensor.dtype}, which the protocol has no datatype for.'
+        ) from error
+
+
+def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of a nested result: dictionaries give names, sequences numbers; a lone tensor is ``output-0``."""
+    if isinstance(result, torch.Tensor):
+        yield (f"{name}-0" if name == "output" else name), result
+    elif isinstance(result, Mapping):
+        for key, value in result.items():
+            yield from named_tensors(value, str(key) if name == "output" else f"{name}-{key}")
+    elif isinstance(result, list | tuple):
+        for index, value in enumerate(result):
+            yield from named_tensors(value, f"{name}-{index}")
+    else:
+        raise InferenceFailed(
+            f"The model's {name} is a {type(result).__name__}, not a tensor; it needs a handler (.mar)."
+        )
+
+
+def choose_device(path: Path, device: str, threads: int) -> torch.device:
+    """Raises CannotLoad for a device that is not there; `threads` is set for the process."""
+    torch.set_num_threads(threads)
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise CannotLoad(path, f"cannot be put on the device {device!r}: {reason(error)}") from error
+    return chosen
+
+
+def reason(error: Exception) -> str:
+    """The gist of a message that may hold a traceback of the compiled code."""
+    text = str(error).strip()
+    inner = _LAST_ERROR.findall(text)
+    if inner:
+        return str(inner[-1])
+    return text.partition("\n")[0] or type(error).__name__
