@@ -65,15 +65,6 @@ class ModelMetadata:
     outputs: tuple[TensorMetadata, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerMetadata:
-    """Which server this is and what it can do beyond the protocol's core."""
-
-    name: str
-    version: str
-    extensions: tuple[str, ...]
-
-
 def wanted_outputs(request: InferRequest, response: InferResponse) -> tuple[Tensor, ...]:
     """The outputs that the client asked for, in its order; raises InvalidInput for one that the model does not have."""
     if not request.outputs:

@@ -1,0 +1,200 @@
+"""The Open Inference Protocol over gRPC, for the same models as the HTTP endpoints.
+
+The other border where errors become answers: a status code, the message, and the request id among the metadata.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from transformer_sdk.errors import InvalidInput, ServingError
+from transformer_sdk.messages import Headers, header
+from transformer_sdk.model import Call, Models
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import wanted_outputs
+from transformer_sdk.server.endpoints.v2 import EXTENSIONS, server_version
+
+log = logging.getLogger(__name__)
+
+_SERVICE = "inference.GRPCInferenceService"
+_REQUEST_ID = "x-request-id"
+# Messages travel among the headers, and clients refuse headers of more than 8 KiB.
+_MAX_MESSAGE = 2000
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    404: grpc.StatusCode.NOT_FOUND,
+    422: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    501: grpc.StatusCode.UNIMPLEMENTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+_Context = grpc.aio.ServicerContext[bytes, Message]
+_Method = Callable[[Any, Call], Awaitable[Message]]
+_Handler = Callable[[bytes, _Context], Awaitable[Message]]
+_M = TypeVar("_M", bound=Message)
+
+
+class GrpcServer:
+    """Serves `models`; a request is answered within `request_timeout_s`, or sooner if its client says so."""
+
+    def __init__(self, models: Models, host: str, port: int, request_timeout_s: float, max_message_size: int) -> None:
+        self._host = host
+        self._port = port
+        self._server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", max_message_size),
+                ("grpc.so_reuseport", 0),  # a port that is taken is an error, not a lottery
+            )
+        )
+        border = _Border(request_timeout_s)
+        methods = InferenceService(models).methods()
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    _SERVICE, {name: border.guard(*one) for name, one in methods.items()}
+                ),
+            )
+        )
+
+    async def start(self) -> int:
+        """Returns the port, once it is open; raises RuntimeError for one that is taken."""
+        port = self._server.add_insecure_port(f"{self._host or '[::]'}:{self._port}")
+        await self._server.start()
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no new calls; those under way have `grace_s` to finish."""
+        await self._server.stop(grace_s)
+
+
+class InferenceService:
+    """The methods of the protocol over `models`."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def methods(self) -> dict[str, tuple[type[Message], _Method]]:
+        """Each method's message and what answers it."""
+        return {
+            "ServerLive": (pb.ServerLiveRequest, self.server_live),
+            "ServerReady": (pb.ServerReadyRequest, self.server_ready),
+            "ServerMetadata": (pb.ServerMetadataRequest, self.server_metadata),
+            "ModelReady": (pb.ModelReadyRequest, self.model_ready),
+            "ModelMetadata": (pb.ModelMetadataRequest, self.model_metadata),
+            "ModelInfer": (pb.ModelInferRequest, self.model_infer),
+            "RepositoryIndex": (pb.RepositoryIndexRequest, self.repository_index),
+            "RepositoryModelLoad": (pb.RepositoryModelLoadRequest, self.load),
+            "RepositoryModelUnload": (pb.RepositoryModelUnloadRequest, self.unload),
+        }
+
+    async def server_live(self, _: pb.ServerLiveRequest, __: Call) -> pb.ServerLiveResponse:
+        return pb.ServerLiveResponse(live=True)
+
+    async def server_ready(self, _: pb.ServerReadyRequest, __: Call) -> pb.ServerReadyResponse:
+        return pb.ServerReadyResponse(ready=self._models.ready)
+
+    async def server_metadata(self, _: pb.ServerMetadataRequest, __: Call) -> pb.ServerMetadataResponse:
+        return pb.ServerMetadataResponse(name="isvc-operator", version=server_version(), extensions=EXTENSIONS)
+
+    async def model_ready(self, message: pb.ModelReadyRequest, _: Call) -> pb.ModelReadyResponse:
+        return pb.ModelReadyResponse(ready=self._models.is_ready(message.name, message.version or None))
+
+    async def model_metadata(self, message: pb.ModelMetadataRequest, _: Call) -> pb.ModelMetadataResponse:
+        model = self._models.get(message.name, message.version or None)
+        versions = self._models.versions(message.name)
+        return wire.metadata_to_proto(dataclasses.replace(model.metadata(), versions=versions))
+
+    async def model_infer(self, message: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
+        model = self._models.get(message.model_name, message.model_version or None)
+        asked = wire.request_from_proto(message)
+        answer = await model.infer(asked, call)
+        answer = dataclasses.replace(answer, id=asked.id or call.id, outputs=wanted_outputs(asked, answer))
+        return wire.response_to_proto(answer, raw=bool(message.raw_input_contents))
+
+    async def repository_index(self, message: pb.RepositoryIndexRequest, _: Call) -> pb.RepositoryIndexResponse:
+        found = pb.RepositoryIndexResponse()
+        for entry in self._models.index():
+            if entry.state == "READY" or not message.ready:
+                found.models.add(name=entry.name, version=entry.version, state=entry.state, reason=entry.reason)
+        return found
+
+    async def load(self, message: pb.RepositoryModelLoadRequest, _: Call) -> pb.RepositoryModelLoadResponse:
+        name = message.model_name or message.triton_model_name
+        await self._models.load(name)
+        return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
+
+    async def unload(self, message: pb.RepositoryModelUnloadRequest, _: Call) -> pb.RepositoryModelUnloadResponse:
+        name = message.model_name or message.triton_model_name
+        await self._models.unload(name)
+        return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+
+
+class _Border:
+    """Between gRPC's bytes and contexts and the service's messages, calls and errors."""
+
+    def __init__(self, request_timeout_s: float) -> None:
+        self._timeout_s = request_timeout_s
+
+    def guard(self, message_type: type[Message], method: _Method) -> grpc.RpcMethodHandler[bytes, Message]:
+        """`method` as gRPC takes it. Requests are parsed here: gRPC itself calls a bad one an internal error."""
+
+        async def answer(body: bytes, context: _Context) -> Message:
+            call = self._begin(context)
+            context.set_trailing_metadata(((_REQUEST_ID, call.id),))
+            try:
+                return await method(_parse(message_type, body), call)
+            except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+                await _abort(context, error, call, message_type.DESCRIPTOR.name)
+
+        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialize)
+
+    def _begin(self, context: _Context) -> Call:
+        headers = _headers(context)
+        remaining = context.time_remaining()
+        timeout_s = self._timeout_s if remaining is None else min(remaining, self._timeout_s)
+        request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
+        return Call(headers, request_id, context.done, time.monotonic() + timeout_s)
+
+
+def _headers(context: _Context) -> Headers:
+    return tuple(
+        (name.encode(), value.encode() if isinstance(value, str) else value)
+        for name, value in context.invocation_metadata() or ()
+    )
+
+
+def _serialize(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _parse(message_type: type[_M], body: bytes) -> _M:
+    try:
+        return message_type.FromString(body)
+    except DecodeError as error:
+        raise InvalidInput(f"The body is not a {message_type.DESCRIPTOR.full_name}: {error}.") from error
+
+
+async def _abort(context: _Context, error: Exception, call: Call, what: str) -> NoReturn:
+    metadata = [(_REQUEST_ID, call.id)]
+    if isinstance(error, ServingError):
+        level = logging.WARNING if error.status >= 500 else logging.INFO
+        log.log(level, "%s ended with %d: %s (request %s)", what, error.status, error.message, call.id)
+        code, message = _CODES.get(error.status, grpc.StatusCode.INTERNAL), error.message
+        metadata.append(("x-component", error.component))
+        if error.retry_after_s:
+            metadata.append(("retry-after", str(error.retry_after_s)))
+    else:
+        log.error("%s: unexpected error (request %s)", what, call.id, exc_info=error)
+        code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__} : {error}"
+    await context.abort(code, message[:_MAX_MESSAGE], tuple(metadata))
