@@ -72,6 +72,22 @@ def test_a_deleted_child_comes_back(running_operator: None, namespace: Namespace
         assert namespace.wait_for(kind, name)["metadata"]["uid"] != uid
 
 
+def test_port_80_of_a_running_service_moves_to_grpc_and_back(running_operator: None, namespace: Namespace) -> None:
+    def ports_for(protocol: str, expected: dict[int, str]) -> None:
+        model = {"modelFormat": {"name": "pytorch"}, "protocolVersion": protocol}
+        namespace.apply_story(model=model)
+
+        def moved() -> bool:
+            service = namespace.find("service", PREDICTOR)
+            return bool(service) and {port["port"]: port["name"] for port in service["spec"]["ports"]} == expected
+
+        eventually(moved, f"the Service has the ports of {protocol}")
+
+    ports_for("v2", {80: "http", 8081: "grpc"})
+    ports_for("grpc-v2", {80: "grpc", 8080: "http"})
+    ports_for("v1", {80: "http", 8081: "grpc"})
+
+
 def test_an_edit_of_the_spec_reaches_the_pod_template(running_operator: None, namespace: Namespace) -> None:
     namespace.apply_story()
     namespace.wait_for("deployment", PREDICTOR)

@@ -85,7 +85,7 @@ def test_no_runtime_is_said_and_mended_when_one_comes(running_operator: None, na
     namespace.apply_story(model=model)
     condition = namespace.wait_for_condition("Ready", "False", "NoSupportingRuntime")
     assert "model format 'caffe'" in condition["message"]
-    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols v1)" in condition["message"]
+    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in condition["message"]
     runtime = {
         "apiVersion": "serving.kserve.io/v1alpha1",
         "kind": "ServingRuntime",
