@@ -1,0 +1,106 @@
+"""Requests and answers held against what a model takes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from mar_runtime.engines.signature import Signature, check_outputs
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+
+IMAGE = TensorMetadata("image", "FP32", (-1, 2, 2))
+MASK = TensorMetadata("mask", "BOOL", (-1, -1))
+TEXT = TensorMetadata("text", "BYTES", (-1,))
+
+
+def images(batch: int = 3) -> np.ndarray:
+    return np.zeros((batch, 2, 2), np.float32)
+
+
+def masks(batch: int = 3) -> np.ndarray:
+    return np.zeros((batch, 7), bool)
+
+
+def refusal(signature: Signature, given: dict[str, np.ndarray]) -> str:
+    with pytest.raises(UnprocessableInput) as caught:
+        signature.accept(given)
+    return caught.value.message
+
+
+def test_what_the_model_takes_is_passed_on_as_it_is() -> None:
+    given = {"mask": masks(), "image": images()}
+
+    accepted = Signature((IMAGE, MASK)).accept(given)
+
+    assert {name: id(array) for name, array in accepted.items()} == {name: id(array) for name, array in given.items()}
+
+
+def test_an_optional_input_may_be_left_out() -> None:
+    assert list(Signature((IMAGE, MASK), optional=frozenset({"mask"})).accept({"image": images()})) == ["image"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"image": images()}, "The model takes the inputs image, mask; missing: mask."),
+        ({"image": images(), "Mask": masks()}, "The model takes the inputs image, mask; unknown: Mask."),
+        (
+            {"image": images().astype(np.float64), "mask": masks()},
+            'Input "image" is FP64; the model takes FP32.',
+        ),
+        ({"image": images().astype(complex), "mask": masks()}, 'Input "image" is complex128; the model takes FP32.'),
+        (
+            {"image": np.zeros((3, 2, 5), np.float32), "mask": masks()},
+            'Input "image" has the shape [3, 2, 5]; the model takes [-1, 2, 2], where -1 is any size.',
+        ),
+        (
+            {"image": np.zeros((3, 2), np.float32), "mask": masks()},
+            'Input "image" has the shape [3, 2]; the model takes [-1, 2, 2], where -1 is any size.',
+        ),
+        (
+            {"image": images(3), "mask": masks(2)},
+            "The first size of every input is the batch, the same for all; got image [3, 2, 2], mask [2, 7].",
+        ),
+    ],
+    ids=["missing", "unknown", "datatype", "no-datatype", "size", "rank", "uneven-batch"],
+)
+def test_anything_else_is_refused_with_what_is_wrong(given: dict[str, np.ndarray], message: str) -> None:
+    assert refusal(Signature((IMAGE, MASK)), given) == message
+
+
+def test_numbers_are_refused_where_the_model_takes_text() -> None:
+    assert refusal(Signature((TEXT,)), {"text": np.zeros(2, np.float32)}) == (
+        'Input "text" is FP32; the model takes BYTES.'
+    )
+
+
+GUESS = TensorMetadata("x", "FP32", (-1,))
+
+
+def test_a_guess_takes_any_datatype_and_shape_and_a_lone_input_under_any_name() -> None:
+    tokens = np.zeros((2, 5), np.int64)
+
+    assert Signature((GUESS,), is_guess=True).accept({"input-0": tokens})["x"] is tokens
+
+
+def test_several_guessed_inputs_go_by_their_names() -> None:
+    signature = Signature((GUESS, TensorMetadata("y", "FP32", (-1,))), is_guess=True)
+
+    assert refusal(signature, {"a": images(), "b": images()}) == "The model takes the inputs x, y; unknown: a, b."
+
+
+def test_an_input_without_a_batch_is_refused_even_of_a_guess() -> None:
+    assert refusal(Signature((GUESS,), is_guess=True), {"x": np.float32(3).reshape(())}) == (
+        "The first size of every input is the batch, the same for all; got x []."
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_an_output_that_cannot_be_split_by_rows_is_a_failure_of_the_model(shape: tuple[int, ...]) -> None:
+    message = f'Output "loss" has the shape {list(shape)} for a batch of 3; its first size must be the batch.'
+
+    with pytest.raises(InferenceFailed, match=f"^{re.escape(message)}"):
+        check_outputs({"scores": np.zeros((3, 10)), "loss": np.zeros(shape)}, batch=3)
