@@ -63,7 +63,9 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, mess
 
 
 def test_a_datatype_that_the_protocol_does_not_have_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotLoad, match=r"there is no datatype 'float32'; use one of BOOL, .*BYTES - at `\$.inputs\[0\]`"):
+    with pytest.raises(
+        CannotLoad, match=r"there is no datatype 'float32'; use one of BOOL, .*BYTES - at `\$.inputs\[0\]`"
+    ):
         read(tmp_path, "inputs: [{name: x, datatype: float32, shape: [-1]}]")
 
 

@@ -69,7 +69,9 @@ def test_a_pickled_model_is_refused_by_its_class_and_without_unpickling_it(tmp_p
 
     message = refused(path)
 
-    assert re.match(r"holds pickled objects \([\w., ]*Network\), and to load them would run code from the file; ", message)
+    assert re.match(
+        r"holds pickled objects \([\w., ]*Network\), and to load them would run code from the file; ", message
+    )
     assert "torch.jit.script(model).save('model.pt')" in message
 
 

@@ -58,7 +58,7 @@ def _first_bytes(path: Path) -> bytes:
 
 def _why_no_archive(start: bytes) -> str:
     if start.startswith(_ZIP):
-        return "is damaged: its end is missing; copy or save it again"
+        return "is damaged; copy or save it again"
     return "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
 
 

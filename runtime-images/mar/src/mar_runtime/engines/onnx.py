@@ -88,8 +88,9 @@ class OnnxEngine:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = self.signature.accept(inputs)
+        feeds = {name: _as_text(name, array) for name, array in arrays.items()}
         try:
-            values = self.session.run(None, {name: _as_text(name, array) for name, array in arrays.items()})
+            values = self.session.run(None, feeds)
         except failures.InvalidArgument as error:
             raise UnprocessableInput(f"The model does not take these inputs: {_reason(error)}") from error
         except Exception as error:

@@ -25,7 +25,7 @@ DATATYPES = {
 # The inputs in the model's order, None for an optional one that was not sent → whatever forward returns.
 Forward = Callable[[Sequence[torch.Tensor | None]], object]
 
-_LAST_ERROR = re.compile(r"^\w*Error: (.+)", re.MULTILINE)
+_LAST_ERROR = re.compile(r"^[\w.]*Error: (.+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

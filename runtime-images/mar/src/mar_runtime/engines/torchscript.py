@@ -42,7 +42,7 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
             raise CannotLoad(path, f"cannot be loaded as TorchScript: {reason(error)}") from error
         signature = _signature(path, saved, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
-    return TorchEngine("pytorch_torchscript", signature, _Forward(saved, optimized), chosen)
+    return TorchEngine("pytorch_torchscript", signature, Forward(saved, optimized), chosen)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
 
 
 @dataclass(slots=True)
-class _Forward:
+class Forward:
     """Runs the model; the first batch decides which of its two forms stays in memory."""
 
     module: torch.jit.ScriptModule

@@ -1,0 +1,157 @@
+"""ONNX files, run by onnxruntime. The graphs are made by onnx's own helpers, so torch has no part in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mar_runtime.engines import CannotLoad, load_engine
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+
+FLOAT, STRING, INT64 = TensorProto.FLOAT, TensorProto.STRING, TensorProto.INT64
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+Port = tuple[str, int, list[int | str | None]]
+
+
+def save(path: Path, operator: str, inputs: list[Port], outputs: list[Port], domain: str = "") -> Path:
+    """A graph of one operator."""
+    node = helper.make_node(operator, [port[0] for port in inputs], [port[0] for port in outputs], domain=domain)
+    graph = helper.make_graph(
+        [node],
+        "one-operator",
+        [helper.make_tensor_value_info(*port) for port in inputs],
+        [helper.make_tensor_value_info(*port) for port in outputs],
+    )
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_a_model_says_what_it_takes_and_gives_and_answers_so(tmp_path: Path) -> None:
+    shape: list[int | str | None] = ["batch", 3]
+    path = save(tmp_path / "m.onnx", "Add", [("a", FLOAT, shape), ("b", FLOAT, [None, 3])], [("sum", FLOAT, shape)])
+    engine = load_engine(path, "cpu", 1)
+
+    assert engine.platform == "onnx_onnxv1"
+    assert engine.inputs == (TensorMetadata("a", "FP32", (-1, 3)), TensorMetadata("b", "FP32", (-1, 3)))
+    assert engine.outputs == (TensorMetadata("sum", "FP32", (-1, 3)),)
+    assert engine.run({"b": ROWS, "a": ROWS})["sum"].tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
+def test_text_goes_in_and_comes_out_as_bytes(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Identity", [("text", STRING, ["batch"])], [("same", STRING, ["batch"])])
+    words = np.array(["føtex".encode(), b""], dtype=object)
+
+    assert load_engine(path, "cpu", 1).run({"text": words})["same"].tolist() == ["føtex".encode(), b""]
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Identity", [("text", STRING, ["batch"])], [("same", STRING, ["batch"])])
+
+    with pytest.raises(
+        UnprocessableInput, match=r'^Input "text" holds bytes that are not UTF-8; the model takes text.$'
+    ):
+        load_engine(path, "cpu", 1).run({"text": np.array([b"\xff"], dtype=object)})
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ROWS.astype(np.float64), '^Input "a" is FP64; the model takes FP32.$'),
+        (np.zeros((2, 5), np.float32), r'^Input "a" has the shape \[2, 5\]; the model takes \[-1, 3\]'),
+    ],
+    ids=["datatype", "shape"],
+)
+def test_what_the_model_does_not_take_is_refused(tmp_path: Path, rows: np.ndarray, message: str) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+
+    with pytest.raises(UnprocessableInput, match=message):
+        load_engine(path, "cpu", 1).run({"a": rows})
+
+
+def test_values_that_an_operator_does_not_take_are_refused_with_its_reason(tmp_path: Path) -> None:
+    inputs: list[Port] = [("rows", FLOAT, ["batch", 3]), ("index", INT64, ["batch"])]
+    path = save(tmp_path / "m.onnx", "Gather", inputs, [("found", FLOAT, ["batch", 3])])
+
+    with pytest.raises(UnprocessableInput, match=r"^The model does not take these inputs: .*out of data bounds"):
+        load_engine(path, "cpu", 1).run({"rows": ROWS, "index": np.array([0, 99])})
+
+
+def test_a_result_without_rows_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Size", [("rows", FLOAT, ["batch", 3])], [("count", INT64, [])])
+
+    with pytest.raises(InferenceFailed, match=r'^Output "count" has the shape \[\] for a batch of 2'):
+        load_engine(path, "cpu", 1).run({"rows": ROWS})
+
+
+def test_a_model_whose_results_are_no_tensors_is_refused_at_load(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
+    graph = helper.make_graph(
+        [helper.make_node("SequenceConstruct", ["rows"], ["parts"])],
+        "sequence",
+        [helper.make_tensor_value_info("rows", FLOAT, ["batch", 3])],
+        [sequence],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+    with pytest.raises(CannotLoad, match=r"parts is a seq\(tensor\(float\)\), which requests cannot carry"):
+        load_engine(path, "cpu", 1)
+
+
+def test_a_damaged_model_is_refused_with_onnxruntimes_reason(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"<html>Not found</html>")
+
+    with pytest.raises(
+        CannotLoad, match=r"cannot be loaded by onnxruntime: Load model from .* failed:Protobuf parsing"
+    ):
+        load_engine(path, "cpu", 1)
+
+
+def test_a_device_that_onnxruntime_does_not_have_is_named(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+
+    with pytest.raises(CannotLoad, match="this onnxruntime cannot use the device 'cuda:1'; install onnxruntime-gpu"):
+        load_engine(path, "cuda:1", 1)
+
+
+def test_declared_inputs_have_no_place_beside_a_model_that_declares_them(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+    (tmp_path / "model-config.yaml").write_text("inputs: [{name: a, datatype: FP32, shape: [-1, 3]}]")
+
+    with pytest.raises(CannotLoad, match=r"model-config.yaml: m.onnx describes its inputs and outputs itself"):
+        load_engine(path, "cpu", 1)
+
+
+def test_an_onnx_model_needs_no_torch(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+    code = (
+        "import sys; from pathlib import Path; from mar_runtime.engines import load_engine; "
+        f"load_engine(Path({str(path)!r}), 'cpu', 1); print('torch' in sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("package", "name"), [("onnxruntime", "m.onnx")])
+def test_a_package_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
+) -> None:
+    path = save(tmp_path / name, "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+    monkeypatch.delitem(sys.modules, "mar_runtime.engines.onnx", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(CannotLoad, match=f"ONNX needs the package {package}, which is not installed$"):
+        load_engine(path, "cpu", 1)

@@ -1,0 +1,302 @@
+"""TorchScript files, run by torch itself."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mar_runtime.engines import CannotLoad, Engine, load_engine
+from mar_runtime.engines.signature import Signature
+from mar_runtime.engines.torch_engine import TorchEngine
+from mar_runtime.engines.torchscript import Forward
+from tests.support import torch_models
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.protocol.v2.requests import TensorMetadata
+
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def scripted(folder: Path, module: nn.Module, config: str = "") -> Engine:
+    if config:
+        (folder / "model-config.yaml").write_text(config)
+    return load_engine(torch_models.save_scripted(folder / "model.pt", module), "cpu", 1)
+
+
+def lists(outputs: dict[str, Any]) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in outputs.items()}
+
+
+def test_a_scripted_model_answers_with_its_first_run_and_with_later_ones(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Affine())
+
+    answers = [lists(engine.run({"rows": ROWS.copy()})) for _ in range(4)]
+
+    assert answers == [{"output-0": [[1, 3, 5], [7, 9, 11]]}] * 4
+
+
+def test_a_model_says_its_inputs_from_the_signature_of_forward(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Masked())
+
+    assert engine.platform == "pytorch_torchscript"
+    assert engine.inputs == (TensorMetadata("rows", "FP32", (-1,)), TensorMetadata("mask", "FP32", (-1,)))
+    assert engine.outputs == ()
+
+
+def test_an_input_that_forward_does_not_need_may_be_left_out(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Masked())
+    mask = np.array([[0, 1, 0], [1, 0, 1]], np.float32)
+
+    assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 2, 4], [6, 8, 10]]}
+    assert lists(engine.run({"mask": mask, "rows": ROWS})) == {"output-0": [[0, 2, 0], [6, 0, 10]]}
+
+
+@pytest.mark.parametrize("save", [torch_models.save_scripted, torch_models.save_frozen])
+@pytest.mark.parametrize("batch", [1, 2, 3, 32])
+def test_the_optimized_model_gives_the_results_of_the_original(tmp_path: Path, save: Any, batch: int) -> None:
+    network = torch_models.Convolutions()
+    images = np.random.default_rng(batch).standard_normal((batch, 1, 8, 8), dtype=np.float32)
+    engine = load_engine(save(tmp_path / "model.pt", network), "cpu", 1)
+
+    with torch.no_grad():
+        expected = network(torch.from_numpy(images)).numpy()
+
+    for _ in range(3):
+        np.testing.assert_allclose(engine.run({"image": images})["output-0"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_traced_model_takes_another_batch_size_than_the_traced_one(tmp_path: Path) -> None:
+    path = torch_models.save_traced(tmp_path / "model.pt", torch_models.Affine(), torch.zeros(1, 3))
+
+    assert lists(load_engine(path, "cpu", 1).run({"rows": ROWS})) == {"output-0": [[1, 3, 5], [7, 9, 11]]}
+
+
+# --- which form of the model stays ---------------------------------------------------------------------------
+
+
+def add(amount: float) -> Any:
+    return lambda rows: {"sum": rows + amount}
+
+
+def fails(rows: torch.Tensor) -> Any:
+    raise RuntimeError("no kernel for this")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "later"),
+    [
+        (add(1 + 1e-6), "candidate"),
+        (add(1.001), "saved"),
+        (lambda rows: {"total": rows + 1}, "saved"),
+        (lambda rows: {"sum": (rows + 1).double()}, "saved"),
+        (lambda rows: {"sum": (rows + 1)[:1]}, "saved"),
+        (fails, "saved"),
+    ],
+    ids=["within-rounding", "other-values", "other-name", "other-datatype", "other-shape", "fails"],
+)
+def test_the_optimized_model_stays_only_if_the_first_batch_gives_the_same(candidate: Any, later: str) -> None:
+    calls: list[str] = []
+
+    def named(name: str, function: Any) -> Any:
+        return lambda rows: (calls.append(name), function(rows))[1]
+
+    forward = Forward(named("saved", add(1)), named("candidate", candidate))
+    first = forward([torch.ones(2, 3)])
+    assert isinstance(first, dict)
+    assert first["sum"].tolist() == [[2] * 3] * 2
+    calls.clear()
+    forward([torch.ones(2, 3)])
+
+    assert calls == [later]
+
+
+def test_integers_have_no_rounding_to_allow_for() -> None:
+    forward = Forward(lambda rows: rows, lambda rows: rows + 1)  # type: ignore[arg-type]
+
+    forward([torch.tensor([10_000_000])])
+
+    assert forward([torch.tensor([1])]) == torch.tensor([1])
+
+
+def test_a_model_with_chance_in_it_runs_as_it_was_saved(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Noise())
+
+    first, second = (engine.run({"rows": ROWS})["output-0"] for _ in range(2))
+
+    assert isinstance(engine, TorchEngine)
+    assert np.all((first >= ROWS) & (first < ROWS + 1))
+    assert not np.array_equal(first, second)
+
+
+# --- numpy in, numpy out -------------------------------------------------------------------------------------
+
+
+def test_a_model_that_works_in_place_does_not_write_into_read_only_input(tmp_path: Path) -> None:
+    received = ROWS.tobytes()
+    engine = scripted(tmp_path, torch_models.InPlace())
+
+    for _ in range(2):
+        rows = np.frombuffer(received, np.float32).reshape(2, 3)
+        assert lists(engine.run({"rows": rows})) == {"output-0": [[0, 2, 4], [6, 8, 10]]}
+    assert received == ROWS.tobytes()
+
+
+def test_an_array_that_is_not_contiguous_is_taken(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Affine())
+
+    assert lists(engine.run({"rows": ROWS[::-1, ::-1]})) == {"output-0": [[11, 9, 7], [5, 3, 1]]}
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.int32, np.int64,
+     np.float16, np.float32, np.float64],
+)  # fmt: skip
+def test_every_datatype_of_numbers_goes_in_and_comes_out(dtype: Any) -> None:
+    rows = np.array([[0, 1], [1, 0]], dtype)
+    signature = Signature((TensorMetadata("rows", "FP32", (-1,)),), is_guess=True)
+    engine = TorchEngine("test", signature, lambda tensors: tensors[0], torch.device("cpu"))
+
+    (output,) = engine.run({"rows": rows}).values()
+
+    assert output.dtype == dtype
+    assert output.tolist() == rows.tolist()
+
+
+def test_text_is_refused(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Affine())
+
+    with pytest.raises(UnprocessableInput, match=r'^Input "rows": torch takes no array of object.$'):
+        engine.run({"rows": np.array([b"a", b"b"], object)})
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (torch_models.Pair(), {"output-0": [[1]], "output-1-0": [[2]], "output-1-1": [[3]]}),
+        (torch_models.Named(), {"same": [[1]], "more": [[2]]}),
+        (torch_models.Half(), {"output-0": [[1]]}),
+    ],
+    ids=["nested-tuples", "dictionary", "bfloat16"],
+)
+def test_results_of_any_structure_are_named(tmp_path: Path, module: nn.Module, expected: dict[str, Any]) -> None:
+    engine = scripted(tmp_path, module)
+
+    assert [lists(engine.run({"rows": np.ones((1, 1), np.float32)})) for _ in range(2)] == [expected] * 2
+
+
+# --- model-config.yaml ---------------------------------------------------------------------------------------
+
+DECLARED = "inputs: [{name: rows, datatype: FP32, shape: [-1, 3]}]\n"
+
+
+def test_declared_inputs_are_what_requests_are_held_against(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Affine(), DECLARED)
+
+    assert engine.inputs == (TensorMetadata("rows", "FP32", (-1, 3)),)
+    with pytest.raises(UnprocessableInput, match=r'^Input "rows" is INT64; the model takes FP32.$'):
+        engine.run({"rows": ROWS.astype(np.int64)})
+
+
+def test_declared_outputs_name_the_results_in_their_order(tmp_path: Path) -> None:
+    config = "outputs: [{name: same, datatype: FP32, shape: [-1, 3]}, {name: more, datatype: FP32, shape: [-1, 3]}]"
+    engine = scripted(tmp_path, torch_models.Pair(), config)
+
+    assert [metadata.name for metadata in engine.outputs] == ["same", "more"]
+    assert lists(engine.run({"rows": ROWS[:1]})) == {"same": [[0, 1, 2]], "more": [[1, 2, 3]]}
+
+
+def test_declared_outputs_choose_from_a_dictionary(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Named(), "outputs: [{name: more, datatype: FP32, shape: [-1, 3]}]")
+
+    assert lists(engine.run({"rows": ROWS[:1]})) == {"more": [[1, 2, 3]]}
+
+
+def test_a_declared_output_that_the_model_does_not_give_is_its_failure(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Named(), "outputs: [{name: less, datatype: FP32, shape: [-1, 3]}]")
+
+    with pytest.raises(InferenceFailed, match=r"^The model gives same, more; model-config.yaml declares more: less.$"):
+        engine.run({"rows": ROWS})
+
+
+def test_declared_inputs_must_be_those_of_forward(tmp_path: Path) -> None:
+    with pytest.raises(CannotLoad, match=r"forward takes rows, mask; model-config.yaml declares rows$"):
+        scripted(tmp_path, torch_models.Masked(), DECLARED)
+
+
+# --- what goes wrong -----------------------------------------------------------------------------------------
+
+
+def test_what_the_model_raises_is_told_without_its_traceback(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Strict())
+
+    for _ in range(2):
+        with pytest.raises(InferenceFailed) as caught:
+            engine.run({"rows": -ROWS})
+        assert caught.value.message == "The model failed: negative numbers are not supported"
+        assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 1, 2], [3, 4, 5]]}
+
+
+def test_an_operators_message_is_told_without_its_traceback(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, nn.Linear(4, 2))
+
+    with pytest.raises(InferenceFailed, match=r"^The model failed: .*cannot be multiplied \(2x3 and 4x2\)$"):
+        engine.run({"input": ROWS})
+
+
+def test_one_number_for_the_whole_batch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InferenceFailed, match=r'^Output "output-0" has the shape \[\] for a batch of 2'):
+        scripted(tmp_path, torch_models.Sum()).run({"rows": ROWS})
+
+
+def test_a_result_that_is_no_tensor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InferenceFailed, match=r"^The model's output is a float, not a tensor; it needs a handler"):
+        scripted(tmp_path, torch_models.Mean()).run({"rows": ROWS})
+
+
+def test_a_forward_that_needs_more_than_tensors_is_refused_at_load(tmp_path: Path) -> None:
+    with pytest.raises(CannotLoad, match=r"forward takes what is no tensor \(times: int\); package it with a handler"):
+        scripted(tmp_path, torch_models.Counted())
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine())
+
+    with pytest.raises(CannotLoad, match="cannot be put on the device 'gpu':"):
+        load_engine(path, "gpu", 1)
+
+
+def test_a_file_whose_code_is_damaged_is_refused(tmp_path: Path) -> None:
+    whole = torch_models.save_scripted(tmp_path / "whole.pt", torch_models.Affine())
+    damaged = tmp_path / "model.pt"
+    with ZipFile(whole) as source, ZipFile(damaged, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(b"def forward", b"dfe forward"))
+
+    with pytest.raises(CannotLoad, match="cannot be loaded as TorchScript: "):
+        load_engine(damaged, "cpu", 1)
+
+
+def test_the_threads_of_a_run_are_those_asked_for(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        load_engine(torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine()), "cpu", 2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_serving_a_deprecated_format_warns_nobody(tmp_path: Path) -> None:
+    path = torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine())
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_engine(path, "cpu", 1).run({"rows": ROWS})
+
+    assert caught == []
