@@ -187,7 +187,7 @@ def _domain(datatype: str) -> str:
         return "true and false"
     element = _DTYPES[datatype]
     if element.kind == "f":
-        return f"numbers from {np.finfo(element).min} to {np.finfo(element).max}"
+        return f"numbers from {np.finfo(element).min:.8g} to {np.finfo(element).max:.8g}"
     return f"whole numbers from {np.iinfo(element).min} to {np.iinfo(element).max}"
 
 
