@@ -9,7 +9,7 @@ import logging
 import time
 from typing import Any
 
-from ts.utils.util import PredictionException  # type: ignore[import-untyped]
+from ts.utils.util import PredictionException
 
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.context import NeedsOwnBatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ts.context import RequestProcessor  # type: ignore[import-untyped]
+from ts.context import RequestProcessor
 
 from transformer_sdk.handler.frames import Batch, Request
 
@@ -52,11 +52,11 @@ class MergedHeaders(Headers):
         """Raises NeedsOwnBatch: all headers are never the same."""
         raise NeedsOwnBatch("it reads all headers")
 
-    def report_status(self, code: Any, reason_phrase: Any = None) -> None:
+    def report_status(self, code: Any, reason_phrase: Any = None) -> None:  # noqa: ARG002
         """Raises NeedsOwnBatch: the status is one request's."""
         raise NeedsOwnBatch("it sets the status of an answer")
 
-    def add_response_property(self, key: str, value: str) -> None:
+    def add_response_property(self, key: str, value: str) -> None:  # noqa: ARG002
         """Raises NeedsOwnBatch: the header is one request's."""
         raise NeedsOwnBatch("it sets a header of an answer")
 

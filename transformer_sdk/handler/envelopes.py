@@ -130,7 +130,7 @@ class Json(Instances):
 
 
 class OpenInference:
-    """`kservev2`: the handler gets input tensors as {"name", "shape", "datatype", "data"} and returns one output each."""
+    """`kservev2`: the handler gets input tensors as {"name", "shape", "datatype", "data"}, returns one output each."""
 
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         from transformer_sdk.handler import tensors

@@ -55,12 +55,22 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
     alone: bool = False
 
 
+class Sample(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One value that the handler reported by `context.metrics`."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    value: float
+    labels: dict[str, str]
+
+
 class Result(msgspec.Struct, frozen=True, array_like=True):
     """An answer for each request of the batch, or its failure; and how long the handler took, in seconds."""
 
     answers: list[Answer]
     seconds: float
     failure: Failure | None = None
+    samples: list[Sample] = []
 
 
 _batch = msgspec.msgpack.Decoder(Batch)

@@ -1,6 +1,6 @@
 """Loads an archive's handler, in the process that is to run it. Needs the `torchserve` wheel.
 
-TorchServe's own loader does it; ours puts `HandlerCalls` between the requests and the handler, and knows what went wrong.
+TorchServe's own loader does it; ours puts `HandlerCalls` between requests and handler, and knows what went wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ts.model_loader import TsModelLoader  # type: ignore[import-untyped]
+from ts.model_loader import TsModelLoader
 
 from transformer_sdk.handler.calls import HandlerCalls
 
@@ -35,7 +35,7 @@ class LoadFailure:
 
 
 class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no types
-    """`load` returns TorchServe's Service; `calls` runs batches on it. `report` is told why a model cannot be loaded."""
+    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` is told why a model cannot be loaded."""
 
     calls: HandlerCalls
 

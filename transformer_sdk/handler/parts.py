@@ -1,10 +1,12 @@
 """From an HTTP body to the named parts that a handler gets, as TorchServe cuts them. Pure.
 
-A form's fields and files become one part each, any other body becomes the part `body`; the query's parameters come on top.
+A form's fields and files become one part each, any other body becomes the part `body`; the query's parameters
+come on top.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from python_multipart.exceptions import FormParserError
@@ -12,6 +14,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.handler.frames import Part
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 _MULTIPART = "multipart/form-data"
 _URLENCODED = "application/x-www-form-urlencoded"
@@ -59,7 +64,7 @@ class _Collector:
         self._headers: dict[bytes, bytes] = {}
         self._data = bytearray()
 
-    def callbacks(self) -> dict[str, object]:
+    def callbacks(self) -> MultipartCallbacks:
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._header_name,

@@ -133,7 +133,7 @@ def _text(value: Any) -> Any:
     if isinstance(value, list):
         return [_text(one) for one in value]
     try:
-        return value.decode()
+        return str(value, "utf-8")
     except UnicodeDecodeError:
         return value
 
@@ -177,6 +177,7 @@ def _output(name: str, array: np.ndarray[Any, Any]) -> Mapping[str, Any]:
 def _flat(data: Any) -> list[Any]:
     if not isinstance(data, list):
         raise TypeError
-    while data and isinstance(data[0], list):
-        data = [one for row in data for one in row]
-    return data
+    flat: list[Any] = data
+    while flat and isinstance(flat[0], list):
+        flat = [one for row in flat for one in row]
+    return flat

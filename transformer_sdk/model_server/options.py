@@ -43,13 +43,22 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
     flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", variable="HTTP_HOST")
     flag("--http-port", port, 8080, "the port to serve HTTP on")
     flag("--grpc-port", port, 8081, "the port to serve gRPC on; 0 for none")
-    flag("--service-name", str, None, "another name for the model where one is served", variable="INFERENCE_SERVICE_NAME")
-    flag("--max-request-size", positive, None, "largest request body in bytes; else max_request_size of config.properties")
+    flag(
+        "--service-name", str, None, "another name for the model where one is served", variable="INFERENCE_SERVICE_NAME"
+    )
+    flag(
+        "--max-request-size",
+        positive,
+        None,
+        "largest request body in bytes; else max_request_size of config.properties",
+    )
     flag("--request-timeout", seconds, 600.0, "seconds until a request is answered with 504")
     flag("--max-batch-size", positive, None,
          f"most instances in a batch; else batchSize of config.properties, else {DEFAULT_MAX_BATCH_SIZE}")  # fmt: skip
     flag("--max-latency", positive, None, "milliseconds that a batch may be expected to take; smaller batches if more")
-    flag("--batch-timeout", positive, None, "milliseconds until a request that is queued or running is answered with 504")
+    flag(
+        "--batch-timeout", positive, None, "milliseconds until a request that is queued or running is answered with 504"
+    )
     flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
     flag("--work-dir", absolute, Path(tempfile.gettempdir()) / work_dir, "writable folder for the server's files")
     flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")

@@ -22,6 +22,7 @@ class Archive:
     file: str
     model_name: str
     problem: str = ""
+    model_version: str = "1.0"
 
 
 def read_store(store: Path) -> Mapping[str, Archive]:
@@ -32,8 +33,8 @@ def read_store(store: Path) -> Mapping[str, Archive]:
 def read_archive(path: Path) -> Archive:
     """What a file or folder says of itself; nothing is raised, what is wrong with it becomes its `problem`."""
     try:
-        manifest = json.loads(_read_manifest(path))
-        return Archive(path.name, manifest["model"]["modelName"])
+        model = json.loads(_read_manifest(path))["model"]
+        return Archive(path.name, model["modelName"], model_version=str(model.get("modelVersion", "1.0")))
     except (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
         return Archive(path.name, "", f"cannot be opened ({error}); is it truncated?")
     except (KeyError, TypeError, ValueError) as error:

@@ -19,9 +19,7 @@ class BatchOptions:
     timeout_ms: int | None = None
 
 
-def batch_limits(
-    options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str]
-) -> BatchLimits:
+def batch_limits(options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str]) -> BatchLimits:
     """For one version of a model; `parameters` are those that the user wrote down for it.
 
     `maxBatchDelay` needs nothing done: no request waits for others to come.

@@ -16,6 +16,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 _HERE = Path(__file__).parent
 _PROTO = "open_inference.proto"
+_HEADER = """\
+# ruff: noqa
+# fmt: off
+# mypy: ignore-errors
+"""
 _MODULE = '''\
 """Generated from {proto} by `python -m transformer_sdk.protocol.v2.generate`; not to be edited."""
 
@@ -47,7 +52,7 @@ def generate() -> dict[str, str]:
             descriptor=pprint.pformat(file.SerializeToString(deterministic=True), width=110),
             messages="\n".join(_MESSAGE.format(name=message.name) for message in file.message_type),
         )
-        return {"open_inference_pb2.py": module, types.name: types.read_text()}
+        return {"open_inference_pb2.py": _HEADER + module, types.name: _HEADER + types.read_text()}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""`python -m mar_runtime`: flags and environment → one server; errors → exit code and termination message.
+
+The only module that reads the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import uvloop
+
+from mar_runtime import directory
+from mar_runtime.models import ServedModels, Surroundings
+from mar_runtime.plan import Options
+from mar_runtime.resources import gpus, processors
+from mar_runtime.sample_metrics import SampleMetrics
+from transformer_sdk.model import Models
+from transformer_sdk.model_server.options import FlagParser, add_common_flags
+from transformer_sdk.model_server.serving import Doors, fail, open_port, serve
+from transformer_sdk.model_store import rules
+from transformer_sdk.model_store.errors import StartError
+from transformer_sdk.model_store.settings import BatchOptions, whole
+from transformer_sdk.server.metrics import ServerMetrics
+
+log = logging.getLogger("mar_runtime")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; what ended the server is on stderr and in the termination log."""
+    options = build_parser(os.environ).parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
+    )
+    # Torch's remark on nvgpu's pynvml is no user's business.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:The pynvml package is deprecated:FutureWarning")
+    try:
+        with open_port(options.host, options.http_port) as listener:
+            around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
+            found = directory.read(around, options.service_name)
+            doors = Doors(
+                listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
+                options.grace_period,
+            )  # fmt: skip
+            uvloop.run(_run(options, around, found, doors))
+    except StartError as error:
+        return fail(options.termination_log, str(error), error.exit_code)
+    except Exception as error:
+        log.exception("unexpected error")
+        return fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
+    return 0
+
+
+async def _run(options: argparse.Namespace, around: rules.Surroundings, found: directory.Found, doors: Doors) -> None:
+    names = dict.fromkeys(request.name for request in found.models)
+    log.info("serving %s", ", ".join(names))
+    models, metrics, samples = Models(names, options.service_name), ServerMetrics(), SampleMetrics()
+    batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
+    surroundings = Surroundings(
+        work_dir=options.work_dir,
+        processors=processors(),
+        gpus=gpus(whole(found.properties, "number_of_gpu")),
+        properties=found.properties,
+        options=Options(batching, options.worker_max_requests, options.worker_max_memory),
+    )
+    served = ServedModels(
+        models, metrics, samples, surroundings, lambda: directory.read(around, options.service_name).models
+    )
+    models.repository = served
+    await serve(doors, models, metrics, [served.run(found.models)], samples.exposition)
+
+
+def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The flags, with their defaults from `environment`."""
+    flags = FlagParser(
+        "python -m mar_runtime",
+        "Serve .mar archives and model files by the v1, v2 and gRPC protocols, without Java.",
+        "Exit codes: 0 stopped, 1 unexpected, 2 wrong flags, 3 wrong configuration, 4 a model failed.",
+        environment,
+    )
+    add_common_flags(flags, "mar")
+    flags.flag("--worker-max-requests", int, 0, "batches after which a worker process is replaced; 0 for never")
+    flags.flag("--worker-max-memory", int, 0, "MiB of memory above which a worker process is replaced; 0 for never")
+    return flags.parser

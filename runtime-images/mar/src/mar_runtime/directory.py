@@ -1,0 +1,85 @@
+"""Reads a model directory: its configuration, and which archives or model files it holds.
+
+It is laid out as TorchServe's users do it, with config/config.properties and a model store; or it just holds archives,
+or model files without an archive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
+from transformer_sdk.model_store import properties, rules
+from transformer_sdk.model_store.archives import read_store
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.models import entries, parse_table
+from transformer_sdk.model_store.versions import requested_versions
+
+log = logging.getLogger(__name__)
+
+_CONFIG = Path("config") / "config.properties"
+_RULES = (rules.environment, rules.placeholders, rules.model_store, rules.sizes)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is to serve, and the configuration that it is served by."""
+
+    models: Sequence[ModelRequest]
+    properties: Mapping[str, str]
+
+    @property
+    def max_request_size(self) -> int:
+        """In bytes."""
+        return int(self.properties.get("max_request_size", rules.DEFAULT_MAX_REQUEST_SIZE))
+
+
+def read(around: rules.Surroundings, service_name: str | None) -> Found:
+    """Raises ConfigurationError where there is nothing to serve, or where the configuration is wrong."""
+    folder = around.model_dir
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder} is not a directory; give the folder with the models by --model-dir.")
+    settings = _configuration(around)
+    models: Sequence[ModelRequest] = _archives(settings)
+    if not models:
+        models = bare_files((path for path in folder.iterdir() if path.is_file()), service_name)
+    if not models:
+        raise ConfigurationError(
+            f"There is no model in {folder}: put config/config.properties and model-store/*.mar there, "
+            "or a model.pt, model.pt2 or model.onnx."
+        )
+    return Found(models, settings)
+
+
+def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
+    folder = around.model_dir
+    path = folder / _CONFIG
+    if path.is_file():
+        draft = rules.effective(properties.parse(path.read_bytes(), str(path)), around, _RULES)
+    elif any((folder / name).is_dir() for name in ("model-store", "mar-store")):
+        draft = rules.effective({}, around, _RULES)
+    elif any(folder.glob("*.mar")):
+        draft = rules.effective({"model_store": "."}, around, _RULES)
+    else:
+        draft = rules.effective({}, around, (rules.sizes,))
+    for change in draft.changes:
+        log.info("config.properties: %s", change)
+    return draft.properties
+
+
+def _archives(settings: Mapping[str, str]) -> list[ArchiveRequest]:
+    if "model_store" not in settings:
+        return []
+    store = Path(settings["model_store"])
+    wanted = {name: value for name, value in settings.items() if name != "model_snapshot" or value.strip()}
+    wanted.setdefault("load_models", _named_in_models(wanted) or "all")
+    versions = requested_versions(wanted, read_store(store), str(store))
+    return [ArchiveRequest(version, store / version.archive) for version in versions]
+
+
+def _named_in_models(settings: Mapping[str, str]) -> str:
+    table = parse_table("models", settings.get("models") or "{}")
+    return ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries("models", table))

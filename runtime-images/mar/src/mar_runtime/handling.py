@@ -1,0 +1,59 @@
+"""A loaded handler, in a worker process or in a thread of the server. Imports torch and TorchServe's wheel."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+import ts
+from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
+
+from mar_runtime.samples import collect_samples, taken
+from mar_runtime.worker import HandlerNotLoaded, HandlerSpec, prepare_process
+from transformer_sdk.handler import frames
+from transformer_sdk.handler.loading import HandlerLoader, LoadFailure
+
+log = logging.getLogger(__name__)
+
+
+class Handler:
+    """One handler, loaded; raises HandlerNotLoaded."""
+
+    def __init__(self, spec: HandlerSpec) -> None:
+        prepare_process(spec)
+        torch.set_num_threads(spec.threads)
+        failures: list[LoadFailure] = []
+        loader = HandlerLoader(failures.append)
+        try:
+            service = loader.load(
+                spec.model, spec.folder, spec.handler, spec.gpu, spec.batch_size, spec.envelope,
+                spec.limit_max_image_pixels, _metrics(spec.model),
+            )  # fmt: skip
+        except BaseException as error:
+            log.error("model %s could not be loaded", spec.model, exc_info=error)
+            raise HandlerNotLoaded(failures[0].document()) from error
+        self._context = service.context
+        self._calls = loader.calls
+
+    def answer(self, frame: bytes | bytearray) -> bytes:
+        """The result's frame for a batch's frame."""
+        return frames.encode(self.run(frames.decode_batch(frame)))
+
+    def run(self, batch: frames.Batch) -> frames.Result:
+        """The result of a batch, with what the handler reported meanwhile."""
+        result = self._calls.run(batch, self._context)
+        samples = taken()
+        if not samples:
+            return result
+        return frames.Result(result.answers, result.seconds, result.failure, samples)
+
+
+def _metrics(model: str) -> Any:
+    """TorchServe's metrics with its own default definitions; what handlers add goes into samples, not into the log."""
+    cache = MetricsCacheYamlImpl(str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
+    cache.initialize_cache()
+    cache.model_name = model
+    collect_samples()
+    return cache

@@ -1,0 +1,109 @@
+"""How each model is to be served. Pure.
+
+`requested` things come from the model directory; once an archive is unpacked, its manifest and its YAML complete them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mar_runtime.engines.formats import SUFFIXES
+from mar_runtime.pool import PoolPolicy
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, whole
+from transformer_sdk.model_store.versions import ModelVersion
+
+ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
+
+
+@dataclass(frozen=True)
+class ArchiveRequest:
+    """One version of a model, in an archive that is not unpacked yet."""
+
+    version: ModelVersion
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.version.name
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """A model file without an archive."""
+
+    name: str
+    path: Path
+
+
+ModelRequest = ArchiveRequest | FileRequest
+
+
+@dataclass(frozen=True)
+class Options:
+    """From the command line, and with it from the service."""
+
+    batching: BatchOptions
+    max_requests: int = 0  # batches after which a worker is replaced; 0 for never
+    max_memory_mib: int = 0
+
+
+@dataclass(frozen=True)
+class ArchivePlan:
+    """How one archive's handler is served."""
+
+    handler: str
+    envelope: str
+    requirements: str | None  # file in the archive whose packages are to be installed
+    limits: BatchLimits
+    policy: PoolPolicy
+
+
+def archive_plan(
+    request: ArchiveRequest,
+    manifest: Mapping[str, Any],
+    yaml_config: Mapping[str, Any],
+    properties: Mapping[str, str],
+    options: Options,
+) -> ArchivePlan:
+    """`manifest` is its part on the model. What the archive's YAML says gives way to config.properties."""
+    parameters = {**yaml_config, **request.version.parameters}
+    envelope = manifest.get("envelope") or properties.get("service_envelope", "kserve").strip() or "none"
+    if envelope not in ENVELOPES:
+        raise ConfigurationError(f"There is no service envelope {envelope!r}; use one of {', '.join(ENVELOPES)}.")
+    installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
+
+    def setting(name: str, server_wide: str, default: int) -> int:
+        return whole(parameters, name) or whole(properties, server_wide) or default
+
+    return ArchivePlan(
+        handler=manifest["handler"],
+        envelope=envelope,
+        requirements=manifest.get("requirementsFile") if installs else None,
+        limits=batch_limits(options.batching, parameters, properties),
+        policy=PoolPolicy(
+            workers=setting("minWorkers", "default_workers_per_model", 1) if parameters.get("minWorkers") != 0 else 1,
+            response_timeout_s=setting("responseTimeout", "default_response_timeout", 120),
+            startup_timeout_s=setting("startupTimeout", "default_startup_timeout", 120),
+            max_requests=options.max_requests,
+            max_memory_mib=options.max_memory_mib,
+        ),
+    )
+
+
+def bare_files(files: Iterable[Path], service_name: str | None) -> tuple[FileRequest, ...]:
+    """Model files in a directory without configuration; a lone one has the service's name."""
+    models = sorted(path for path in files if path.suffix in SUFFIXES)
+    if len(models) == 1 and service_name:
+        return (FileRequest(service_name, models[0]),)
+    names: dict[str, Path] = {}
+    for path in models:
+        if path.stem in names:
+            raise ConfigurationError(f"{names[path.stem].name} and {path.name} would have the same name; rename one.")
+        names[path.stem] = path
+    return tuple(FileRequest(name, path) for name, path in names.items())

@@ -1,0 +1,201 @@
+"""A Model that is one file without a handler: tensors in, tensors out, in a thread of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from mar_runtime.engines import Engine
+from transformer_sdk.batching import merge
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.merge import Array, Arrays
+from transformer_sdk.batching.metrics import BatchMetrics
+from transformer_sdk.batching.queue import Batch, BatchQueue
+from transformer_sdk.errors import InvalidInput, ServingError, UnprocessableInput, Unsupported
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call
+from transformer_sdk.protocol.v1 import PredictRequest
+from transformer_sdk.protocol.v2 import rest
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from transformer_sdk.protocol.v2.tensors import Tensor, dtype
+
+_JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
+
+
+class TensorModel:
+    """One version of a model, run by `engine`."""
+
+    def __init__(self, name: str, version: str, engine: Engine, limits: BatchLimits, metrics: BatchMetrics) -> None:
+        self.name = name
+        self.version = version
+        self._engine = engine
+        self._thread = EngineThread(engine, name)
+        self._queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics)
+
+    def metadata(self) -> ModelMetadata:
+        """As the file, or model-config.yaml beside it, says."""
+        return ModelMetadata(
+            self.name, (self.version,), self._engine.platform, self._engine.inputs, self._engine.outputs
+        )
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        """One instance is one row: of the only input, or an object with a row for each input."""
+        outputs = await self._ask(self._arrays(request), call)
+        if len(outputs) == 1:
+            (predictions,) = outputs.values()
+            return Response(b'{"predictions":%b}' % orjson.dumps(_plain(predictions), option=_JSON_OPTIONS))
+        columns = {name: _plain(array) for name, array in outputs.items()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return Response(orjson.dumps({"predictions": rows}, option=_JSON_OPTIONS))
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:  # noqa: ARG002 - of the protocol
+        """A file without a handler explains nothing."""
+        raise Unsupported(f"Model {self.name} has no handler that could explain its predictions.")
+
+    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+        """Tensors by name; a lone input may have any name."""
+        outputs = await self._ask(self._inputs(request), call)
+        tensors = tuple(Tensor.from_numpy(name, array) for name, array in outputs.items())
+        return InferResponse(self.name, self.version, tensors, request.id)
+
+    async def raw(
+        self,
+        body: bytes,
+        content_type: str,
+        query: bytes,
+        call: Call,
+        *,
+        explain: bool = False,  # noqa: ARG002
+    ) -> Response:
+        """The body of a v2 request; there is no handler to understand another."""
+        request = rest.decode_request(body)
+        encoded, _ = rest.encode_response(await self.infer(request, call), request)
+        return Response(encoded)
+
+    def close(self) -> None:
+        """End the thread when what it runs is finished."""
+        self._thread.close()
+
+    async def _ask(self, arrays: Arrays, call: Call) -> dict[str, Array]:
+        # Inputs with different numbers of rows have no rows to be merged by: such a request stays alone.
+        key = merge.key_of(arrays) if merge.can_merge(arrays) else object()
+        return await self._queue.submit(arrays, merge.rows_of(arrays), key, call)
+
+    async def _run(self, batch: Batch[Arrays]) -> Sequence[dict[str, Array] | ServingError]:
+        sizes = [merge.rows_of(arrays) for arrays in batch.payloads]
+        results, batch.model_s = await self._thread.run(merge.merge(batch.payloads))
+        return merge.split(results, sizes)
+
+    def _arrays(self, request: PredictRequest) -> Arrays:
+        document = orjson_loads(request.body)
+        instances = document.get("instances", document.get("inputs"))
+        inputs = self._engine.inputs
+        if len(inputs) == 1:
+            (only,) = inputs
+            if instances and isinstance(instances[0], dict):
+                instances = _column(instances, only.name)
+            return {only.name: _array(only.name, only.datatype, instances)}
+        return {tensor.name: _array(tensor.name, tensor.datatype, _column(instances, tensor.name)) for tensor in inputs}
+
+    def _inputs(self, request: InferRequest) -> Arrays:
+        expected = [tensor.name for tensor in self._engine.inputs]
+        if len(expected) == len(request.inputs) == 1:
+            return {expected[0]: request.inputs[0].data}
+        given = {tensor.name: tensor.data for tensor in request.inputs}
+        if given.keys() != set(expected):
+            raise UnprocessableInput(
+                f"Model {self.name} takes the inputs {', '.join(expected)}; the request has {', '.join(given)}."
+            )
+        return {name: given[name] for name in expected}
+
+
+class EngineThread:
+    """Runs one batch after another in a thread of its own: torch lets go of the interpreter while it computes."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self._jobs: queue.SimpleQueue[tuple[Arrays, Callable[..., None]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"engine of {name}", daemon=True)
+        self._thread.start()
+
+    async def run(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
+        """The outputs, and the seconds they took; raises what the engine raises."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[tuple[dict[str, Array], float]] = loop.create_future()
+
+        def finish(result: tuple[dict[str, Array], float] | Exception) -> None:
+            loop.call_soon_threadsafe(_settle, done, result)
+
+        self._jobs.put((inputs, finish))
+        return await done
+
+    def close(self) -> None:
+        """End when all that was asked for is finished."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            inputs, finish = job
+            started = time.perf_counter()
+            try:
+                outputs = self._engine.run(inputs)
+                finish((outputs, time.perf_counter() - started))
+            except Exception as error:  # noqa: BLE001 - who asked gets it
+                finish(error)
+
+
+def _settle(done: asyncio.Future[Any], result: object) -> None:
+    if done.done():
+        return
+    if isinstance(result, Exception):
+        done.set_exception(result)
+    else:
+        done.set_result(result)
+
+
+def orjson_loads(body: bytes) -> Any:
+    """The body's document; raises InvalidInput for a number that no float holds."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"The request body is not valid JSON: {error.msg}.") from error
+
+
+def _column(instances: list[Any], name: str) -> list[Any]:
+    try:
+        return [instance[name] for instance in instances]
+    except (TypeError, KeyError):
+        raise UnprocessableInput(f'Every instance must be an object with a "{name}".') from None
+
+
+def _array(name: str, datatype: str, values: list[Any]) -> Array:
+    try:
+        if datatype == "BYTES":
+            return np.array([value.encode() if isinstance(value, str) else value for value in values], dtype=object)
+        return np.array(values, dtype=dtype(name, datatype))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UnprocessableInput(
+            f'The instances cannot be read as input "{name}" of datatype {datatype}: {error}.'
+        ) from error
+
+
+def _plain(array: Array) -> Any:
+    """What orjson takes: it writes contiguous numbers itself."""
+    if array.dtype.kind in "OSU":
+        return [_text(value) for value in array.tolist()]
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    return np.ascontiguousarray(array)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,119 @@
+"""A worker process: holds one handler and answers one batch at a time, until its socket is closed.
+
+It is forked from a process that has imported torch already, so a new one is there in a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+LENGTH = struct.Struct("!Q")
+
+
+@dataclass(frozen=True)
+class HandlerSpec:
+    """What a worker needs to load a handler."""
+
+    model: str
+    folder: str  # of the unpacked archive
+    handler: str
+    envelope: str
+    batch_size: int
+    threads: int
+    gpu: int | None
+    packages: str | None  # folder with the archive's own requirements
+    limit_max_image_pixels: bool
+
+
+class Loaded(msgspec.Struct, frozen=True, array_like=True):
+    """A worker's first message: nothing if the handler is loaded, else why it is not."""
+
+    failure: dict[str, str | None] | None = None
+
+
+def run(spec: HandlerSpec, connection: socket.socket) -> None:
+    """The process' main function; ends when the other side closes the connection."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the server decides when its workers end
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, force=True,
+        format=f"%(asctime)s %(levelname)-7s {spec.model} [worker %(process)d] %(message)s",
+    )  # fmt: skip
+    connection.setblocking(True)
+    faulthandler.enable()
+    with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        _serve(spec, connection)
+
+
+def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
+    from mar_runtime.handling import Handler
+
+    try:
+        handler = Handler(spec)
+    except HandlerNotLoaded as error:
+        _send(connection, msgspec.msgpack.encode(Loaded(error.failure)))
+        return
+    _send(connection, msgspec.msgpack.encode(Loaded()))
+    try:
+        while (frame := _receive(connection)) is not None:
+            _send(connection, handler.answer(frame))
+    except SystemExit:
+        log.exception("the handler ended its process")
+        raise
+
+
+class HandlerNotLoaded(Exception):
+    """Loading raised; `failure` is a LoadFailure's document."""
+
+    def __init__(self, failure: dict[str, str | None]) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+def _send(connection: socket.socket, frame: bytes) -> None:
+    connection.sendall(LENGTH.pack(len(frame)) + frame)
+
+
+def _receive(connection: socket.socket) -> bytearray | None:
+    head = _exactly(connection, LENGTH.size)
+    return None if head is None else _exactly(connection, LENGTH.unpack(head)[0])
+
+
+def _exactly(connection: socket.socket, size: int) -> bytearray | None:
+    """None when the connection is closed."""
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        received = connection.recv_into(view)
+        if not received:
+            return None
+        view = view[received:]
+    return buffer
+
+
+def prepare_process(spec: HandlerSpec) -> None:
+    """The surroundings that TorchServe gives a handler: its folder first on the path, and as working directory."""
+    sys.path[:0] = [spec.folder, *([spec.packages] if spec.packages else [])]
+    os.chdir(spec.folder)
+
+
+def memory_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 when it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,86 @@
+"""Which versions of which models a configuration asks for, and how each is to be served. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformer_sdk.model_store.archives import Archive
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.models import entries, parse_table, requested_models, snapshot_models
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """One version of a model; `parameters` are those that the user wrote down for it."""
+
+    name: str
+    version: str
+    archive: str  # file name in the store
+    is_default: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def requested_versions(
+    properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
+) -> tuple[ModelVersion, ...]:
+    """Every version to serve, each checked to be in the store; raises ConfigurationError."""
+    requested_models(properties, archives, store)
+    found = list(_from_snapshot(properties) if "model_snapshot" in properties else _from_names(properties, archives))
+    by_model: dict[str, list[ModelVersion]] = {}
+    for version in found:
+        by_model.setdefault(version.name, []).append(version)
+    for versions in by_model.values():
+        _check_distinct(versions)
+    return tuple(_with_default(version, by_model[version.name]) for version in found)
+
+
+def _from_snapshot(properties: Mapping[str, str]) -> Iterator[ModelVersion]:
+    table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
+    for name, version, parameters in entries("model_snapshot", table):
+        yield ModelVersion(name, version, _file(parameters["marName"]), _is_default(parameters), parameters)
+
+
+def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
+    table = parse_table("models", properties.get("models") or "{}")
+    for entry in _named(properties.get("load_models", "all"), archives):
+        given, _, file = entry.rpartition("=")
+        archive = archives[_file(file)]
+        name = given.strip() or archive.model_name
+        parameters = table.get(name, {}).get(archive.model_version, {})
+        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+
+
+def _named(load_models: str, archives: Mapping[str, Archive]) -> list[str]:
+    if load_models.strip().lower() == "all":
+        return list(archives)
+    return [entry.strip() for entry in load_models.split(",") if entry.strip()]
+
+
+def _file(archive: str) -> str:
+    return archive.strip().rpartition("/")[2]
+
+
+def _is_default(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters.get("defaultVersion", False))
+
+
+def _check_distinct(versions: list[ModelVersion]) -> None:
+    seen: dict[str, str] = {}
+    for version in versions:
+        if other := seen.get(version.version):
+            raise ConfigurationError(
+                f"Model {version.name}, version {version.version} is in two archives, {other} and {version.archive}; "
+                "give one of them another --model-name or --version."
+            )
+        seen[version.version] = version.archive
+
+
+def _with_default(version: ModelVersion, siblings: list[ModelVersion]) -> ModelVersion:
+    """The highest version is the default where the configuration names none."""
+    if any(sibling.is_default for sibling in siblings):
+        return version
+    highest = max(siblings, key=lambda sibling: [int(number) for number in re.findall(r"\d+", sibling.version)])
+    return ModelVersion(version.name, version.version, version.archive, version is highest, version.parameters)
