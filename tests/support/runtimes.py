@@ -27,6 +27,7 @@ TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
 START_S = 100
+END_S = 45
 _SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src", ROOT / "runtime-images/mar/src")
 _LISTENERS = ("inference", "management", "metrics", "grpc_inference", "grpc_management")
 
@@ -130,7 +131,7 @@ class Runtime:
         eventually(probe, what, within=START_S)
 
     def wait_exit(self) -> int:
-        return self.process.wait(START_S)
+        return self.process.wait(END_S)
 
     def get(self, path: str) -> Answer:
         return self.send(Request("GET", path))
@@ -192,8 +193,10 @@ class Runtime:
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
             "JAVA_HOME": java_home(),
+            "GRPC_PORT": str(self.grpc_port),
             "OMP_NUM_THREADS": "1",  # sums come in the same order everywhere
             "PIP_NO_INDEX": "1",
+            "PIP_NO_BUILD_ISOLATION": "0",  # means yes
             **({} if self.kind == TORCHSERVE else {"PYTHONPATH": ":".join(map(str, _SOURCES))}),
         }
 

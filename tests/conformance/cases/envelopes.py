@@ -50,10 +50,10 @@ KSERVEV2 = (
     _infer("several", "several inputs", NUMBERS, HALVES),
 )
 JSON_INSTANCES = (
-    Case("json", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
+    Case("json-instances", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
     Case("json-b64", "envelope `json`: `b64` is decoded", "probe", predictions("probe", BASE64, JSON)),
 )
 BODY = (
-    Case("body", "envelope `body`: the row is the body", "probe", predictions("probe", b'{"a": 1}', JSON)),
+    Case("body-json", "envelope `body`: the row is the body", "probe", predictions("probe", b'{"a": 1}', JSON)),
     Case("body-bytes", "envelope `body`: bytes", "probe", predictions("probe", b"\x00\x01\x02")),
 )

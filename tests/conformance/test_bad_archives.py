@@ -1,0 +1,131 @@
+"""Archives that cannot be served end the server, with an exit code and one line that says why."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pytest
+
+from tests.conformance.archives import HANDLERS
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import OURS, Runtime
+
+pytestmark = pytest.mark.timeout(200)
+
+CONFIGURATION_ERROR, MODEL_FAILED = 3, 4
+_BOMB_BYTES = 300 * 1024 * 1024
+_HANDLER = {"handler.py": b"def handle(data, context): return data\n"}
+
+
+def _truncated(path: Path) -> None:
+    whole = write_mar(path, files={"handler.py": b"#" * 4096}).read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+
+def _without_manifest(path: Path) -> None:
+    with ZipFile(path, "w") as archive:
+        archive.writestr("handler.py", _HANDLER["handler.py"])
+
+
+def _broken_manifest(path: Path) -> None:
+    write_mar(path, b'{"model": ')
+
+
+def _escaping(path: Path) -> None:
+    write_mar(path, files={**_HANDLER, "../../escaped.py": b"outside\n"})
+
+
+def _absolute(path: Path) -> None:
+    write_mar(path, files={**_HANDLER, str(path.parent / "escaped.py"): b"outside\n"})
+
+
+def _linking(path: Path) -> None:
+    write_mar(path)
+    link = ZipInfo("weights.pt")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with ZipFile(path, "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+
+
+def _bomb(path: Path) -> None:
+    write_mar(path)
+    with ZipFile(path, "a", ZIP_DEFLATED) as archive, archive.open("weights.pt", "w") as member:
+        for _ in range(_BOMB_BYTES // 2**20):
+            member.write(bytes(2**20))
+
+
+def _without_handler(path: Path) -> None:
+    write_mar(path, manifest(handler="missing.py"), {"other.py": b""})
+
+
+def _raising(path: Path) -> None:
+    write_mar(path, files={"handler.py": (HANDLERS / "unloadable.py").read_bytes()})
+
+
+def _importing(path: Path) -> None:
+    write_mar(path, files={"handler.py": b"import a_module_that_nobody_has\n"})
+
+
+def _not_python(path: Path) -> None:
+    write_mar(path, files={"handler.py": b"def handle(data, context)\n"})
+
+
+def _uninstallable(path: Path) -> None:
+    content = manifest(requirementsFile="requirements.txt")
+    write_mar(path, content, {**_HANDLER, "requirements.txt": b"a-package-that-nobody-has==1\n"})
+
+
+@dataclass(frozen=True)
+class Bad:
+    """`words` are in the reason, besides the archive's name or its model's."""
+
+    name: str
+    feature: str
+    write: Callable[[Path], None]
+    exit_code: int
+    words: str
+
+
+BAD = (
+    Bad("truncated", "truncated", _truncated, CONFIGURATION_ERROR, "truncated"),
+    Bad("no-manifest", "no manifest", _without_manifest, CONFIGURATION_ERROR, "MANIFEST.json"),
+    Bad("broken-manifest", "a manifest that is not JSON", _broken_manifest, CONFIGURATION_ERROR, "MANIFEST.json"),
+    Bad("traversal", "path traversal", _escaping, MODEL_FAILED, "'../../escaped.py'"),
+    Bad("absolute", "an absolute path", _absolute, MODEL_FAILED, "escaped.py'"),
+    Bad("link", "a link", _linking, MODEL_FAILED, "weights.pt"),
+    Bad("bomb", "a zip bomb", _bomb, MODEL_FAILED, "200 times its size"),
+    Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing"),
+    Bad("raises", "a handler that raises in `initialize`", _raising, MODEL_FAILED,
+        "RuntimeError: the weights are not there (at handler.py:6 in initialize"),
+    Bad("imports", "a handler that lacks a module", _importing, MODEL_FAILED, "a_module_that_nobody_has"),
+    Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError"),
+    Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
+        "a-package-that-nobody-has"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD])
+def test_an_archive_that_cannot_be_served_ends_the_server(tmp_path: Path, kind: str, bad: Bad) -> None:
+    table = {"bad": {"1.0": {"defaultVersion": True, "marName": "bad.mar", "minWorkers": 1, "maxWorkers": 1}}}
+    store = tmp_path / "models/model-store"
+    store.mkdir(parents=True)
+    bad.write(store / "bad.mar")
+    (tmp_path / "models/config").mkdir()
+    (tmp_path / "models/config/config.properties").write_text(
+        f"install_py_dep_per_model=true\nload_models=bad=bad.mar\nmodels={json.dumps(table)}\n"
+    )
+
+    with Runtime(kind, tmp_path / "models") as runtime:
+        exit_code = runtime.wait_exit()
+        reason = runtime.termination_message
+
+        assert (exit_code, bad.words in reason, "bad" in reason) == (bad.exit_code, True, True), reason
+        assert len(reason.splitlines()) == 1
+        assert reason in runtime.log
+    assert not list(tmp_path.rglob("escaped.py"))

@@ -1,0 +1,80 @@
+"""Handlers that end, hang or leak: they cost the requests that they held, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.archives import HANDLERS
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import OURS, Answer, Runtime
+
+pytestmark = pytest.mark.timeout(200)
+
+# One model for each, so that none pays for another's deaths.
+DEATHS = ("exit", "end", "kill")
+HANG = "hang"
+RESPONSE_TIMEOUT_S = 2
+
+
+def model_dir(folder: Path, *models: str) -> Path:
+    """Serves each model with the misbehaving handler."""
+    settings = {"defaultVersion": True, "minWorkers": 1, "maxWorkers": 1, "responseTimeout": RESPONSE_TIMEOUT_S}
+    table = {name: {"1.0": {**settings, "marName": f"{name}.mar"}} for name in models}
+    for name in models:
+        write_mar(
+            folder / "model-store" / f"{name}.mar",
+            manifest(modelName=name, handler="misbehaving.py"),
+            {"misbehaving.py": (HANDLERS / "misbehaving.py").read_bytes()},
+        )
+    (folder / "config").mkdir()
+    (folder / "config/config.properties").write_text(
+        f"service_envelope=kserve\nload_models=all\nmodels={json.dumps(table)}\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module", params=OURS)
+def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    models = (*DEATHS, HANG)
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("bad"), *models)) as running:
+        yield running.wait_ready(models)
+
+
+def ask(runtime: Runtime, model: str, text: str = "a text") -> Answer:
+    return runtime.predict(model, {"instances": [text]})
+
+
+def worker(runtime: Runtime, model: str) -> int:
+    """The process that answers."""
+    answer = ask(runtime, model)
+    assert answer.status == 200, answer.body
+    (process,) = answer.document["predictions"]
+    return int(process)
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_handler_that_ends_its_process_costs_the_request_that_it_held(runtime: Runtime, death: str) -> None:
+    before = worker(runtime, death)
+
+    lost = ask(runtime, death, death)
+    others = [ask(runtime, other).status for other in DEATHS if other != death]
+    runtime.wait_until(lambda: ask(runtime, death).status == 200, f"{death} answers again")
+
+    assert (lost.status in (500, 502, 507), isinstance(lost.document["error"], str)) == (True, True), lost
+    assert others == [200, 200]
+    assert worker(runtime, death) != before
+
+
+def test_a_handler_that_hangs_is_given_up_and_replaced(runtime: Runtime) -> None:
+    before = worker(runtime, HANG)
+
+    given_up = ask(runtime, HANG, HANG)
+    runtime.wait_until(lambda: ask(runtime, HANG).status == 200, "it answers again")
+
+    assert given_up.status == 504, given_up.body
+    assert f"{RESPONSE_TIMEOUT_S} s" in given_up.document["error"]
+    assert worker(runtime, HANG) != before
