@@ -5,6 +5,7 @@ The other border where errors become answers: a status code, the message, and th
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import time
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _SERVICE = "inference.GRPCInferenceService"
 _REQUEST_ID = "x-request-id"
-# Messages travel among the headers, and clients refuse headers of more than 8 KiB.
+# In bytes. Messages travel among the headers, three bytes for one, and clients refuse headers of more than 8 KiB.
 _MAX_MESSAGE = 2000
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -41,7 +42,6 @@ _CODES = {
 
 _Context = grpc.aio.ServicerContext[bytes, Message]
 _Method = Callable[[Any, Call], Awaitable[Message]]
-_Handler = Callable[[bytes, _Context], Awaitable[Message]]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -57,15 +57,11 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # a port that is taken is an error, not a lottery
             )
         )
-        border = _Border(request_timeout_s)
-        methods = InferenceService(models).methods()
-        self._server.add_generic_rpc_handlers(
-            (
-                grpc.method_handlers_generic_handler(
-                    _SERVICE, {name: border.guard(*one) for name, one in methods.items()}
-                ),
-            )
-        )
+        handlers = {
+            name: _guard(method, message_type, request_timeout_s)
+            for name, (message_type, method) in InferenceService(models).methods().items()
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
 
     async def start(self) -> int:
         """Returns the port, once it is open; raises RuntimeError for one that is taken."""
@@ -140,31 +136,28 @@ class InferenceService:
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-class _Border:
-    """Between gRPC's bytes and contexts and the service's messages, calls and errors."""
+def _guard(method: _Method, message_type: type[Message], timeout_s: float) -> grpc.RpcMethodHandler[bytes, Message]:
+    """`method` as gRPC takes it. Requests are parsed here: gRPC itself calls a bad one an internal error."""
 
-    def __init__(self, request_timeout_s: float) -> None:
-        self._timeout_s = request_timeout_s
+    async def answer(body: bytes, context: _Context) -> Message:
+        call = _begin(context, timeout_s)
+        context.set_trailing_metadata(((_REQUEST_ID, call.id),))
+        try:
+            return await method(_parse(message_type, body), call)
+        except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+            await _abort(context, error, call, message_type.DESCRIPTOR.name)
 
-    def guard(self, message_type: type[Message], method: _Method) -> grpc.RpcMethodHandler[bytes, Message]:
-        """`method` as gRPC takes it. Requests are parsed here: gRPC itself calls a bad one an internal error."""
+    return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialize)
 
-        async def answer(body: bytes, context: _Context) -> Message:
-            call = self._begin(context)
-            context.set_trailing_metadata(((_REQUEST_ID, call.id),))
-            try:
-                return await method(_parse(message_type, body), call)
-            except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-                await _abort(context, error, call, message_type.DESCRIPTOR.name)
 
-        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialize)
-
-    def _begin(self, context: _Context) -> Call:
-        headers = _headers(context)
-        remaining = context.time_remaining()
-        timeout_s = self._timeout_s if remaining is None else min(remaining, self._timeout_s)
-        request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
-        return Call(headers, request_id, context.done, time.monotonic() + timeout_s)
+def _begin(context: _Context, timeout_s: float) -> Call:
+    headers = _headers(context)
+    request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
+    remaining_s = context.time_remaining()
+    deadline = time.monotonic() + (timeout_s if remaining_s is None else min(remaining_s, timeout_s))
+    # gRPC cancels the task of a client that hangs up; its contexts do not tell.
+    task = asyncio.current_task()
+    return Call(headers, request_id, lambda: bool(task and task.cancelling()), deadline)
 
 
 def _headers(context: _Context) -> Headers:
@@ -197,4 +190,4 @@ async def _abort(context: _Context, error: Exception, call: Call, what: str) -> 
     else:
         log.error("%s: unexpected error (request %s)", what, call.id, exc_info=error)
         code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__} : {error}"
-    await context.abort(code, message[:_MAX_MESSAGE], tuple(metadata))
+    await context.abort(code, message.encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))

@@ -1,0 +1,54 @@
+"""A model whose answers a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from transformer_sdk.errors import Unsupported
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call, Models
+from transformer_sdk.protocol.v1 import PredictRequest
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+
+Infer = Callable[[InferRequest, Call], Awaitable[InferResponse]]
+
+
+async def echo(request: InferRequest, _: Call) -> InferResponse:
+    """The inputs as outputs."""
+    return InferResponse("m", "1", request.inputs)
+
+
+@dataclass
+class FakeModel:
+    """Infers by `answer`, and keeps the calls."""
+
+    answer: Infer = echo
+    name: str = "m"
+    version: str = "1"
+    calls: list[Call] = field(default_factory=list)
+
+    def metadata(self) -> ModelMetadata:
+        return ModelMetadata(self.name, (self.version,), "fake", (TensorMetadata("x", "FP32", (-1, 2)),), ())
+
+    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+        self.calls.append(call)
+        return await self.answer(request, call)
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        raise Unsupported("v2 only")
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:
+        raise Unsupported("v2 only")
+
+    async def raw(self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False) -> Response:
+        raise Unsupported("v2 only")
+
+
+def serving(*models: FakeModel, expected: tuple[str, ...] = ()) -> Models:
+    """A registry with these models, which are ready, and with `expected`, which are not."""
+    registry = Models(expected)
+    for model in models:
+        registry.add(model)
+        registry.mark_ready(model.name)
+    return registry

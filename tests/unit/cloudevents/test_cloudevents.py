@@ -1,0 +1,163 @@
+"""Events in and out, in both modes, and against the CloudEvents SDK that KServe uses."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+from cloudevents.conversion import to_binary, to_structured
+from cloudevents.http import CloudEvent as SdkEvent
+from cloudevents.http import from_http
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fuzz import damaged
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.messages import Headers, Response
+from transformer_sdk.protocol import cloudevents
+from transformer_sdk.protocol.cloudevents import CloudEvent
+
+STRUCTURED: Headers = ((b"content-type", b"application/cloudevents+json; charset=UTF-8"),)
+ATTRIBUTES = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image"}
+PAYLOAD = b'{"instances": [1]}'
+
+
+def now() -> datetime:
+    return datetime(2030, 1, 2, tzinfo=UTC)
+
+
+def binary(**attributes: str) -> Headers:
+    return tuple((f"ce-{name}".encode(), value.encode()) for name, value in attributes.items())
+
+
+def structured(members: bytes = b'"data": {"instances": [1]}', **attributes: object) -> bytes:
+    return orjson.dumps({**ATTRIBUTES, **attributes})[:-1] + b", " + members + b"}"
+
+
+def test_a_request_that_is_no_event_is_left_alone() -> None:
+    assert cloudevents.unwrap(((b"content-type", b"application/json"),), PAYLOAD) is None
+    assert cloudevents.unwrap(((b"ce-id", b"of a log"),), PAYLOAD) is None
+
+
+def test_the_body_of_a_binary_event_is_its_payload() -> None:
+    assert cloudevents.unwrap(binary(**{**ATTRIBUTES, "id": "4%202", "subject": "x"}), PAYLOAD) == CloudEvent(
+        "4 2", PAYLOAD, structured=False
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        structured(),
+        structured(b'"data_base64": "%b"' % base64.b64encode(PAYLOAD)),
+        structured(time="2030-01-01T00:00:00Z", retries=3, urgent=True, datacontenttype="application/json"),
+    ],
+    ids=["json", "base64", "extensions"],
+)
+def test_the_data_of_a_structured_event_is_its_payload(body: bytes) -> None:
+    assert cloudevents.unwrap(STRUCTURED, body) == CloudEvent("42", PAYLOAD, structured=True)
+
+
+@pytest.mark.parametrize("missing", ATTRIBUTES.keys() - {"specversion"})
+def test_an_attribute_that_is_missing_is_named(missing: str) -> None:
+    attributes = {name: value for name, value in ATTRIBUTES.items() if name != missing}
+    with pytest.raises(InvalidInput, match=f"The CloudEvent has no header ce-{missing};"):
+        cloudevents.unwrap(binary(**attributes), PAYLOAD)
+    with pytest.raises(InvalidInput, match=f"The CloudEvent has no attribute {missing};"):
+        cloudevents.unwrap(STRUCTURED, structured(**{missing: ""}))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        (STRUCTURED, b"", "The structured CloudEvent cannot be read"),
+        (STRUCTURED, b"[]", "The structured CloudEvent cannot be read: Expected `object`, got `array`"),
+        (STRUCTURED, structured(b'"data": 1, "data_base64": ""'), 'needs "data" or "data_base64", and not both'),
+        (STRUCTURED, structured(b'"more": 1'), 'needs "data" or "data_base64"'),
+        (STRUCTURED, structured(b'"data_base64": "?"'), "Invalid base64 encoded string - at `$.data_base64`"),
+        (STRUCTURED, structured(id=7), "Expected `str`, got `int` - at `$.id`"),
+        (STRUCTURED, b'{"data":' + b"[" * 100_000, "The structured CloudEvent cannot be read: maximum recursion depth"),
+        (STRUCTURED, structured(specversion="0.3"), "The CloudEvent's specversion is '0.3'; send 1.0."),
+        (binary(**{**ATTRIBUTES, "specversion": "2"}), PAYLOAD, "The CloudEvent's specversion is '2'; send 1.0."),
+        (((b"content-type", b"application/cloudevents-batch+json"),), b"[]", "send each event as a request of its own"),
+    ],
+    ids=["empty", "list", "both", "no-data", "base64", "id", "deep", "old", "new", "batch"],
+)
+def test_what_is_wrong_with_an_event_is_said(headers: Headers, body: bytes, message: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        cloudevents.unwrap(headers, body)
+
+
+def test_a_binary_event_is_answered_by_one() -> None:
+    answer = Response(b'{"predictions":[1]}', headers=((b"server-timing", b"model;dur=1"),))
+    assert cloudevents.wrap(CloudEvent("4 2", PAYLOAD, structured=False), answer, "bert", now) == Response(
+        b'{"predictions":[1]}',
+        headers=(
+            (b"server-timing", b"model;dur=1"),
+            (b"ce-specversion", b"1.0"),
+            (b"ce-id", b"4%202"),
+            (b"ce-source", b"io.kserve.inference.bert"),
+            (b"ce-type", b"io.kserve.inference.response"),
+            (b"ce-time", b"2030-01-02T00:00:00+00:00"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "data"),
+    [
+        (
+            Response(b'{"predictions":[1]}'),
+            {"datacontenttype": "application/json", "data": {"predictions": [1]}},
+        ),
+        (
+            Response(b"\xff", content_type=b"application/octet-stream"),
+            {"datacontenttype": "application/octet-stream", "data_base64": "/w=="},
+        ),
+    ],
+    ids=["json", "bytes"],
+)
+def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str, object]) -> None:
+    event = cloudevents.wrap(CloudEvent("42", PAYLOAD, structured=True), answer, "bert", now)
+    assert event.content_type == b"application/cloudevents+json"
+    assert orjson.loads(event.body) == {
+        "specversion": "1.0",
+        "id": "42",
+        "source": "io.kserve.inference.bert",
+        "type": "io.kserve.inference.response",
+        "time": "2030-01-02T00:00:00+00:00",
+        **data,
+    }
+
+
+@pytest.mark.parametrize("mode", [to_binary, to_structured], ids=["binary", "structured"])
+def test_events_of_the_cloudevents_sdk_are_read_and_answered(mode) -> None:  # type: ignore[no-untyped-def]
+    headers, body = mode(SdkEvent({"source": "/camera", "type": "image", "id": "42"}, {"instances": [1]}))
+    event = cloudevents.unwrap(tuple((name.encode(), value.encode()) for name, value in headers.items()), body)
+    assert event is not None
+    assert orjson.loads(event.payload) == {"instances": [1]}
+    answer = cloudevents.wrap(event, Response(b'{"predictions":[1]}'), "bert", now)
+    sent = {name.decode(): value.decode() for name, value in answer.headers}
+    read = from_http({"content-type": answer.content_type.decode(), **sent}, answer.body)
+    assert (read["id"], read["source"], read.data) == ("42", "io.kserve.inference.bert", {"predictions": [1]})
+
+
+@given(st.text(min_size=1), st.booleans())
+def test_any_id_comes_back(identity: str, in_body: bool) -> None:
+    answer = cloudevents.wrap(CloudEvent(identity, b"", in_body), Response(b"1"), "m", now)
+    headers = ((b"content-type", answer.content_type), *answer.headers)
+    assert cloudevents.unwrap(headers, answer.body) == CloudEvent(identity, b"1", in_body)
+
+
+def test_damaged_events_are_events_or_refused() -> None:
+    good = [structured(retries=3), structured(b'"data_base64": "AAAA"')]
+    outcomes = set()
+    for body in damaged(good, 4000):
+        try:
+            outcomes.add(type(cloudevents.unwrap(STRUCTURED, body)))
+        except InvalidInput:
+            outcomes.add(InvalidInput)
+    assert outcomes == {CloudEvent, InvalidInput}

@@ -1,0 +1,285 @@
+"""The gRPC server on a port of its own, asked by a real client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+from kserve import InferenceGRPCClient
+from kserve.protocol import infer_type as kserve
+
+from tests.support.fake_models import FakeModel, echo, serving
+from tests.support.tensors import plain
+from transformer_sdk.errors import (
+    DeadlineExceeded,
+    InferenceFailed,
+    InvalidInput,
+    NotReady,
+    QueueFull,
+    ServingError,
+    UnprocessableInput,
+    Unsupported,
+    UpstreamBroken,
+    UpstreamError,
+)
+from transformer_sdk.model import Call, Models
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from transformer_sdk.protocol.v2.tensors import Tensor
+from transformer_sdk.server.grpc import GrpcServer
+
+TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
+REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m")
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+@asynccontextmanager
+async def asking(models: Models, max_message_size: int = 1_000_000) -> AsyncIterator[Ask]:
+    """A function that calls a method by its name."""
+    server = GrpcServer(models, "127.0.0.1", 0, 60, max_message_size)
+    port = await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield lambda method, request, **options: call_method(channel, method, request, **options)
+    await server.stop(0)
+
+
+def call_method(channel: grpc.aio.Channel, method: str, request: Message | bytes, **options: Any) -> Any:
+    answer = getattr(pb, f"{method}Response", Message)
+    stub: Any = channel.unary_unary(
+        f"/inference.GRPCInferenceService/{method}",
+        request_serializer=lambda message: message if isinstance(message, bytes) else message.SerializeToString(),
+        response_deserializer=answer.FromString,
+    )
+    return stub(request, **options)
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str, dict[str, Any]]:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return raised.value.code(), raised.value.details() or "", dict(raised.value.trailing_metadata())
+
+
+async def test_a_server_tells_about_itself_and_its_models() -> None:
+    models = serving(FakeModel(), FakeModel(version="2"), expected=("slow",))
+    async with asking(models) as ask:
+        assert await ask("ServerLive", pb.ServerLiveRequest()) == pb.ServerLiveResponse(live=True)
+        assert await ask("ServerReady", pb.ServerReadyRequest()) == pb.ServerReadyResponse(ready=False)
+        assert (await ask("ServerMetadata", pb.ServerMetadataRequest())).name == "isvc-operator"
+        assert await ask("ModelReady", pb.ModelReadyRequest(name="m")) == pb.ModelReadyResponse(ready=True)
+        assert await ask("ModelReady", pb.ModelReadyRequest(name="slow")) == pb.ModelReadyResponse(ready=False)
+        assert await ask("ModelMetadata", pb.ModelMetadataRequest(name="m", version="2")) == pb.ModelMetadataResponse(
+            name="m", versions=["1", "2"], platform="fake", inputs=[{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+        )
+        models.mark_ready("slow")
+        assert await ask("ServerReady", pb.ServerReadyRequest()) == pb.ServerReadyResponse(ready=True)
+
+
+async def test_the_index_names_each_version_and_its_state() -> None:
+    ready = [{"name": "m", "version": "1", "state": "READY"}]
+    async with asking(serving(FakeModel(), expected=("slow",))) as ask:
+        assert await ask("RepositoryIndex", pb.RepositoryIndexRequest()) == pb.RepositoryIndexResponse(
+            models=[{"name": "slow", "state": "LOADING", "reason": "is loading"}, *ready]
+        )
+        assert await ask("RepositoryIndex", pb.RepositoryIndexRequest(ready=True)) == pb.RepositoryIndexResponse(
+            models=ready
+        )
+
+
+@pytest.mark.parametrize("field", ["model_name", "triton_model_name"])
+async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(field: str) -> None:
+    class Repository:
+        done: list[str] = []  # noqa: RUF012
+
+        async def load(self, name: str) -> None:
+            self.done.append(f"load {name}")
+
+        async def unload(self, name: str) -> None:
+            self.done.append(f"unload {name}")
+
+    models = serving()
+    repository = models.repository = Repository()
+    repository.done = []
+    async with asking(models) as ask:
+        loaded = await ask("RepositoryModelLoad", pb.RepositoryModelLoadRequest(**{field: "m"}))
+        unloaded = await ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(**{field: "m"}))
+    assert repository.done == ["load m", "unload m"]
+    assert loaded == pb.RepositoryModelLoadResponse(model_name="m", isLoaded=True)
+    assert unloaded == pb.RepositoryModelUnloadResponse(model_name="m", isUnloaded=True)
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["raw", "contents"])
+async def test_an_answer_has_the_form_and_the_id_of_its_request(raw: bool) -> None:
+    async with asking(serving(FakeModel())) as ask:
+        answer = await ask("ModelInfer", wire.request_to_proto(InferRequest((TENSOR,), "42"), "m", raw=raw))
+    assert answer == wire.response_to_proto(InferResponse("m", "1", (TENSOR,), "42"), raw=raw)
+
+
+async def test_only_the_outputs_that_were_asked_for_are_sent() -> None:
+    other = Tensor.from_numpy("y", np.array([3], dtype=np.int64))
+    request = wire.request_to_proto(InferRequest((TENSOR, other), outputs=(RequestedOutput("y"),)), "m")
+    async with asking(serving(FakeModel())) as ask:
+        (output,) = wire.response_from_proto(await ask("ModelInfer", request)).outputs
+    assert plain(output) == plain(other)
+
+
+async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
+    model = FakeModel()
+    async with asking(serving(model)) as ask:
+        before = time.monotonic()
+        call = ask("ModelInfer", REQUEST, metadata=(("x-request-id", "r-1"), ("authorization", "Bearer t")))
+        await call
+        await ask("ModelInfer", REQUEST, timeout=30)
+        after = time.monotonic()
+    patient, hasty = model.calls
+    assert (patient.id, dict(patient.headers)[b"authorization"]) == ("r-1", b"Bearer t")
+    assert dict(await call.trailing_metadata()) == {"x-request-id": "r-1"}
+    assert before + 59 < patient.deadline <= after + 60
+    assert before < hasty.deadline < before + 40  # on the wire gRPC rounds it up
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInput("wrong"), grpc.StatusCode.INVALID_ARGUMENT),
+        (UnprocessableInput("wrong shape"), grpc.StatusCode.INVALID_ARGUMENT),
+        (QueueFull("m", 100), grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (InferenceFailed("boom"), grpc.StatusCode.INTERNAL),
+        (Unsupported("not here"), grpc.StatusCode.UNIMPLEMENTED),
+        (UpstreamBroken("gone"), grpc.StatusCode.INTERNAL),
+        (UpstreamError("TorchServe", 503, "no worker"), grpc.StatusCode.UNAVAILABLE),
+        (NotReady("soon"), grpc.StatusCode.UNAVAILABLE),
+        (DeadlineExceeded("late"), grpc.StatusCode.DEADLINE_EXCEEDED),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, ServingError) else None,
+)
+async def test_an_error_becomes_a_code_with_its_message_and_who_said_it(
+    error: ServingError, code: grpc.StatusCode
+) -> None:
+    async with asking(serving(FakeModel(failing(error)))) as ask:
+        refused = await refusal(ask("ModelInfer", REQUEST, metadata=(("x-request-id", "r-1"),)))
+    metadata = {"x-request-id": "r-1", "x-component": error.component}
+    if error.retry_after_s:
+        metadata["retry-after"] = str(error.retry_after_s)
+    assert refused == (code, error.message, metadata)
+
+
+async def test_an_unexpected_error_is_an_internal_one() -> None:
+    async with asking(serving(FakeModel(failing(ZeroDivisionError("division by zero"))))) as ask:
+        code, message, _ = await refusal(ask("ModelInfer", REQUEST))
+    assert (code, message) == (grpc.StatusCode.INTERNAL, "ZeroDivisionError : division by zero")
+
+
+async def test_a_model_that_is_not_served_is_not_found() -> None:
+    async with asking(serving(FakeModel())) as ask:
+        for method, request in (
+            ("ModelInfer", pb.ModelInferRequest(model_name="n")),
+            ("ModelReady", pb.ModelReadyRequest(name="n")),
+            ("ModelMetadata", pb.ModelMetadataRequest(name="m", version="9")),
+        ):
+            code, message, _ = await refusal(ask(method, request))
+            assert code is grpc.StatusCode.NOT_FOUND
+            assert "does not exist. Models served here: m" in message
+
+
+async def test_a_message_longer_than_clients_take_is_cut() -> None:
+    async with asking(serving(FakeModel(failing(InferenceFailed("é" * 10_000))))) as ask:
+        code, message, _ = await refusal(ask("ModelInfer", REQUEST))
+    assert code is grpc.StatusCode.INTERNAL
+    assert set(message) == {"é"}
+
+
+async def test_bytes_that_are_no_message_are_the_clients_fault() -> None:
+    async with asking(serving(FakeModel())) as ask:
+        code, message, _ = await refusal(ask("ModelInfer", b"\xff\xff"))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert message.startswith("The body is not a inference.ModelInferRequest")
+
+
+async def test_a_message_over_the_limit_is_refused() -> None:
+    async with asking(serving(FakeModel()), max_message_size=10) as ask:
+        code, _, _ = await refusal(ask("ModelInfer", REQUEST))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_a_client_that_hangs_up_is_gone() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+    gone: list[bool] = []
+
+    async def wait(_: InferRequest, call: Call) -> InferResponse:
+        gone.append(call.is_gone())
+        started.set()
+        try:
+            return await asyncio.Future()
+        finally:
+            gone.append(call.is_gone())
+            ended.set()
+
+    async with asking(serving(FakeModel(wait))) as ask:
+        call = ask("ModelInfer", REQUEST)
+        waiting = asyncio.ensure_future(call)
+        await started.wait()
+        call.cancel()
+        await ended.wait()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert gone == [False, True]
+
+
+async def test_calls_under_way_are_finished_before_the_end() -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(request: InferRequest, call: Call) -> InferResponse:
+        started.set()
+        await go_on.wait()
+        return await echo(request, call)
+
+    server = GrpcServer(serving(FakeModel(wait)), "127.0.0.1", 0, 60, 1_000_000)
+    port = await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
+        await started.wait()
+        stopping = asyncio.ensure_future(server.stop(60))
+        go_on.set()
+        assert (await under_way).id == "42"
+        await stopping
+
+
+async def test_a_port_that_is_taken_is_an_error() -> None:
+    first = GrpcServer(serving(), "127.0.0.1", 0, 60, 1_000_000)
+    port = await first.start()
+    with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
+        await GrpcServer(serving(), "127.0.0.1", port, 60, 1_000_000).start()
+    await first.stop(0)
+
+
+async def test_kserves_client_is_served() -> None:
+    server = GrpcServer(serving(FakeModel()), "127.0.0.1", 0, 60, 1_000_000)
+    port = await server.start()
+    client = InferenceGRPCClient(f"127.0.0.1:{port}", retries=0)
+    sent = kserve.InferInput("x", [2], "FP32")
+    sent.set_data_from_numpy(np.array([1, 2], dtype=np.float32))
+    try:
+        assert await client.is_server_ready()
+        assert await client.is_model_ready("m")
+        answer = await client.infer(kserve.InferRequest("m", [sent], "42"))
+    finally:
+        await client.close()
+        await server.stop(0)
+    assert (answer.id, answer.model_name, answer.outputs[0].name) == ("42", "m", "x")
+    np.testing.assert_array_equal(answer.outputs[0].as_numpy(), [1, 2])
+
+
+def failing(error: Exception) -> Callable[[InferRequest, Call], Awaitable[InferResponse]]:
+    async def fail(_: InferRequest, __: Call) -> InferResponse:
+        raise error
+
+    return fail
