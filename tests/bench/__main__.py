@@ -1,30 +1,67 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: ``operator`` (a real API server), ``start`` (the cluster of `make cluster-up`).
+Suites: operator (a real API server), start (the cluster of `make cluster-up`), and those of the data plane on this
+machine: serving, batching, latency, memory, serverstart, httplayer; `dataplane` stands for these six.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import logging
+import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
-from tests.bench.report import Report
+from tests.bench.environments import UV
+from tests.bench.options import Options
+from tests.bench.report import RESULTS, Report
 
-SUITES = ("operator", "start")
+DATAPLANE = ("httplayer", "serverstart", "serving", "latency", "batching", "memory")
+SUITES = ("operator", "start", *DATAPLANE)
+QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
+MATPLOTLIB = "matplotlib==3.10.8"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="SUITE", help="default: all")
-    for suite in parser.parse_args().suites or SUITES:
-        module = importlib.import_module(f"tests.bench.{suite}_suite")
-        rows, versions = module.measure()
-        report = Report(suite, datetime.now(UTC).date().isoformat(), rows, versions)
-        path = report.write()
-        sys.stdout.write(f"\n## {suite}\n\n{report.table()}\n\nwritten to {path.relative_to(path.parents[2])}\n")
+    arguments = parser().parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isvc-operator"
+    options = Options(arguments.quick, arguments.instances, cache, os.environ)
+    for suite in expand(arguments.suites):
+        run(suite, options, QUICK_RESULTS if options.quick else RESULTS)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    made.add_argument("suites", nargs="*", choices=[*SUITES, "dataplane", []], metavar="SUITE", help="default: all")
+    made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
+    made.add_argument("--instances", type=int, default=1_000_000, help="how many the batching suite checks")
+    return made
+
+
+def expand(suites: Sequence[str]) -> Sequence[str]:
+    """The suites by their own names."""
+    return [name for suite in suites or SUITES for name in (DATAPLANE if suite == "dataplane" else [suite])]
+
+
+def run(suite: str, options: Options, results: Path) -> None:
+    """Measure, print, write."""
+    measured = importlib.import_module(f"tests.bench.{suite}_suite").measure(options)
+    report = Report(suite, datetime.now(UTC).date().isoformat(), measured)
+    path = report.write(results)
+    sys.stdout.write(f"\n## {suite}\n\n{report.table()}\n\nwritten to {path.relative_to(RESULTS.parents[1])}\n")
+    sys.stdout.flush()
+    if suite == "serving":
+        subprocess.run(
+            [UV, "run", "--quiet", "--no-project", "--with", MATPLOTLIB, "python",
+             Path(__file__).with_name("plot.py"), path, path.with_suffix(".svg")],
+            check=True,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

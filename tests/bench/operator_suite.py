@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +18,8 @@ from typing import Any
 
 import yaml
 
-from tests.bench.report import Row, versions
+from tests.bench.options import Options
+from tests.bench.report import Measured, Row, versions
 from tests.support.apiserver import ApiServer, find_assets, running
 from tests.support.namespace import story_service
 from tests.support.operator_process import OPERATOR, WATCHES, operator
@@ -31,9 +31,9 @@ SERVICES = 20
 CHILDREN = {"deployments", "services", "ingresses"}
 
 
-def measure() -> tuple[list[Row], dict[str, str]]:
+def measure(options: Options) -> Measured:
     """Rows of the suite."""
-    assets = find_assets(os.environ.get("KUBEBUILDER_ASSETS"))
+    assets = find_assets(options.environment.get("KUBEBUILDER_ASSETS"))
     with tempfile.TemporaryDirectory() as folder, running(assets) as server:
         install(server)
         log = Path(folder) / "operator.log"
@@ -43,7 +43,7 @@ def measure() -> tuple[list[Row], dict[str, str]]:
         restart = writes_of_a_restart(server, log)
         version = json.loads(server.kubectl("version", "--output=json"))["serverVersion"]["gitVersion"]
     p50 = statistics.median(latencies) * 1000
-    return [
+    rows = [
         Row("children", "service created → its three children exist, p50", round(p50, 1), "ms", "≤ 100", p50 <= 100,
             "KServe 0.20, Deployment and Service only, measured earlier", 23.0),
         Row("children-max", "… slowest of 20", round(max(latencies) * 1000, 1), "ms", "≤ 100", max(latencies) <= 0.1),
@@ -51,7 +51,8 @@ def measure() -> tuple[list[Row], dict[str, str]]:
             "KServe 0.20, GETs alone, measured earlier", 36.0),
         Row("calls-idle", "API calls of 20 reconciles with nothing changed", idle, "calls", "0", idle == 0),
         Row("calls-restart", "writes after a restart with 20 services", restart, "calls", "0", restart == 0),
-    ], versions(kubernetes_server=version)  # fmt: skip
+    ]  # fmt: skip
+    return Measured(rows, versions(kubernetes_server=version))
 
 
 def install(server: ApiServer) -> None:

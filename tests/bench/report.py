@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "docs" / "benchmarks"
 _PACKAGES = ("isvc-operator", "kopf", "kubernetes", "torch", "torchserve", "uvicorn", "aiohttp")
@@ -33,32 +34,48 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a suite found: its rows, what they were made from, and what could not be measured."""
+
+    rows: Sequence[Row]
+    versions: Mapping[str, str]
+    cells: Sequence[Mapping[str, Any]] = ()  # each measurement by itself
+    notes: Sequence[str] = ()
+    tables: str = ""  # the cells to be read, in Markdown
+
+
+@dataclass(frozen=True)
 class Report:
-    """The rows of one suite, with the versions that they were measured with."""
+    """A suite's findings with its name and the date."""
 
     suite: str
     date: str
-    rows: Sequence[Row]
-    versions: Mapping[str, str]
+    measured: Measured
 
     def write(self, folder: Path = RESULTS) -> Path:
         """Write ``<suite>.json``; returns its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.suite}.json"
-        rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
-        data = {"suite": self.suite, "date": self.date, "versions": dict(self.versions), "rows": rows}
+        found = self.measured
+        data: dict[str, Any] = {"suite": self.suite, "date": self.date, "versions": dict(found.versions)}
+        data["rows"] = [{**asdict(row), "ratio": row.ratio} for row in found.rows]
+        if found.notes:
+            data["notes"] = list(found.notes)
+        if found.cells:
+            data["cells"] = list(found.cells)
         path.write_text(json.dumps(data, indent=2) + "\n")
         return path
 
     def table(self) -> str:
-        """The rows as a Markdown table."""
+        """The rows as a Markdown table, then the suite's own tables and notes."""
         lines = ["| what | ours | peer | ratio | target | holds |", "|---|---|---|---|---|---|"]
-        for row in self.rows:
+        for row in self.measured.rows:
             theirs = f"{row.theirs:g} {row.unit} ({row.peer})" if row.theirs is not None else row.peer or "–"
             ratio = f"{row.ratio:g}" if row.ratio is not None else "–"
             holds = "yes" if row.holds else "**no**"
             lines.append(f"| {row.what} | {row.ours:g} {row.unit} | {theirs} | {ratio} | {row.target} | {holds} |")
-        return "\n".join(lines)
+        notes = "\n".join(f"- {note}" for note in self.measured.notes)
+        return "\n\n".join(filter(None, ["\n".join(lines), self.measured.tables, notes]))
 
 
 def versions(**more: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ when a watch on the pod first shows them.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.bench.report import Row, versions
+from tests.bench.options import Options
+from tests.bench.report import Measured, Row, versions
 from tests.support.cluster import RealCluster
 from tests.support.namespace import STORY, Namespace
 from tests.support.volumes import Volume
@@ -30,10 +30,10 @@ TARGET = 15.0  # seconds
 Pod = Mapping[str, Any]
 
 
-def measure() -> tuple[list[Row], dict[str, str]]:
+def measure(options: Options) -> Measured:
     """Rows of the suite."""
-    kubeconfig = Path(os.environ.get("KUBECONFIG") or ROOT / ".cluster" / "kubeconfig")
-    cluster = RealCluster(kubeconfig, os.environ.get("KUBECTL", "kubectl"))
+    kubeconfig = Path(options.environment.get("KUBECONFIG") or ROOT / ".cluster" / "kubeconfig")
+    cluster = RealCluster(kubeconfig, options.environment.get("KUBECTL", "kubectl"))
     with _prepared(cluster) as namespace:
         runs = [_one_start(namespace) for _ in range(RUNS)]
     rows = []
@@ -44,7 +44,7 @@ def measure() -> tuple[list[Row], dict[str, str]]:
     what = f"pod created → Ready, images present, median of {RUNS}"
     rows.insert(0, Row("start", what, round(total, 2), "s", "≤ 15", total <= TARGET))
     server = json.loads(cluster.kubectl("version", "--output=json"))["serverVersion"]["gitVersion"]
-    return rows, versions(kubernetes_server=server)
+    return Measured(rows, versions(kubernetes_server=server))
 
 
 def _terminated(pod: Pod) -> bool:

@@ -1,0 +1,30 @@
+"""uvicorn with a bare ASGI application: the ceiling of an HTTP layer in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench.peers.peer import Place
+from tests.bench.processes import Command, Server
+from tests.bench.work import Question, Work
+
+
+@dataclass(frozen=True)
+class AsgiEcho:
+    name: str = "bare ASGI echo"
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return {"uvloop, httptools": {}}
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        argv = (
+            place.python("asgi"), "-m", "uvicorn", "asgi_echo:app", f"--port={place.port}", "--loop=uvloop",
+            "--http=httptools", "--ws=none", "--lifespan=off", "--interface=asgi3", "--no-access-log",
+            "--log-level=warning",
+        )  # fmt: skip
+        return [Command(argv, place.environment())]
+
+    def question(self, work: Work, server: Server) -> Question:
+        return work.v1()

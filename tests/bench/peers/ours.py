@@ -1,0 +1,86 @@
+"""Our own servers, untouched: neither has a setting here that a user would have to find."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.bench.peers.archives import model_folder
+from tests.bench.peers.peer import NotThere, Place
+from tests.bench.processes import Command, Server, free_port
+from tests.bench.work import Question, Work
+
+ROOT = Path(__file__).parents[3]
+_SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src", ROOT / "runtime-images/mar/src")
+DEFAULT: Mapping[str, Any] = {"default": {}}
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """TorchServe behind our adapter."""
+
+    name: str = "ours: adapter + TorchServe"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return DEFAULT
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        folder = model_folder(place, self.properties)
+        # Short, for the paths of TorchServe's sockets are built on it.
+        work_dir = place.folder / "w"
+        return [ours(place, "torchserve_adapter", f"--model-dir={folder}", f"--work-dir={work_dir}")]
+
+    def question(self, work: Work, server: Server) -> Question:
+        return work.v1()
+
+
+@dataclass(frozen=True)
+class MarRuntime:
+    """The same archive without Java."""
+
+    name: str = "ours: .mar runtime"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return DEFAULT
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        return [ours(place, "mar_runtime", f"--model-dir={model_folder(place, self.properties)}")]
+
+    def question(self, work: Work, server: Server) -> Question:
+        return work.v1()
+
+
+@dataclass(frozen=True)
+class BareTorchScript:
+    """The same runtime with a model.pt and nothing else."""
+
+    name: str = "ours: bare TorchScript"
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return DEFAULT if work.name == "mnist" else {}
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        folder = place.folder / "model"
+        folder.mkdir()
+        shutil.copy(place.models / f"{place.work.name}.pt", folder / "model.pt")
+        return [ours(place, "mar_runtime", f"--model-dir={folder}")]
+
+    def question(self, work: Work, server: Server) -> Question:
+        name = server.get("/v1/models")["models"][0]
+        return work.bare(f"/v1/models/{name}:predict")
+
+
+def ours(place: Place, module: str, *flags: str) -> Command:
+    """One of our servers from this checkout; raises NotThere."""
+    if not any((source / module / "__main__.py").exists() for source in _SOURCES):
+        raise NotThere(f"this checkout has no {module}")
+    sources = ":".join(map(str, _SOURCES))
+    argv = (sys.executable, "-m", module, f"--http-port={place.port}", *flags)
+    more = {"GRPC_PORT": str(free_port()), "TERMINATION_LOG": place.folder / "ended", "PYTHONPATH": sources}
+    return Command(argv, place.environment(**more))
