@@ -1,0 +1,110 @@
+"""The sample `resnet50` with a smaller network: pictures in every form, answered by our runtimes as by TorchServe."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.case import multipart, predictions
+from tests.conformance.pictures import png
+from tests.support.runtimes import OURS, ROOT, TORCHSERVE, Answer, Request, Runtime
+
+pytestmark = pytest.mark.timeout(200)
+
+SAMPLE = ROOT / "examples/resnet50"
+PICTURE = png(64, 48)
+MODELS = ("embedding", "tags")
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    outdir = tmp_path_factory.mktemp("resnet50")
+    command = [sys.executable, "-W", "ignore", SAMPLE / "build.py", outdir, "--layers", "1,1,1,1"]
+    subprocess.run(command, check=True, capture_output=True)
+    return outdir
+
+
+@pytest.fixture(scope="module", params=OURS)
+def runtime(request: pytest.FixtureRequest, volume: Path) -> Iterator[Runtime]:
+    with Runtime(request.param, volume) as running:
+        yield running.wait_ready(MODELS)
+
+
+@pytest.fixture(scope="module")
+def reference(volume: Path) -> dict[str, Answer]:
+    """What TorchServe alone answers to a picture."""
+    with Runtime(TORCHSERVE, volume) as running:
+        running.wait_ready(MODELS)
+        return {model: running.send(uploaded(model)) for model in MODELS}
+
+
+def uploaded(model: str, **fields: bytes) -> Request:
+    """As `curl -F data=@picture.png -F k=3`."""
+    parts = {name: (None, value) for name, value in fields.items()}
+    return predictions(model, *multipart({"data": ("image/png", PICTURE), **parts}))
+
+
+def in_an_instance(model: str) -> Request:
+    instance = {"data": base64.b64encode(PICTURE).decode()}
+    return Request("POST", f"/v1/models/{model}:predict", json.dumps({"instances": [instance]}).encode())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_uploaded_picture_is_answered_as_by_torchserve(
+    runtime: Runtime, reference: dict[str, Answer], model: str
+) -> None:
+    answer = runtime.send(uploaded(model))
+
+    assert (answer.status, answer.body) == (200, reference[model].body)
+
+
+def test_an_embedding_has_2048_numbers(runtime: Runtime) -> None:
+    embedding = runtime.send(uploaded("embedding")).document
+
+    assert (len(embedding), {type(number) for number in embedding}) == (2048, {float})
+
+
+def test_the_likeliest_tags_come_first_as_many_as_were_asked_for(runtime: Runtime) -> None:
+    tags = runtime.send(uploaded("tags", k=b"3")).document
+
+    assert [sorted(tag) for tag in tags] == [["probability", "tag"]] * 3
+    assert sorted(tags, key=lambda tag: -tag["probability"]) == tags
+
+
+@pytest.mark.parametrize("form", [in_an_instance, lambda model: Request("PUT", f"/predictions/{model}", PICTURE)])
+def test_the_same_picture_in_another_form_has_the_same_tags(runtime: Runtime, form: Callable[[str], Request]) -> None:
+    uploaded_tags = runtime.send(uploaded("tags")).document
+
+    other: Any = runtime.send(form("tags")).document
+
+    assert (other["predictions"][0] if isinstance(other, dict) else other) == uploaded_tags
+
+
+def test_what_is_no_picture_fails_alone(runtime: Runtime) -> None:
+    requests = [uploaded("tags"), predictions("tags", b"no picture"), uploaded("tags"), uploaded("tags", k=b"none")]
+    with ThreadPoolExecutor(len(requests)) as clients:
+        answers = list(clients.map(runtime.send, requests))
+
+    assert [answer.status for answer in answers] == [200, 400, 200, 400]
+    assert "This is no picture" in answers[1].document["error"]
+    assert "k is to be a whole number above 0" in answers[3].document["error"]
+
+
+def test_the_load_script_says_how_fast_and_in_which_batches(runtime: Runtime, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(PICTURE)
+    address = f"127.0.0.1:{runtime.port}"
+    command = [sys.executable, SAMPLE / "load.py", picture, "--address", address, "--clients", "4", "--seconds", "1"]
+
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert said.startswith("4 clients: ")
+    assert "batches:" in said
