@@ -12,6 +12,7 @@ Everything is optional; sizes of -1 are any. The names of the last two are Torch
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,8 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     max_batch_delay: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-class ModelConfig(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
     """The settings; empty and None where the user leaves it to the server."""
 
     inputs: tuple[TensorMetadata, ...] = ()

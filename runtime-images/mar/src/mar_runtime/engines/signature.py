@@ -46,7 +46,7 @@ def _check(metadata: TensorMetadata, array: Array) -> None:
     wanted = np.dtype(object) if metadata.datatype == "BYTES" else dtype(metadata.name, metadata.datatype)
     if array.dtype != wanted:
         raise UnprocessableInput(f'Input "{metadata.name}" is {_datatype(array)}; the model takes {metadata.datatype}.')
-    if not fits(metadata.shape, array.shape):
+    if not _fits(metadata.shape, array.shape):
         raise UnprocessableInput(
             f'Input "{metadata.name}" has the shape {list(array.shape)}; the model takes {list(metadata.shape)}, '
             "where -1 is any size."
@@ -60,8 +60,7 @@ def _datatype(array: Array) -> str:
         return str(array.dtype)
 
 
-def fits(declared: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array of this shape is what `declared`, with -1 for any size, allows."""
+def _fits(declared: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(declared) == len(shape) and all(
         size in (-1, actual) for size, actual in zip(declared, shape, strict=True)
     )
