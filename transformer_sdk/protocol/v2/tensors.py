@@ -32,7 +32,7 @@ _CODES = {
 _DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
 _DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items()}
 DATATYPES = (*_CODES, "BYTES")
-_VALUES = {"?": list[bool], "e": list[float], "f": list[float], "d": list[float]}  # of the others: list[int]
+_VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
 _MAX_DIMENSIONS = 64  # numpy's limit
@@ -153,9 +153,8 @@ def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
 
 
 def _pack(datatype: str, values: Sequence[Any]) -> bytes:
-    """Strict, and fast: msgspec takes no text and no true for a number, struct neither rounds nor wraps."""
-    code = _CODES[datatype]
-    return struct.pack(f"<{len(values)}{code}", *msgspec.convert(values, _VALUES.get(code, list[int])))
+    """Strict, and fast: msgspec takes no text and no true for a number, struct wraps nothing around."""
+    return struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[_DTYPES[datatype].kind]))
 
 
 def _from_strings(name: str, values: Sequence[Any]) -> Array:
