@@ -84,7 +84,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 name="torchserve/kserve-container",
                 command=(
                     *("/venv/bin/python", "-m", "torchserve_adapter"),
-                    *(f"--model-dir={models}", "--http-port=40001"),
+                    *(f"--model-dir={models}", "--http-port=40001", "--grpc-port=40002"),
                 ),
                 env={
                     "PYTHONUNBUFFERED": "1",
@@ -94,7 +94,6 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                     "PROTOCOL_VERSION": "v1",
                     "HOME": "/run/0/scratch",
                     "GRACE_PERIOD": "20",
-                    "GRPC_PORT": "40002",
                     "TERMINATION_LOG": "/run/0/.termination/kserve-container",
                 },
                 working_dir=None,
