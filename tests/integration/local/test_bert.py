@@ -1,4 +1,4 @@
-"""The sample on this machine: its archive, the storage-initializer, the adapter and a real TorchServe."""
+"""The sample on this machine: its archive, the storage-initializer and each of the shipped runtimes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.isvc_process import Sandbox
+from tests.support.local_services import write_yaml
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_sample_answers_its_request_and_nothing_is_left_running(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("runtime", ["kserve-torchserve", "isvc-mar"])
+def test_the_sample_answers_its_request_and_nothing_is_left_running(sandbox: Sandbox, runtime: str) -> None:
     volume = sandbox.folder / "leeway"
+    service = yaml.safe_load((SAMPLE / "inferenceservice.yaml").read_text())
+    service["metadata"]["annotations"] = {"isvc-operator.io/runtime": runtime}
     subprocess.run([sys.executable, SAMPLE / "build.py", volume], check=True, capture_output=True)
 
     done = sandbox.run(
-        *(SAMPLE / "inferenceservice.yaml", "--pvc", f"leeway={volume}"),
+        *(write_yaml(sandbox.folder / "service.yaml", service), "--pvc", f"leeway={volume}"),
         *("--request", SAMPLE / "sample.json", "--expect", '{"predictions": [4]}'),
         timeout=200,
     )
