@@ -37,6 +37,10 @@ class ServingError(Exception):
         return str(self)
 
 
+class ClientGone(Exception):
+    """The client went away: nobody is left to answer, so this is no ServingError and has no status."""
+
+
 class InvalidInput(ServingError):
     """The client's request is wrong and will stay wrong."""
 

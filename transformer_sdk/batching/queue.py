@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from transformer_sdk.batching.limits import BatchDuration, BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
-from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, QueueFull, ServingError
+from transformer_sdk.errors import ClientGone, DeadlineExceeded, InferenceFailed, QueueFull, ServingError
 from transformer_sdk.model import Call
 
 P = TypeVar("P")
@@ -151,7 +151,7 @@ class BatchQueue(Generic[P, R]):
             if entry.answer.done():
                 continue
             if entry.call.is_gone():
-                entry.answer.cancel()
+                entry.answer.set_exception(ClientGone())
                 self._metrics.abandoned.inc()
                 continue
             taken.append(entry)
@@ -172,9 +172,7 @@ class BatchQueue(Generic[P, R]):
         batch = Batch(key, [entry.payload for entry in entries], max(entry.call.deadline for entry in entries))
         results: Sequence[R | Exception]
         try:
-            results = await self._run(batch)
-            if len(results) != len(entries):
-                raise InferenceFailed(f"{len(entries)} requests went to the model, {len(results)} results came back.")
+            results = await self._results(batch)
         except InferenceFailed as error:
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
@@ -199,10 +197,18 @@ class BatchQueue(Generic[P, R]):
                 results.append(DeadlineExceeded())
                 continue
             try:
-                (result,) = await self._run(Batch(key, [entry.payload], entry.call.deadline))
-                results.append(result)
-            except ServingError as error:
+                results += await self._results(Batch(key, [entry.payload], entry.call.deadline))
+            except Exception as error:  # noqa: BLE001 - its caller gets it
                 results.append(error)
+        return results
+
+    async def _results(self, batch: Batch[P]) -> Sequence[R | ServingError]:
+        """One result for each request, or none at all: no caller ever gets another's."""
+        results = await self._run(batch)
+        if len(results) != len(batch.payloads):
+            raise InferenceFailed(
+                f"{len(batch.payloads)} requests went to the model, {len(results)} results came back."
+            )
         return results
 
 

@@ -30,7 +30,11 @@ class HandlerCalls:
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
         """TorchServe's entry: a frame is the body of its request."""
-        return [frames.encode(self.run(frames.decode_batch(request["body"]), context)) for request in requests]
+        processors, ids = context.request_processor, context.request_ids
+        results = [self.run(frames.decode_batch(request["body"]), context) for request in requests]
+        # What the handler set is in the answers of its requests; it is not meant for the frame that carries them.
+        context.request_processor, context.request_ids, context.metrics.request_ids = processors, ids, ids
+        return [frames.encode(result) for result in results]
 
     def run(self, batch: frames.Batch, context: Any) -> frames.Result:
         """Answers every request of the batch; whatever the handler raises becomes the batch's failure."""

@@ -35,7 +35,7 @@ class LoadFailure:
 
 
 class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no types
-    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` is told why a model cannot be loaded."""
+    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` learns why a model cannot be loaded."""
 
     calls: HandlerCalls
 

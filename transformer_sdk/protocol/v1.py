@@ -19,15 +19,10 @@ _FORM = '{"instances": [...]}'
 
 @dataclass(frozen=True, slots=True)
 class PredictRequest:
-    """A valid body and the JSON text of each of its instances."""
+    """A valid body and the number of instances in it."""
 
     body: bytes
-    instances: list[msgspec.Raw]
-
-    @property
-    def size(self) -> int:
-        """The number of instances."""
-        return len(self.instances)
+    size: int
 
 
 class _Document(msgspec.Struct):
@@ -49,14 +44,7 @@ def decode_request(body: bytes) -> PredictRequest:
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
     if instances is msgspec.UNSET:
         raise InvalidInput(f'The request has no "instances"; send {_FORM}.')
-    return PredictRequest(body, instances)
-
-
-def merge(requests: list[PredictRequest]) -> bytes:
-    """One body with the instances of all requests, in order."""
-    return b'{"instances":[%b]}' % b",".join(
-        b",".join(map(bytes, request.instances)) for request in requests if request.instances
-    )
+    return PredictRequest(body, len(instances))
 
 
 def encode_response(predictions: list[Any]) -> bytes:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
-from transformer_sdk.errors import BodyTooLarge, MethodNotAllowed, ServingError
+from transformer_sdk.errors import BodyTooLarge, ClientGone, MethodNotAllowed, ServingError
 from transformer_sdk.messages import Headers, Request, Response, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
@@ -31,10 +31,6 @@ _UNROUTED = "none"
 _DISCARDED_BYTES = 64 * 1024 * 1024
 
 
-class ClientDisconnected(Exception):
-    """The client went away before its body was read; nobody is left to answer."""
-
-
 class App:
     """An ASGI application that answers every request. `max_request_size` is in bytes."""
 
@@ -42,8 +38,9 @@ class App:
         self._router = router
         self._metrics = metrics
         self._max_request_size = max_request_size
-        # A random number for each request costs more than finding its route.
-        self._ids = (f"{uuid.uuid4().hex[:16]}{number:016x}".encode() for number in itertools.count())
+        # One random number for all: one for each request costs more than finding its route.
+        own = uuid.uuid4().hex[:16]
+        self._ids = (f"{own}{number:016x}".encode() for number in itertools.count())
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -59,7 +56,7 @@ class App:
                 scope.get("query_string", b""), functools.partial(_is_gone, receive),
             )  # fmt: skip
             response = await matched.endpoint(request)
-        except ClientDisconnected:
+        except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             response = _error_response(error, scope, request_id.decode("latin-1"))
@@ -133,7 +130,7 @@ async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
         if not message.get("more_body", False):
             return
         message = await receive()
-    raise ClientDisconnected
+    raise ClientGone
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:

@@ -90,24 +90,25 @@ async def test_the_more_specific_route_wins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "message", "headers"),
+    ("method", "path", "status", "message", "component", "headers"),
     [
-        ("GET", "/nowhere", 404, "There is nothing at /nowhere.", {}),
-        ("GET", "/echo/a/b", 404, "There is nothing at /echo/a/b.", {}),
-        ("GET", "/echo/me", 405, "GET is not allowed on /echo/me; use POST.", {b"allow": b"POST"}),
-        ("GET", "/unready", 503, "wait", {b"retry-after": b"1"}),
-        ("GET", "/broken", 500, "KeyError : 'gone'", {}),
-        ("GET", "/refused", 418, "upstream: no", {}),
+        ("GET", "/nowhere", 404, "There is nothing at /nowhere.", "server", {}),
+        ("GET", "/echo/a/b", 404, "There is nothing at /echo/a/b.", "server", {}),
+        ("GET", "/echo/me", 405, "GET is not allowed on /echo/me; use POST.", "server", {b"allow": b"POST"}),
+        ("GET", "/unready", 503, "wait", "server", {b"retry-after": b"1"}),
+        ("GET", "/broken", 500, "KeyError : 'gone'", "server", {}),
+        ("GET", "/refused", 418, "no", "upstream", {}),
     ],
 )
 async def test_every_error_has_one_form(
-    method: str, path: str, status: int, message: str, headers: dict[bytes, bytes]
+    method: str, path: str, status: int, message: str, component: str, headers: dict[bytes, bytes]
 ) -> None:
     got = answer(await ask(method, path))
 
-    length = str(len(orjson.dumps({"error": message}))).encode()
+    document = {"error": message, "component": component, "request_id": "7"}
+    length = str(len(orjson.dumps(document))).encode()
     common = {b"content-type": b"application/json", b"content-length": length, b"x-request-id": b"7"}
-    assert got == (status, {"error": message}, {**common, **headers})
+    assert got == (status, document, {**common, **headers})
 
 
 async def test_a_body_over_the_limit_is_read_to_its_end_and_refused() -> None:
@@ -115,7 +116,7 @@ async def test_a_body_over_the_limit_is_read_to_its_end_and_refused() -> None:
 
     status, document, headers = answer(wire)
     assert (status, headers[b"connection"]) == (413, b"close")
-    assert document == {"error": "The request body is over the limit of 8 bytes (--max-request-size)."}
+    assert document["error"] == "The request body is over the limit of 8 bytes (--max-request-size)."
     assert wire.unread == []
 
 

@@ -1,4 +1,4 @@
-"""The v1 protocol's two functions."""
+"""The v1 protocol: what is taken, what is refused and why."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from transformer_sdk.errors import InvalidInput
 from transformer_sdk.protocol import v1
 
 
-def test_instances_come_out_of_a_request() -> None:
-    assert v1.decode_request(b'{"instances": [{"data": "x"}, 1], "parameters": {}}') == [{"data": "x"}, 1]
+def test_instances_are_counted_and_left_as_they_are() -> None:
+    body = b'{"instances": [{"data": "x"}, 1.50, 12345678901234567890123], "parameters": {}}'
+
+    assert v1.decode_request(body) == v1.PredictRequest(body, 3)
+
+
+def test_kserves_other_name_for_instances_is_understood() -> None:
+    assert v1.decode_request(b'{"inputs": [1, 2]}').size == 2
+    assert v1.decode_request(b'{"inputs": [1, 2], "instances": [3]}').size == 1
 
 
 def test_predictions_go_into_a_response() -> None:
@@ -25,7 +32,13 @@ def test_predictions_go_into_a_response() -> None:
         (b"null", "The request body is a JSON null, not an object"),
         (b'"x"', "The request body is a JSON string, not an object"),
         (b"true", "The request body is a JSON boolean, not an object"),
-        (b'{"inputs": []}', 'The request has no "instances"; send {"instances": [...]}.'),
+        (b"{}", 'The request has no "instances"; send {"instances": [...]}.'),
+        (b'{"inputs": {}}', '"inputs" is a JSON object, not a list'),
+        (b'{"instances": [1', "The request body is not valid JSON: .*line 1"),
+        (b'{"instances": [NaN]}', "The request body is not valid JSON"),
+        (b'{"instances": [01]}', "The request body is not valid JSON: number with leading zero"),
+        (b'{"instances": ["\xff"]}', "The request body is not valid JSON: str is not valid UTF-8"),
+        (b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "The request body is not valid JSON: depth limit"),
         (b'{"instances": {}}', '"instances" is a JSON object, not a list'),
         (b'{"instances": 3}', '"instances" is a JSON number, not a list'),
     ],

@@ -31,7 +31,7 @@ class V1Endpoints:
         event = cloudevents.unwrap(request.headers, request.body)
         response = await model.predict(v1.decode_request(event.payload if event else request.body), call)
         response = self._calls.finish(request, call, response)
-        return cloudevents.wrap(event, response) if event else response
+        return cloudevents.wrap(event, response, model.name) if event else response
 
     async def explain(self, request: Request) -> Response:
         model = self._models.get(request.params["model"])
@@ -39,7 +39,7 @@ class V1Endpoints:
         event = cloudevents.unwrap(request.headers, request.body)
         response = await model.explain(v1.decode_request(event.payload if event else request.body), call)
         response = self._calls.finish(request, call, response)
-        return cloudevents.wrap(event, response) if event else response
+        return cloudevents.wrap(event, response, model.name) if event else response
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})

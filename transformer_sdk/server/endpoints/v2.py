@@ -10,12 +10,9 @@ from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.requests import ModelMetadata, wanted_outputs
+from transformer_sdk.protocol.v2.requests import ModelMetadata
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.routing import Route
-
-# In a request: where its JSON ends and the memory of its tensors begins; likewise in an answer.
-_JSON_LENGTH = b"inference-header-content-length"
 
 EXTENSIONS = ("model_repository_extension", "binary_tensor_data")
 
@@ -54,10 +51,10 @@ class V2Endpoints:
         event = cloudevents.unwrap(request.headers, request.body)
         asked = rest.decode_request(event.payload if event else request.body, _json_length(request))
         answer = await model.infer(asked, call)
-        answer = dataclasses.replace(answer, id=asked.id or request.id, outputs=wanted_outputs(asked, answer))
+        answer = dataclasses.replace(answer, id=asked.id or request.id)
         body, json_length = rest.encode_response(answer, asked)
         response = self._calls.finish(request, call, _response(body, json_length))
-        return cloudevents.wrap(event, response) if event else response
+        return cloudevents.wrap(event, response, model.name) if event else response
 
     async def server(self, _: Request) -> Response:
         return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
@@ -78,12 +75,12 @@ class V2Endpoints:
 
 
 def _json_length(request: Request) -> int | None:
-    value = request.header(_JSON_LENGTH)
+    value = request.header(rest.JSON_LENGTH)
     if value is None:
         return None
     if not value.isdigit() or (length := int(value)) > len(request.body):
         raise InvalidInput(
-            f"The header {_JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
+            f"The header {rest.JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
             f"it must be a number of bytes up to the body's {len(request.body)}."
         )
     return length
@@ -92,5 +89,5 @@ def _json_length(request: Request) -> int | None:
 def _response(body: bytes, json_length: int | None) -> Response:
     if json_length is None:
         return Response(body)
-    headers: Headers = ((_JSON_LENGTH, str(json_length).encode()),)
+    headers: Headers = ((rest.JSON_LENGTH, str(json_length).encode()),)
     return Response(body, content_type=b"application/octet-stream", headers=headers)

@@ -77,7 +77,7 @@ class WorkerPool:
         self._memory_checked = 0.0
 
     def watch(self, on_change: Callable[[int, str], None], on_failure: Callable[[BaseException], None]) -> None:
-        """`on_change` is told how many workers there are and how the last one ended, `on_failure` why all are given up."""
+        """`on_change` learns how many workers there are and how the last one ended, `on_failure` why there are none."""
         self._on_change = on_change
         self._on_failure = on_failure
 
@@ -95,7 +95,7 @@ class WorkerPool:
             raise NotReady(f"Model {self._spec.model} has no worker at the moment; a new one is being started.")
         worker = self._idle.popleft()
         try:
-            answer = await asyncio.wait_for(worker.ask(frames.encode(batch)), self._policy.response_timeout_s)
+            answer = await worker.ask(frames.encode(batch), self._policy.response_timeout_s)
         except TimeoutError:
             self._drop(worker, "it did not answer in time and was ended")
             worker.kill()

@@ -71,11 +71,17 @@ class WorkerProcess:
         """Whether the connection stands."""
         return not self._pipe.closed
 
-    async def ask(self, frame: bytes) -> bytes:
-        """The answer to a frame; raises WorkerDied."""
+    async def ask(self, frame: bytes, timeout_s: float) -> bytes:
+        """The answer to a frame; raises WorkerDied and TimeoutError."""
         self.served += 1
         self._pipe.send(frame)
-        return await self._pipe.answer()
+        answer = self._pipe.answer()
+        # asyncio.timeout costs more than the way to the worker and back.
+        timer = asyncio.get_running_loop().call_later(timeout_s, _time_out, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
 
     def memory_bytes(self) -> int:
         """What the process holds in memory now."""
@@ -152,6 +158,11 @@ class _Pipe(asyncio.Protocol):
         self.closed = True
         if self._transport:
             self._transport.close()
+
+
+def _time_out(answer: asyncio.Future[bytes]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 def _how_it_ended(process: BaseProcess) -> str:

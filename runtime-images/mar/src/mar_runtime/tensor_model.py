@@ -66,13 +66,7 @@ class TensorModel:
         return InferResponse(self.name, self.version, tensors, request.id)
 
     async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        query: bytes,
-        call: Call,
-        *,
-        explain: bool = False,  # noqa: ARG002
+        self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False  # noqa: ARG002
     ) -> Response:
         """The body of a v2 request; there is no handler to understand another."""
         request = rest.decode_request(body)

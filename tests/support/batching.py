@@ -1,0 +1,62 @@
+"""A model behind a queue that runs when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry
+
+from transformer_sdk.batching.queue import Batch
+from transformer_sdk.errors import InferenceFailed, ServingError
+from transformer_sdk.model import Call
+
+
+class ControlledModel:
+    """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` request fail."""
+
+    def __init__(
+        self,
+        *,
+        free: bool = False,
+        bad: set[str] | None = None,
+        error: Exception | None = None,
+        drop_last: bool = False,
+    ) -> None:
+        self.free = free
+        self.batches: list[list[str]] = []
+        self.registry = CollectorRegistry()
+        self._bad = bad or set()
+        self._error = error
+        self._drop_last = drop_last
+        self._release = asyncio.Event()
+        self._started = asyncio.Condition()
+
+    async def run(self, batch: Batch[str]) -> Sequence[str | ServingError]:
+        self.batches.append(list(batch.payloads))
+        async with self._started:
+            self._started.notify_all()
+        if not self.free:
+            await self._release.wait()
+            self._release.clear()
+        if self._error:
+            raise self._error
+        if self._bad.intersection(batch.payloads):
+            raise InferenceFailed("a bad one")
+        return [payload.upper() for payload in batch.payloads][: -1 if self._drop_last else None]
+
+    def finish(self) -> None:
+        self._release.set()
+
+    async def started(self, batches: int) -> None:
+        async with self._started:
+            await self._started.wait_for(lambda: len(self.batches) >= batches)
+
+
+def call(*, is_gone: bool = False) -> Call:
+    return Call((), "id", lambda: is_gone, math.inf)
+
+
+def sample(model: ControlledModel, name: str, **labels: str) -> float | None:
+    return model.registry.get_sample_value(name, labels)

@@ -1,0 +1,246 @@
+"""The queue in front of a model, with a model that is run by the test. No clock is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from tests.support.batching import ControlledModel, call, sample
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.batching.queue import Batch, BatchQueue
+from transformer_sdk.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    InferenceFailed,
+    QueueFull,
+    ServingError,
+    UpstreamBroken,
+)
+
+
+def queue_for(
+    model: ControlledModel, limits: BatchLimits = BatchLimits(), concurrency: int = 1
+) -> BatchQueue[str, str]:
+    model.registry = CollectorRegistry()
+    metrics = BatchMetricsRegistry(model.registry).of_model("m")
+    return BatchQueue("m", model.run, limits, metrics, concurrency)
+
+
+async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:
+    """Tasks that have got as far as the queue."""
+    tasks = [asyncio.ensure_future(queue.submit(payload, size, "key", call())) for payload in payloads]
+    await turns_of_the_loop()
+    return tasks
+
+
+async def turns_of_the_loop() -> None:
+    """Submit, dispatch, run: each takes one."""
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+async def test_a_request_goes_at_once_when_the_model_is_free() -> None:
+    model = ControlledModel()
+    (request,) = await submitted(queue_for(model), "a")
+
+    assert model.batches == [["a"]]
+    model.finish()
+    assert await request == "A"
+
+
+async def test_what_queues_up_while_the_model_is_busy_goes_together() -> None:
+    model = ControlledModel()
+    queue = queue_for(model)
+    first = await submitted(queue, "a")
+    later = await submitted(queue, "b", "c", "d")
+    model.finish()
+    await model.started(2)
+    model.finish()
+
+    assert await asyncio.gather(*first, *later) == ["A", "B", "C", "D"]
+    assert model.batches == [["a"], ["b", "c", "d"]]
+    assert sample(model, "batch_size_requests_sum", model_name="m") == 4
+
+
+async def test_a_batch_has_no_more_instances_than_the_limit() -> None:
+    model = ControlledModel(free=True)
+    queue = queue_for(model, BatchLimits(max_batch_size=4))
+
+    await asyncio.gather(*await submitted(queue, "a", "b", "c", size=2))
+
+    assert model.batches == [["a", "b"], ["c"]]
+
+
+async def test_a_request_larger_than_the_limit_is_run_alone_and_whole() -> None:
+    model = ControlledModel(free=True)
+    queue = queue_for(model, BatchLimits(max_batch_size=4))
+
+    await asyncio.gather(*await submitted(queue, "a", "b", size=9))
+
+    assert model.batches == [["a"], ["b"]]
+
+
+async def test_requests_with_different_keys_are_never_mixed_and_the_oldest_goes_first() -> None:
+    model = ControlledModel()
+    queue = queue_for(model)
+    tasks = [asyncio.ensure_future(queue.submit("x", 1, "first", call()))]
+    await turns_of_the_loop()
+    for payload, key in (("a", "one"), ("b", "two"), ("c", "one")):
+        tasks.append(asyncio.ensure_future(queue.submit(payload, 1, key, call())))
+        await asyncio.sleep(0)
+    model.free = True
+    model.finish()
+
+    assert await asyncio.gather(*tasks) == ["X", "A", "B", "C"]
+    assert model.batches == [["x"], ["a", "c"], ["b"]]
+
+
+async def test_as_many_batches_run_at_a_time_as_there_are_workers() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, concurrency=2)
+    tasks = await submitted(queue, "a")
+    tasks += await submitted(queue, "b")
+    tasks += await submitted(queue, "c")
+    assert model.batches == [["a"], ["b"]]
+
+    model.free = True
+    queue.concurrency = 3
+    await model.started(3)
+    model.finish()
+
+    assert await asyncio.gather(*tasks) == ["A", "B", "C"]
+
+
+async def test_of_a_batch_that_fails_only_the_bad_request_fails() -> None:
+    model = ControlledModel(free=True, bad={"b"})
+    queue = queue_for(model)
+
+    answers = await asyncio.gather(*await submitted(queue, "a", "b", "c"), return_exceptions=True)
+
+    assert answers[0::2] == ["A", "C"]
+    assert isinstance(answers[1], InferenceFailed)
+    assert model.batches == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+    assert sample(model, "batches_retried_total", model_name="m") == 1
+
+
+async def test_a_batch_whose_worker_died_is_not_run_again() -> None:
+    model = ControlledModel(free=True, error=UpstreamBroken("gone"))
+
+    answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b"), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [UpstreamBroken, UpstreamBroken]
+    assert model.batches == [["a", "b"]]
+
+
+async def test_a_request_may_fail_alone_in_a_batch_that_does_not() -> None:
+    async def run(batch: Batch[str]) -> Sequence[str | ServingError]:
+        return [InferenceFailed("no") if payload == "b" else payload for payload in batch.payloads]
+
+    queue = BatchQueue("m", run, BatchLimits(), BatchMetricsRegistry(CollectorRegistry()).of_model("m"))
+
+    answers = await asyncio.gather(*await submitted(queue, "a", "b"), return_exceptions=True)
+
+    assert (answers[0], str(answers[1])) == ("a", "no")
+
+
+async def test_results_that_are_too_few_are_an_error_and_never_anothers() -> None:
+    model = ControlledModel(free=True, drop_last=True)
+
+    answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b"), return_exceptions=True)
+
+    assert [str(answer) for answer in answers] == ["1 requests went to the model, 0 results came back."] * 2
+
+
+async def test_a_full_queue_refuses_more() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, BatchLimits(queue_size=1))
+    tasks = await submitted(queue, "running")
+    tasks += await submitted(queue, "waiting")
+
+    with pytest.raises(QueueFull, match="1 requests wait for model m already"):
+        await queue.submit("refused", 1, "key", call())
+
+    model.free = True
+    model.finish()
+    assert await asyncio.gather(*tasks) == ["RUNNING", "WAITING"]
+    assert sample(model, "requests_rejected_total", model_name="m") == 1
+
+
+async def test_a_request_past_its_deadline_is_answered_and_never_run() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, BatchLimits(timeout_s=0.02))
+    (running,) = await submitted(queue, "a")
+    (late,) = await submitted(queue, "b")
+
+    with pytest.raises(DeadlineExceeded, match="Model m did not answer within"):
+        await late
+    with pytest.raises(DeadlineExceeded):
+        await running
+    model.finish()
+    await queue.drained()
+    assert model.batches == [["a"]]
+
+
+async def test_a_request_whose_client_hung_up_is_never_run() -> None:
+    model = ControlledModel()
+    queue = queue_for(model)
+    (running,) = await submitted(queue, "a")
+    gone = asyncio.ensure_future(queue.submit("b", 1, "key", call(is_gone=True)))
+    (waiting,) = await submitted(queue, "c")
+    model.free = True
+    model.finish()
+
+    assert [await running, await waiting] == ["A", "C"]
+    with pytest.raises(ClientGone):
+        await gone
+    assert model.batches == [["a"], ["c"]]
+    assert sample(model, "requests_abandoned_total", model_name="m") == 1
+
+
+async def test_without_merging_every_request_is_a_batch() -> None:
+    model = ControlledModel(free=True)
+    queue = queue_for(model)
+    queue.merging = False
+
+    await asyncio.gather(*await submitted(queue, "a", "b", "c"))
+
+    assert model.batches == [["a"], ["b"], ["c"]]
+
+
+async def test_a_call_carries_the_times_of_its_stages() -> None:
+    model = ControlledModel(free=True)
+    own = call()
+
+    await queue_for(model).submit("a", 1, "key", own)
+
+    assert sorted(own.timings) == ["model", "queue", "transport"]
+    assert all(seconds >= 0 for seconds in own.timings.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 7), min_size=1, max_size=60),
+    limit=st.integers(1, 9),
+    workers=st.integers(1, 3),
+    bad=st.sets(st.integers(0, 59)),
+)
+def test_every_caller_gets_its_own_answer(sizes: list[int], limit: int, workers: int, bad: set[int]) -> None:
+    async def scenario() -> None:
+        model = ControlledModel(free=True, bad={str(number) for number in bad})
+        queue = queue_for(model, BatchLimits(max_batch_size=limit), workers)
+        tasks = [
+            asyncio.ensure_future(queue.submit(str(number), size, number % 2, call()))
+            for number, size in enumerate(sizes)
+        ]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        for number, answer in enumerate(answers):
+            assert isinstance(answer, InferenceFailed) if number in bad else answer == str(number)
+        assert queue.waiting == 0
+
+    asyncio.run(scenario())
