@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.builders import a_service, the_children, the_shipped_runtime
 from torchserve_adapter.__main__ import build_parser
-from torchserve_adapter.client import TorchServeClient
-from torchserve_adapter.endpoints import Endpoints
-from torchserve_adapter.readiness import Readiness
+from transformer_sdk.model import Models
+from transformer_sdk.server.endpoints.health import HealthEndpoints
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 
@@ -41,10 +40,8 @@ def options(server: dict[str, Any]) -> argparse.Namespace:
 
 @pytest.fixture
 def router() -> Router:
-    """The adapter's routes; their endpoints are never called here."""
-    unused = cast(Any, None)
-    readiness, client, metrics = cast(Readiness, unused), cast(TorchServeClient, unused), cast(ServerMetrics, unused)
-    return Router(Endpoints(["bert"], "torchserve", readiness, client, metrics).routes())
+    """The routes that everything but clients asks for; their endpoints are never called here."""
+    return Router(HealthEndpoints(Models(), ServerMetrics()).routes())
 
 
 def test_the_container_runs_the_adapter(server: dict[str, Any]) -> None:

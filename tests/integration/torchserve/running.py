@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -43,7 +44,7 @@ class Adapter:
     def __enter__(self) -> Self:
         # Short: the path of a unix socket is built on it.
         self.folder = Path(tempfile.mkdtemp(prefix="adapter-"))
-        self.port = free_port()
+        self.port, self.grpc_port = free_ports(2)
         for name in ("home", "cwd", "tmp", "work"):
             (self.folder / name).mkdir()
         with (self.folder / "log").open("wb") as log:
@@ -59,6 +60,7 @@ class Adapter:
                     "TMPDIR": str(self.folder / "tmp"),
                     "MODEL_DIR": str(self.model_dir),
                     "HTTP_PORT": str(self.port),
+                    "GRPC_PORT": str(self.grpc_port),
                     "WORK_DIR": str(self.folder / "work"),
                     "TERMINATION_LOG": str(self.folder / "termination-log"),
                     **self._environment,
@@ -152,9 +154,11 @@ def _holds(condition: Any) -> bool:
         return False
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Held all at once, so that no two are the same."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def model_dir(folder: Path, config: str, store: str = "model-store") -> Path:

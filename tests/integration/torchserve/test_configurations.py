@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,12 +44,13 @@ def test_a_mar_and_a_tar_gz_of_mar_store_are_loaded_and_batched(tmp_path: Path) 
         other = adapter.predict("long", {"instances": [{"data": "four"}, {"data": "fifth"}]})
 
     # One bad request in a batch fails alone.
-    assert [(answer.status, answer.document) for answer in answers] == [
-        (200, {"predictions": [1]}),
-        (500, {"error": "torchserve: ValueError : cannot read this text"}),
-        (200, {"predictions": [3]}),
-        (200, {"predictions": [4]}),
+    assert [(answer.status, answer.document.get("predictions")) for answer in answers] == [
+        (200, [1]),
+        (500, None),
+        (200, [3]),
+        (200, [4]),
     ]
+    assert answers[1].document["error"] == "ValueError : cannot read this text"
     assert other.document == {"predictions": [4, 5]}
     assert (alias.status, alias.document["error"]) == (
         404,
@@ -97,4 +97,4 @@ def test_the_health_answer_names_what_is_not_ready(tmp_path: Path) -> None:
 
     assert (starting.status, starting.document) == (503, {"ready": False, "models": {"lengths": "is loading"}})
     assert (asked.status, asked.headers["retry-after"]) == (503, "1")
-    assert json.dumps(asked.document) == '{"error": "Model with name lengths is not ready: it is loading."}'
+    assert asked.document["error"] == "Model with name lengths is not ready: it is loading."

@@ -86,14 +86,21 @@ def test_a_bad_request_is_told_what_is_wrong_with_it(
     answer = adapter.request(method, path, body)
 
     assert answer.status == status
-    assert list(answer.document) == ["error"]
     assert message in answer.document["error"]
+    assert answer.document == {
+        "error": answer.document["error"], "component": "server", "request_id": answer.headers["x-request-id"]
+    }  # fmt: skip
 
 
 def test_a_handler_that_raises_is_quoted_and_the_next_request_works(adapter: Adapter) -> None:
-    answer = adapter.predict("bert", {"instances": [{"data": "raise"}]})
+    body = b'{"instances": [{"data": "raise"}]}'
 
-    assert (answer.status, answer.document) == (500, {"error": "torchserve: ValueError : cannot read this text"})
+    answer = adapter.request("POST", "/v1/models/bert:predict", body, X_Request_Id="mine")
+
+    assert (answer.status, answer.document) == (
+        500,
+        {"error": "ValueError : cannot read this text", "component": "model", "request_id": "mine"},
+    )
     assert adapter.predict("bert", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
 
 
@@ -126,7 +133,8 @@ def test_every_changed_setting_is_said(adapter: Adapter) -> None:
     assert set(filter(None, said)) == {
         "enable_envvars_config", "model_store", "inference_address", "management_address", "metrics_address",
         "grpc_inference_address", "grpc_management_address", "service_envelope", "disable_token_authorization",
-        "enable_metrics_api", "metrics_mode", "disable_system_metrics", "vmargs",
+        "enable_metrics_api", "metrics_mode", "disable_system_metrics", "max_request_size", "max_response_size",
+        "job_queue_size", "vmargs",
     }  # fmt: skip
 
 
@@ -141,7 +149,7 @@ def test_torchserve_listens_on_loopback_only(adapter: Adapter) -> None:
 
 
 def test_the_adapter_listens_on_the_host_that_it_is_given(adapter: Adapter) -> None:
-    assert hosts_of(psutil.Process(adapter.process.pid)) == ["127.0.0.1"]
+    assert hosts_of(psutil.Process(adapter.process.pid)) == ["127.0.0.1", "127.0.0.1"]  # HTTP and gRPC
 
 
 def hosts_of(process: psutil.Process) -> list[str]:

@@ -1,24 +1,45 @@
-"""The client against a stand-in for TorchServe: what it passes on, and what becomes of everything that can go wrong."""
+"""The client against a stand-in for TorchServe: what it sends, and what becomes of everything that can go wrong."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from torchserve_adapter.client import TorchServeClient
-from transformer_sdk.errors import NotReady, ServingError, UpstreamBroken, UpstreamError, UpstreamTimeout
-from transformer_sdk.messages import Headers, Response
+from torchserve_adapter.batching import FRAME_BYTES
+from torchserve_adapter.client import TorchServeClient, Version
+from transformer_sdk.errors import ServingError
+from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Request, Result, decode_batch, encode
+from transformer_sdk.messages import Response
+
+VERSION = Version(
+    version="1.0", archive="bert.mar", workers=1, max_workers=2, batch_size=4, response_timeout_s=120,
+    startup_timeout_s=60,
+)  # fmt: skip
+FAILED = Result([], 0.5, Failure("no", 500))
+
+
+def batch(*bodies: bytes) -> Batch:
+    return Batch("raw", [Request(str(index), (), [Part("body", "", body)]) for index, body in enumerate(bodies)])
 
 
 async def echo(request: web.Request) -> web.Response:
-    body = b"|".join([await request.read(), *(b"%s=%s" % pair for pair in sorted(request.raw_headers))])
-    return web.Response(
-        body=body, status=201, headers={"X-Handler": "set", "Pragma": "no-cache", "X-Request-Id": "theirs"}
-    )
+    """Each body comes back with the frame's path and type."""
+    received = decode_batch(await request.read())
+    said = f"{request.raw_path} {request.content_type} ".encode()
+    answers = [Answer(said + one.parts[0].value[-3:]) for one in received.requests]
+    return web.Response(body=encode(Result(answers, 0.25)))
+
+
+async def fail_on_large(request: web.Request) -> web.Response:
+    received = decode_batch(await request.read())
+    large = any(len(one.parts[0].value) > 3 for one in received.requests)
+    return web.Response(body=encode(FAILED if large else Result([Answer(b"")], 0.25)))
 
 
 async def refuse(_: web.Request) -> web.Response:
@@ -27,6 +48,10 @@ async def refuse(_: web.Request) -> web.Response:
 
 async def refuse_in_words(_: web.Request) -> web.Response:
     return web.Response(text="busy\n", status=429)
+
+
+async def nonsense(_: web.Request) -> web.Response:
+    return web.Response(text="hello")
 
 
 async def hang(_: web.Request) -> web.Response:
@@ -44,95 +69,156 @@ async def lose_the_worker(_: web.Request) -> web.Response:
     return web.json_response({"code": 500, "type": "X", "message": "Worker died."}, status=500)
 
 
+def described(version: str = "1.0", *statuses: str) -> dict[str, object]:
+    """As much of TorchServe's description as is read."""
+    return {
+        "modelVersion": version,
+        "modelUrl": "bert.mar",
+        "maxWorkers": 2,
+        "batchSize": 4,
+        "responseTimeout": 120,
+        "startupTimeout": 60,
+        "workers": [{"status": status} for status in statuses],
+    }
+
+
 async def versions(request: web.Request) -> web.Response:
-    return web.json_response([version(request.match_info["model"])])
+    if request.match_info["model"] == "two":
+        return web.json_response([described("1.0", "READY"), described("2.0", "READY", "UNLOADING")])
+    return web.json_response([described("1.0", "READY")])
 
 
-def version(model: str) -> dict[str, object]:
-    return {"workers": [{"status": "READY"}], "responseTimeout": 0 if model == "hasty" else 120}
+async def default_version(_: web.Request) -> web.Response:
+    return web.json_response([described("2.0")])
+
+
+async def not_found(_: web.Request) -> web.Response:
+    return web.json_response({"code": 404, "type": "X", "message": "Model not found"}, status=404)
+
+
+async def names(request: web.Request) -> web.Response:
+    start = int(request.query["next_page_token"])
+    page = {"models": [{"modelName": f"m{number}"} for number in range(start, min(start + 100, 130))]}
+    return web.json_response(page if start + 100 >= 130 else {**page, "nextPageToken": "100"})
+
+
+async def managed(request: web.Request) -> web.Response:
+    body = f"{request.method} {request.raw_path} {request.content_type} ".encode() + await request.read()
+    return web.Response(body=body, status=202, content_type="text/x-managed")
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[TorchServeClient]:
-    app = web.Application()
+    app = web.Application(client_max_size=4 * FRAME_BYTES)
     for model, handler in (
-        ("echo", echo),
+        ("a b", echo),
+        ("large", fail_on_large),
         ("full", refuse),
         ("busy", refuse_in_words),
-        ("hasty", lose_the_worker),
         ("dying", lose_the_worker),
+        ("nonsense", nonsense),
         ("slow", hang),
         ("cut", hang_up),
     ):
-        app.router.add_post(f"/predictions/{model}", handler)
-    app.router.add_get("/models/{model:echo|hasty|dying}/all", versions)
+        app.router.add_post(f"/predictions/{model}/1.0", handler)
+    app.router.add_get("/models", names)
+    app.router.add_post("/models", managed)
+    app.router.add_get("/models/{model:one|two}/all", versions)
+    app.router.add_get("/models/two", default_version)
+    app.router.add_get("/models/{model}/all", not_found)
     async with TestServer(app) as server, client_of(str(server.make_url("")).rstrip("/")) as made:
         yield made
 
 
 def client_of(address: str) -> TorchServeClient:
-    names = ("inference_address", "management_address", "metrics_address")
-    return TorchServeClient(dict.fromkeys(names, address), request_timeout_s=0.2)
+    return TorchServeClient(dict.fromkeys(("inference_address", "management_address", "metrics_address"), address))
 
 
-async def test_body_and_the_clients_own_headers_pass(client: TorchServeClient) -> None:
-    headers: Headers = ((b"cookie", b"a=b"), (b"connection", b"close"), (b"content-type", b"text/plain"))
+async def test_a_batch_is_one_request_with_the_models_name_escaped(client: TorchServeClient) -> None:
+    result = await client.transport("a b", VERSION).send(batch(b"one", b"two"), math.inf)
 
-    answer = await client.predict("echo", b"in", headers)
+    said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
+    assert result == Result([Answer(said + b"one"), Answer(said + b"two")], 0.25)
 
-    body = answer.body.split(b"|Host=")[0]
-    assert body == b"in|Accept=*/*|Content-Length=2|Content-Type=application/json"
-    assert answer.body.endswith(b"|cookie=a=b")
-    returned = tuple(pair for pair in answer.headers if pair[0] not in (b"Date", b"Server"))
-    assert Response(answer.body, 201, headers=((b"X-Handler", b"set"),)) == Response(
-        answer.body, answer.status, headers=returned
-    )
+
+async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client: TorchServeClient) -> None:
+    half = FRAME_BYTES // 2
+    bodies = (b"1" * half, b"2" * half, b"3" * (2 * FRAME_BYTES), b"4")
+
+    result = await client.transport("a b", VERSION).send(batch(*bodies), math.inf)
+
+    assert [answer.body[-1:] for answer in result.answers] == [b"1", b"2", b"3", b"4"]
+    assert result.seconds == 0.75
+
+
+async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) -> None:
+    assert await client.transport("large", VERSION).send(batch(b"one", b"x" * FRAME_BYTES), math.inf) == FAILED
 
 
 @pytest.mark.parametrize(
-    ("model", "kind", "status", "message"),
+    ("model", "status", "component", "message"),
     [
-        ("full", UpstreamError, 507, "torchserve: out of memory"),
-        ("busy", UpstreamError, 429, "torchserve: busy"),
-        ("slow", UpstreamTimeout, 504, "Model slow did not answer within 0.2 s (--request-timeout)."),
-        ("cut", UpstreamBroken, 502, "torchserve: the connection broke (Server disconnected)."),
+        ("full", 507, "torchserve", "torchserve: out of memory"),
+        ("busy", 429, "torchserve", "torchserve: busy"),
+        ("dying", 500, "torchserve", "torchserve: Worker died."),
+        ("cut", 502, "torchserve", "torchserve: the connection broke (Server disconnected)."),
+        ("nonsense", 502, "torchserve", "torchserve: the answer cannot be read (Expected `array`, got `int`)."),
     ],
 )
 async def test_what_goes_wrong_upstream_has_its_own_status(
-    client: TorchServeClient, model: str, kind: type[ServingError], status: int, message: str
+    client: TorchServeClient, model: str, status: int, component: str, message: str
 ) -> None:
-    with pytest.raises(kind) as raised:
-        await client.predict(model, b"", ())
+    with pytest.raises(ServingError) as raised:
+        await client.transport(model, VERSION).send(batch(b""), math.inf)
 
-    assert (raised.value.status, raised.value.message) == (status, message)
-
-
-async def test_the_versions_of_a_model_are_described(client: TorchServeClient) -> None:
-    assert await client.describe("echo") == [version("echo")]
-    assert await client.describe("other") == []
+    assert (raised.value.status, raised.value.component) == (status, component)
+    assert raised.value.message.startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("model", "status", "message"),
-    [
-        ("dying", 500, "torchserve: Worker died."),
-        ("hasty", 504, "Model hasty did not answer within 0 s (responseTimeout); TorchServe restarts its worker."),
-    ],
-)
-async def test_a_worker_killed_for_its_slowness_is_a_timeout(
-    client: TorchServeClient, model: str, status: int, message: str
-) -> None:
-    await client.describe(model)
+async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeClient) -> None:
+    hasty = replace(VERSION, response_timeout_s=0)
 
     with pytest.raises(ServingError) as raised:
-        await client.predict(model, b"", ())
+        await client.transport("dying", hasty).send(batch(b""), math.inf)
 
-    assert (raised.value.status, raised.value.message) == (status, message)
+    assert (raised.value.status, raised.value.message) == (
+        504,
+        "Model dying did not answer within 0 s (responseTimeout); TorchServe restarts its worker.",
+    )
+
+
+async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeClient) -> None:
+    # Beyond the time of the worker it has half a minute, which is not waited for here.
+    impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.1)  # type: ignore[arg-type]
+
+    with pytest.raises(ServingError) as raised:
+        await client.transport("slow", impatient).send(batch(b""), math.inf)
+
+    assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.1 s.")
+
+
+async def test_the_versions_of_a_model_are_described_the_default_first(client: TorchServeClient) -> None:
+    assert await client.describe("one") == (VERSION,)
+    assert await client.describe("two") == (replace(VERSION, version="2.0"), VERSION)
+    assert await client.describe("unknown") == ()
+
+
+async def test_models_are_listed_to_the_last_page(client: TorchServeClient) -> None:
+    assert await client.names() == tuple(f"m{number}" for number in range(130))
+
+
+async def test_management_passes_both_ways(client: TorchServeClient) -> None:
+    answer = await client.manage("POST", "/models?url=a%20b", b"{}", "application/json")
+
+    assert answer == Response(b"POST /models?url=a%20b application/json {}", 202, b"text/x-managed")
 
 
 async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
     async with client_of(f"http://127.0.0.1:{unused_tcp_port}") as alone:
-        assert await alone.describe("echo") is None
+        assert await alone.describe("one") is None
+        assert await alone.names() is None
         assert await alone.metrics() == b""
-        with pytest.raises(NotReady, match="torchserve: no connection to TorchServe"):
-            await alone.predict("echo", b"", ())
+        with pytest.raises(ServingError, match="torchserve: no connection to TorchServe") as raised:
+            await alone.transport("one", VERSION).send(batch(b""), math.inf)
+
+    assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")

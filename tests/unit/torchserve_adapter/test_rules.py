@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from torchserve_adapter.rules import Surroundings, effective
+from torchserve_adapter.batching import FRAME_BYTES
+from torchserve_adapter.rules import Surroundings, as_written, effective
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.properties import dump, parse
 
@@ -31,6 +32,8 @@ MINIMUM = {
     "enable_metrics_api": "true",
     "metrics_mode": "prometheus",
     "disable_system_metrics": "true",
+    "max_request_size": str(4 * 6553500 + FRAME_BYTES),
+    "max_response_size": str(32 * 6553500),
     "vmargs": JVM,
 }
 
@@ -113,18 +116,18 @@ def test_the_other_name_of_the_store_is_found() -> None:
 
 
 def test_variables_override_the_file_only_when_the_file_says_so() -> None:
-    environment = {"TS_JOB_QUEUE_SIZE": "7", "TS_OPEN_INFERENCE_PROTOCOL": "oip", "TS_CONFIG_FILE": "/other"}
+    environment = {"TS_JOB_QUEUE_SIZE": "700", "TS_OPEN_INFERENCE_PROTOCOL": "oip", "TS_CONFIG_FILE": "/other"}
 
-    with_them = effective({"enable_envvars_config": "true", "job_queue_size": "1"}, around(environment)).properties
-    without = effective({"job_queue_size": "1"}, around(environment)).properties
+    with_them = effective({"enable_envvars_config": "true", "job_queue_size": "200"}, around(environment)).properties
+    without = effective({"job_queue_size": "200"}, around(environment)).properties
 
     assert with_them == {
         **MINIMUM,
-        "job_queue_size": "7",
+        "job_queue_size": "700",
         "ts_open_inference_protocol": "oip",
         "enable_envvars_config": "false",  # else TorchServe would read them again, over our changes
     }
-    assert without == {**MINIMUM, "job_queue_size": "1"}
+    assert without == {**MINIMUM, "job_queue_size": "200"}
 
 
 def test_a_variable_cannot_bring_an_open_address_back() -> None:
@@ -209,8 +212,35 @@ def test_the_heap_follows_the_containers_memory(memory: int, heap: int) -> None:
     assert effective({}, around(memory_bytes=memory)).properties["vmargs"] == f"-Xmx{heap}m {JVM}"
 
 
-def test_the_size_flag_is_torchserves_limit_too() -> None:
-    assert effective({}, around(max_request_size=9)).properties == {**MINIMUM, "max_request_size": "9"}
+def test_a_frame_of_requests_may_be_larger_than_a_request() -> None:
+    small = effective({"max_response_size": "100"}, around(max_request_size=9)).properties
+    large = effective({"max_request_size": str(2**31 - 1)}, around()).properties
+
+    assert (small["max_request_size"], small["max_response_size"]) == (str(36 + FRAME_BYTES), "3200")
+    assert large["max_request_size"] == str(2**31 - 1)  # all that Java can hold
+
+
+def test_torchserves_queue_is_never_the_one_that_is_full() -> None:
+    assert effective({"job_queue_size": "1"}, around()).properties["job_queue_size"] == "100"
+
+
+def test_what_the_user_wrote_is_kept_for_the_adapter_itself() -> None:
+    properties = {"enable_envvars_config": "true", "job_queue_size": "1", "max_request_size": "$$SIZE$$"}
+
+    written = as_written(properties, around({"SIZE": "9", "TS_BATCH_SIZE": "3"}))
+
+    assert {name: written[name] for name in ("job_queue_size", "max_request_size", "batch_size")} == {
+        "job_queue_size": "1",
+        "max_request_size": "9",
+        "batch_size": "3",
+    }
+
+
+@pytest.mark.parametrize(("written", "envelope"), [("body", "body"), ("none", "none"), ("", "none"), (None, "kserve")])
+def test_an_envelope_that_is_left_empty_is_none(written: str | None, envelope: str) -> None:
+    properties = {} if written is None else {"service_envelope": written}
+
+    assert effective(properties, around()).properties["service_envelope"] == envelope
 
 
 @pytest.mark.parametrize(

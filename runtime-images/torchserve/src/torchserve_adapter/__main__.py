@@ -8,27 +8,29 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import socket
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import uvloop
 
+from torchserve_adapter.archive_settings import read_settings
+from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
 from torchserve_adapter.ports import LoopbackPorts
-from torchserve_adapter.rules import Surroundings, effective
+from torchserve_adapter.rules import Surroundings, as_written, effective
 from torchserve_adapter.supervisor import Service, supervise
+from transformer_sdk.model_server.options import FlagParser, add_common_flags
+from transformer_sdk.model_server.serving import Doors, fail, open_port
 from transformer_sdk.model_store import properties
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.models import requested_models
-from transformer_sdk.server.run import listen
+from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
+from transformer_sdk.model_store.settings import BatchOptions
 
 log = logging.getLogger("torchserve_adapter")
 
-_GRPC_V2_PORT = 8081
 _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -41,79 +43,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run(options, os.environ)
     except StartError as error:
-        return _fail(options.termination_log, str(error), error.exit_code)
+        return fail(options.termination_log, str(error), error.exit_code)
     except Exception as error:
         log.exception("unexpected error")
-        return _fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
+        return fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
     return 0
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     """Serves until a signal; raises StartError."""
-    reserved = {options.http_port, _GRPC_V2_PORT}
-    with _listen(options.host, options.http_port) as listener, LoopbackPorts(reserved) as ports:
-        service = _configure(options, environment, ports)
-        uvloop.run(supervise(service, prepare(options.work_dir, service.properties, environment), listener))
+    reserved = {options.http_port, options.grpc_port}
+    with open_port(options.host, options.http_port) as listener, LoopbackPorts(reserved) as ports:
+        around = Surroundings(
+            model_dir=options.model_dir,
+            environment=environment,
+            is_directory=Path.is_dir,
+            port_for=ports.take,
+            memory_bytes=_memory_limit(),
+            max_request_size=options.max_request_size,
+        )
+        path = options.model_dir / "config" / "config.properties"
+        given = properties.parse(_read_configuration(path), str(path))
+        written = as_written(given, around)
+        service = _configure(options, given, written, around)
+        doors = Doors(
+            listener, options.host, options.grpc_port,
+            max_request_size=int(written.get("max_request_size", DEFAULT_MAX_REQUEST_SIZE)),
+            request_timeout_s=options.request_timeout, grace_period_s=options.grace_period,
+        )  # fmt: skip
+        uvloop.run(supervise(service, prepare(options.work_dir, service.properties, environment), doors))
 
 
-def _configure(options: argparse.Namespace, environment: Mapping[str, str], ports: LoopbackPorts) -> Service:
-    path = options.model_dir / "config" / "config.properties"
-    around = Surroundings(
-        model_dir=options.model_dir,
-        environment=environment,
-        is_directory=Path.is_dir,
-        port_for=ports.take,
-        memory_bytes=_memory_limit(),
-        max_request_size=options.max_request_size,
-    )
-    draft = effective(properties.parse(_read_configuration(path), str(path)), around)
+def _configure(
+    options: argparse.Namespace, given: Mapping[str, str], written: Mapping[str, str], around: Surroundings
+) -> Service:
+    draft = effective(given, around)
+    store = Path(draft.properties["model_store"])
+    archives = read_store(store)
+    settings = {file: read_settings(store / file) for file in archives}
+    wishes = Wishes(BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout), written, settings)
+    wishes.check()
+    models = requested_models(draft.properties, archives, str(store))
+    form_batches_here(draft, archives, settings)
     for change in draft.changes:
         log.info("config.properties: %s", change)
-    store = Path(draft.properties["model_store"])
-    models = requested_models(draft.properties, read_store(store), str(store))
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    return Service(draft.properties, models, options.service_name, options.request_timeout, options.grace_period)
+    return Service(draft.properties, models, wishes, options.service_name)
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """The flags, with their defaults from `environment`."""
-    parser = argparse.ArgumentParser(
+    flags = FlagParser(
         prog="python -m torchserve_adapter",
-        description="Serve the archives of a model directory with TorchServe behind the v1 protocol.",
+        description="Serve the archives of a model directory with TorchServe behind the v1 and v2 protocols.",
         epilog="Exit codes: 0 stopped, 2 wrong flags, 3 wrong configuration, 4 a model failed, 5 TorchServe died.",
+        environment=environment,
     )
-
-    def flag(name: str, kind: Callable[[str], object], default: object, text: str, variable: str | None = None) -> None:
-        variable = variable or name.removeprefix("--").replace("-", "_").upper()
-        value = environment.get(variable, default)
-        parser.add_argument(name, type=kind, default=value, required=value is None and name == "--model-dir",
-                            help=f"{text} (env {variable}, default {default})")  # fmt: skip
-
-    flag("--model-dir", _absolute, None, "folder with config/config.properties and model-store/")
-    flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", "HTTP_HOST")
-    flag("--http-port", int, 8080, "the port to serve on")
-    flag("--service-name", str, None, "another name for the model where one is served", "INFERENCE_SERVICE_NAME")
-    flag("--max-request-size", int, None, "largest request body in bytes; else max_request_size of config.properties")
-    flag("--request-timeout", float, 600.0, "seconds until a prediction is answered with 504")
-    flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
-    flag("--work-dir", _absolute, Path(tempfile.gettempdir()) / "torchserve", "writable folder for TorchServe's files")
-    flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")
-    return parser
-
-
-def _absolute(folder: str) -> Path:
-    """TorchServe has another working directory than the adapter."""
-    return Path(folder).absolute()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return listen(host, port)
-    except OSError as error:
-        raise StartError(
-            f"Port {port} cannot be opened: {error.strerror}; "
-            "stop what uses it or choose another with --http-port or --host."
-        ) from error
+    add_common_flags(flags, work_dir="torchserve")
+    return flags.parser
 
 
 def _read_configuration(path: Path) -> bytes:
@@ -130,16 +117,6 @@ def _memory_limit() -> int | None:
     """Of this container; None where there is none."""
     limit = _MEMORY_LIMIT.read_text().strip() if _MEMORY_LIMIT.is_file() else "max"
     return None if limit == "max" else int(limit)
-
-
-def _fail(termination_log: Path, reason: str, exit_code: int) -> int:
-    line = " ".join(reason.split())
-    sys.stderr.write(f"{line}\n")
-    try:
-        termination_log.write_text(line)
-    except OSError as error:
-        log.debug("no termination log: %s", error)
-    return exit_code
 
 
 if __name__ == "__main__":

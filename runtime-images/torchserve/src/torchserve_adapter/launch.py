@@ -5,6 +5,7 @@ Nothing outside the work directory is written, so the root file system can be re
     config.properties    the effective configuration
     log4j2.xml           everything to standard output
     home/ts/             the wheel's files by link, and our worker in the place of TorchServe's
+    home/imports/        what that worker needs of ours, by link, so that no user's archive can get in its way
     tmp/                 unpacked archives, sockets between TorchServe and its workers, pip's targets
     failures/            why a model could not be loaded, written by our worker
 """
@@ -29,6 +30,8 @@ _MIN_JAVA = 17
 _SOCKET = ".ts.sock.65535"
 _MAX_SOCKET_PATH = 103
 _OURS = {"__init__.py", "model_service_worker.py", "frontend"}
+# What `transformer_sdk.handler` imports beside what a handler has anyway: torch, numpy and TorchServe's wheel.
+_IMPORTS = ("transformer_sdk", "msgspec", "orjson")
 # These would take precedence over the effective configuration.
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 
@@ -77,7 +80,7 @@ def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[s
     (work_dir / "config.properties").write_bytes(properties.dump(effective))
     (work_dir / "log4j2.xml").write_text(_LOG4J)
     wheel = _wheel()
-    _make_home(work_dir / "home" / "ts", wheel)
+    _make_home(work_dir / "home", wheel)
     java = find_java(environment)
     return Launch(_command(java, work_dir, effective, wheel), _environment(environment), work_dir)
 
@@ -112,19 +115,29 @@ def _java_version(java: str) -> int:
 
 
 def _wheel() -> Path:
-    spec = importlib.util.find_spec("ts")
+    try:
+        return _folder_of("ts")
+    except ModuleNotFoundError as error:
+        raise StartError("TorchServe is not installed: pip install 'isvc-operator[torchserve]'.") from error
+
+
+def _folder_of(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise StartError("TorchServe is not installed: pip install 'isvc-operator[torchserve]'.")
+        raise ModuleNotFoundError(name=package)
     return Path(spec.origin).parent
 
 
 def _make_home(home: Path, wheel: Path) -> None:
-    """Without `__init__.py`, so that workers still import the wheel's `ts` and not this folder."""
-    home.mkdir()
+    """`ts` is without `__init__.py`, so that workers still import the wheel's `ts` and not this folder."""
+    (home / "ts").mkdir()
     for entry in wheel.iterdir():
         if entry.name not in _OURS:
-            (home / entry.name).symlink_to(entry)
-    shutil.copyfile(Path(__file__).with_name("worker.py"), home / "model_service_worker.py")
+            (home / "ts" / entry.name).symlink_to(entry)
+    shutil.copyfile(Path(__file__).with_name("worker.py"), home / "ts" / "model_service_worker.py")
+    (home / "imports").mkdir()
+    for package in _IMPORTS:
+        (home / "imports" / package).symlink_to(_folder_of(package))
 
 
 def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Path) -> tuple[str, ...]:

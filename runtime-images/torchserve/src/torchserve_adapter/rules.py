@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from torchserve_adapter.batching import FRAME_BYTES
+from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE
 from transformer_sdk.model_store import rules
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
 from transformer_sdk.model_store.properties import Draft
+from transformer_sdk.model_store.settings import whole
 from transformer_sdk.model_store.snapshot import complete
 
 LOOPBACK = "127.0.0.1"
@@ -23,6 +26,8 @@ _MIB = 1024 * 1024
 # TorchServe's defaults.
 _HTTP_PORTS = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
 _GRPC_PORTS = {"inference": 7070, "management": 7071}
+_MAX_RESPONSE_SIZE = 6553500
+_JOB_QUEUE_SIZE = 100
 
 # The frontend only passes bytes: a quick start is worth more than the last per cent of its code.
 _JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -34,6 +39,11 @@ class Surroundings(rules.Surroundings):
 
     port_for: Callable[[int], int] = int  # the wanted port if it can be had, else a free one
     memory_bytes: int | None = None
+
+
+def as_written(properties: Mapping[str, str], around: Surroundings) -> Mapping[str, str]:
+    """The user's own settings, with what the environment and the flags say on top; raises ConfigurationError."""
+    return rules.effective(properties, around, _READING).properties
 
 
 def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
@@ -81,10 +91,28 @@ def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: 
 
 
 def _protocol(draft: Draft, _: Surroundings) -> None:
+    if "service_envelope" in draft.properties:
+        draft.set_default("service_envelope", "none", "nothing stands there")
     draft.set_default("service_envelope", "kserve", 'so that {"instances": […]} reaches the handler as its list')
     draft.set(
         "disable_token_authorization", "true", "tokens would lock out the adapter; TorchServe is on loopback only"
     )
+
+
+def _sizes(draft: Draft, around: Surroundings) -> None:
+    """TorchServe's limits are for frames; the adapter keeps those for clients."""
+    rules.sizes(draft, around)
+    # Numbers of one byte and a comma in JSON are tensors of eight.
+    request = 4 * int(draft.get("max_request_size", str(rules.DEFAULT_MAX_REQUEST_SIZE))) + FRAME_BYTES
+    draft.set("max_request_size", _at_most_int(request), "for batches; the adapter keeps the limit of each request")
+    answer = (whole(draft.properties, "max_response_size") or _MAX_RESPONSE_SIZE) * DEFAULT_MAX_BATCH_SIZE
+    draft.set("max_response_size", _at_most_int(answer), "for batches of answers")
+    if (whole(draft.properties, "job_queue_size") or _JOB_QUEUE_SIZE) < _JOB_QUEUE_SIZE:
+        draft.set("job_queue_size", str(_JOB_QUEUE_SIZE), "requests wait in the adapter, which keeps this limit")
+
+
+def _at_most_int(number: int) -> str:
+    return str(min(number, 2**31 - 1))
 
 
 def _metrics(draft: Draft, _: Surroundings) -> None:
@@ -126,6 +154,7 @@ _RULES: tuple[rules.Rule[Surroundings], ...] = (
     _models,
     _protocol,
     _metrics,
-    rules.sizes,
+    _sizes,
     _jvm,
 )
+_READING: tuple[rules.Rule[Surroundings], ...] = (rules.environment, rules.placeholders, rules.sizes)

@@ -1,0 +1,102 @@
+"""The adapter forms the batches: its queue gets what the user asked for, TorchServe gets what makes it not wait. Pure.
+
+TorchServe takes the parameters of a version from `model_snapshot` alone where there is one; else from the YAML in the
+archive, and what that does not say from `models`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.model_store.archives import Archive
+from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
+from transformer_sdk.model_store.properties import Draft
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, whole
+from transformer_sdk.model_store.versions import requested_versions
+
+# Requests whose bodies make more than this together are not merged: they cost by the byte, and Java copies them often.
+FRAME_BYTES = 8 * 1024 * 1024
+
+_WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"
+_FROM_YAML = (
+    "minWorkers", "maxWorkers", "batchSize", "maxBatchDelay", "responseTimeout", "startupTimeout", "jobQueueSize",
+)  # fmt: skip
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on batches: by flags, in config.properties, and in the archives' YAML (by file name)."""
+
+    options: BatchOptions
+    properties: Mapping[str, str]  # as the user wrote them
+    archives: Mapping[str, Settings]
+
+    def limits(self, model: str, version: str, archive: str) -> BatchLimits:
+        """For one version of a model, as it was asked for; raises ConfigurationError."""
+        return batch_limits(self.options, self._parameters(model, version, archive), self.properties)
+
+    def registered(self, batch_size: int) -> BatchLimits:
+        """For one that was registered while TorchServe ran."""
+        return batch_limits(self.options, {"batchSize": batch_size}, self.properties)
+
+    def check(self) -> None:
+        """Raises ConfigurationError for what cannot be obeyed."""
+        for setting in ("model_snapshot", "models"):
+            for name, version, parameters in entries(setting, _table(setting, self.properties)):
+                self.limits(name, version, parameters["marName"])
+
+    def _parameters(self, model: str, version: str, archive: str) -> Settings:
+        yaml = _usable(self.archives.get(archive, {}))
+        if self.properties.get("model_snapshot"):
+            versions = _table("model_snapshot", self.properties).get(model, {})
+            # TorchServe goes by the archive's version, whatever the snapshot calls it.
+            lone = next(iter(versions.values())) if len(versions) == 1 else {}
+            return {**yaml, **versions.get(version, lone)}
+        return {**_table("models", self.properties).get(model, {}).get(version, {}), **yaml}
+
+
+def form_batches_here(draft: Draft, archives: Mapping[str, Archive], settings: Mapping[str, Settings]) -> None:
+    """TorchServe gets batchSize 1 for every version that the configuration names."""
+    yaml_batches = any(_usable(yaml).get("batchSize", 1) > 1 for yaml in settings.values())
+    if yaml_batches and "model_snapshot" not in draft.properties:
+        draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, settings)), f"batchSize 1: {_WHY}")
+        return
+    for setting in ("model_snapshot", "models"):
+        document = parse_table(setting, draft.get(setting) or "{}")
+        table = document.get("models", {}) if setting == "model_snapshot" else document
+        batched = [one for _, _, one in entries(setting, table) if one.get("batchSize", 1) != 1]
+        for parameters in batched:
+            parameters["batchSize"] = 1
+        if batched:
+            draft.set(setting, json.dumps(document), f"batchSize 1: {_WHY}")
+
+
+def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], settings: Mapping[str, Settings]) -> dict[str, Any]:
+    """The same models, as the one form of configuration that an archive's YAML does not win over."""
+    models: Table = {}
+    for one in requested_versions(draft.properties, archives, draft.get("model_store")):
+        yaml = _usable(settings.get(one.archive, {}))
+        workers = whole(draft.properties, "default_workers_per_model") or 1
+        parameters = {"minWorkers": workers, "maxWorkers": workers, "maxBatchDelay": 100, **one.parameters, **yaml}
+        parameters |= {"marName": one.archive, "batchSize": 1, "defaultVersion": one.is_default}
+        models.setdefault(one.name, {})[one.version] = parameters
+    return {"modelCount": len(models), "models": models}
+
+
+def _usable(yaml: Settings) -> Settings:
+    """What TorchServe takes from an archive's YAML, and leaves where it makes no sense."""
+    taken = {name: yaml[name] for name in _FROM_YAML if type(yaml.get(name)) is int and yaml[name] > 0}
+    if taken.get("maxWorkers", 0) < taken.get("minWorkers", 1):
+        taken = {name: value for name, value in taken.items() if name not in ("minWorkers", "maxWorkers")}
+    return taken
+
+
+def _table(setting: str, properties: Mapping[str, str]) -> Table:
+    document = parse_table(setting, properties.get(setting) or "{}")
+    return snapshot_models(document) if document and setting == "model_snapshot" else document
