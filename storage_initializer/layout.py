@@ -93,7 +93,7 @@ def store_below(configured: str, destination: PurePosixPath) -> PurePosixPath | 
 
 
 def _looks_like_torchserve(root: Path) -> bool:
-    return (root / CONFIG).is_file() or any((root / store).is_dir() for store in STORES)
+    return (root / CONFIG).is_file()
 
 
 def _read_config(root: Path) -> bytes:

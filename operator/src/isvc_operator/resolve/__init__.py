@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_STOP
+from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.predictor import Predictor, resolve_predictor
-from isvc_operator.resolve.runtime import ANNOTATION_RUNTIME, ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 
 
 @dataclass(frozen=True)

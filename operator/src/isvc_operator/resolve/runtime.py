@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from isvc_operator.api.components import ModelFormat, ModelSpec
+from isvc_operator.api.names import ANNOTATION_RUNTIME
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
 
-# Names the runtime where the spec does not: the older framework keys have no field for it.
-ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 # KServe's order of preference, the plainest first.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
