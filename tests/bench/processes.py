@@ -82,7 +82,7 @@ class Server:
 
     def pss_mib(self) -> float:
         """Memory of all processes, each shared page counted once."""
-        return sum(process.memory_full_info().pss for process in self._tree()) / _MIB
+        return float(sum(process.memory_full_info().pss for process in self._tree())) / _MIB
 
     def end(self) -> None:
         """Kill every process of it."""
@@ -144,3 +144,14 @@ def free_port() -> int:
     """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def held_to(cores: str) -> Iterator[None]:
+    """This process itself on certain cores for the block: it is the load generator."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

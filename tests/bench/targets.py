@@ -80,13 +80,14 @@ def _idle(best: Best) -> Row | None:
                "MLServer", best.p50("MLServer", ONE, 1))  # fmt: skip
 
 
-def _shares(best: Best, raw: float) -> Iterator[Row | None]:
+def _shares(best: Best, raw: float) -> Iterator[Row]:
     for server, share in ((MAR, 0.65), (BARE, 0.75)):
         ours = best.rate(server, ONE)
-        yield ours and Row(
-            f"{server.removeprefix('ours: ')} of raw torch", f"{server}: best throughput on one core", ours, "req/s",
-            f"≥ {share:.0%} of raw torch", ours >= share * raw, "raw torch in a loop, best of batch 1–32", raw,
-        )  # fmt: skip
+        if ours is not None:
+            yield Row(
+                f"{server.removeprefix('ours: ')} of raw torch", f"{server}: best throughput on one core", ours,
+                "req/s", f"≥ {share:.0%}", ours >= share * raw, "raw torch in a loop, best of batch 1–32", raw,
+            )  # fmt: skip
 
 
 def _times(best: Best, server: str, peer: str, factor: float, cores: str, clients: int = 32) -> Row | None:

@@ -28,10 +28,10 @@ class Work:
 
     name: str
     what: str
-    data: Any
-    prediction: Any
     datatype: str
     shape: Sequence[int]
+    data: Any
+    prediction: Any
 
     def v1(self, path: str | None = None) -> Question:
         """As TorchServe's and KServe's users send it."""
@@ -62,10 +62,10 @@ def load(options: Options) -> dict[str, Work]:
     return {
         work.name: work
         for work in (
-            Work("mnist", "MNIST ConvNet, 4.6 KB of JSON", *made["mnist"].values(), "FP32", (1, 784)),
-            Work("image", "ResNet-18 on a 100 KB base64 JPEG", *made["image"].values(), "BYTES", (1,)),
-            Work("noop", "a model that returns its input", 7, 7, "INT64", (1,)),
-            Work("big", "the length of a string of 10 MB", "x" * _BIG, _BIG, "BYTES", (1,)),
+            Work("mnist", "MNIST ConvNet, 4.6 KB of JSON", "FP32", (1, 784), **made["mnist"]),
+            Work("image", "ResNet-18 on a 100 KB base64 JPEG", "BYTES", (1,), **made["image"]),
+            Work("noop", "a model that returns its input", "INT64", (1,), 7, 7),
+            Work("big", "the length of a string of 10 MB", "BYTES", (1,), "x" * _BIG, _BIG),
         )
     }
 

@@ -1,4 +1,4 @@
-"""uvicorn with a bare ASGI application: the ceiling of an HTTP layer in Python."""
+"""A model that does nothing, behind a bare ASGI application (the ceiling of HTTP in Python) and our HTTP layer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench.environments import PROGRAMS
+from tests.bench.peers.ours import program
 from tests.bench.peers.peer import Place
 from tests.bench.processes import Command, Server
 from tests.bench.work import Question, Work
@@ -28,3 +30,17 @@ class AsgiEcho:
 
     def question(self, work: Work, server: Server) -> Question:
         return work.v1()
+
+
+@dataclass(frozen=True)
+class HttpLayer:
+    name: str = "ours: HTTP layer"
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return {"default": {}}
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        return [program(place, PROGRAMS / "noop_server.py", str(place.port))]
+
+    def question(self, work: Work, server: Server) -> Question:
+        return work.v1("/v1/models/noop:predict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,13 +25,13 @@ class Adapter:
     """TorchServe behind our adapter."""
 
     name: str = "ours: adapter + TorchServe"
-    properties: Mapping[str, str] = field(default_factory=dict)
+    batching: Mapping[str, int] = field(default_factory=dict)  # batchSize, maxBatchDelay
 
     def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
         return DEFAULT
 
     def commands(self, place: Place, setting: Any) -> Sequence[Command]:
-        folder = model_folder(place, self.properties)
+        folder = model_folder(place, _properties(place, self.batching))
         # Short, for the paths of TorchServe's sockets are built on it.
         work_dir = place.folder / "w"
         return [ours(place, "torchserve_adapter", f"--model-dir={folder}", f"--work-dir={work_dir}")]
@@ -44,13 +45,13 @@ class MarRuntime:
     """The same archive without Java."""
 
     name: str = "ours: .mar runtime"
-    properties: Mapping[str, str] = field(default_factory=dict)
+    batching: Mapping[str, int] = field(default_factory=dict)  # batchSize, maxBatchDelay
 
     def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
         return DEFAULT
 
     def commands(self, place: Place, setting: Any) -> Sequence[Command]:
-        return [ours(place, "mar_runtime", f"--model-dir={model_folder(place, self.properties)}")]
+        return [ours(place, "mar_runtime", f"--model-dir={model_folder(place, _properties(place, self.batching))}")]
 
     def question(self, work: Work, server: Server) -> Question:
         return work.v1()
@@ -76,11 +77,26 @@ class BareTorchScript:
         return work.bare(f"/v1/models/{name}:predict")
 
 
+def _properties(place: Place, batching: Mapping[str, int]) -> dict[str, str]:
+    """Nothing unless batching is told, which is so only where it is what is measured."""
+    if not batching:
+        return {}
+    name = place.work.name
+    entry = {"defaultVersion": True, "marName": f"{name}.mar", "minWorkers": 1, "maxWorkers": 1, **batching}
+    return {"models": json.dumps({name: {"1.0": entry}})}
+
+
 def ours(place: Place, module: str, *flags: str) -> Command:
     """One of our servers from this checkout; raises NotThere."""
     if not any((source / module / "__main__.py").exists() for source in _SOURCES):
         raise NotThere(f"this checkout has no {module}")
+    return program(place, "-m", module, f"--http-port={place.port}", *flags)
+
+
+def program(place: Place, *arguments: str | Path) -> Command:
+    """Python of the project's environment, which finds the checkout's packages."""
     sources = ":".join(map(str, _SOURCES))
-    argv = (sys.executable, "-m", module, f"--http-port={place.port}", *flags)
-    more = {"GRPC_PORT": str(free_port()), "TERMINATION_LOG": place.folder / "ended", "PYTHONPATH": sources}
-    return Command(argv, place.environment(**more))
+    environment = place.environment(
+        PYTHONPATH=sources, GRPC_PORT=str(free_port()), TERMINATION_LOG=place.folder / "ended"
+    )
+    return Command((sys.executable, *arguments), environment)

@@ -19,7 +19,7 @@ class Api(litserve.LitAPI):
     def setup(self, device: str) -> None:
         self._handle = handling.load(self._work, self._folder)
 
-    def decode_request(self, request):  # noqa: ANN001, ANN201 - LitServe would take annotations for a pydantic model
+    def decode_request(self, request):  # without types: LitServe would take them for a pydantic model
         return request["instances"][0]
 
     def predict(self, x: Any) -> Any:

@@ -1,0 +1,56 @@
+"""Batching with the v1 protocol: every instance gets its own answer, and who comes alone does not wait for others."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from tests.bench import client
+from tests.bench.options import Options
+from tests.bench.peers.launch import launched
+from tests.bench.peers.ours import DEFAULT, Adapter, MarRuntime
+from tests.bench.peers.peer import Peer
+from tests.bench.processes import BOTH_CORES, ONE_CORE
+from tests.bench.report import Measured, Row, versions
+from tests.bench.work import Work, load
+
+_CONNECTIONS = 64
+_SLOWER = 1.1
+_UNBATCHED, _BATCHED = {"batchSize": 1}, {"batchSize": 32, "maxBatchDelay": 50}
+_TURNS = 3
+
+
+def measure(options: Options) -> Measured:
+    """For each of our servers: no answer lost or mixed up; latency of one client with and without batches."""
+    works = load(options)
+    rows, cells = [], []
+    for peer in (Adapter, MarRuntime):
+        mixed, cell = _mismatches(peer(), works["noop"], options)
+        rows += [mixed, _idle(peer, works["mnist"], options)]
+        cells.append(cell)
+    return Measured(rows, versions(), cells)
+
+
+def _mismatches(peer: Peer, work: Work, options: Options) -> tuple[Row, dict[str, Any]]:
+    count = min(options.instances, 50_000) if options.quick else options.instances
+    with launched(peer, work, DEFAULT["default"], BOTH_CORES, options) as up:
+        seen = client.check(up.server.port, up.question.path, count, _CONNECTIONS)
+    bad = seen.failed + seen.mismatched
+    what = f"{peer.name}: requests of {seen.requests:,} ({count:,} instances) that failed or got another's answer"
+    cell = {"server": peer.name, "requests": seen.requests, "instances": count, "failed": seen.failed,
+            "mismatched": seen.mismatched, "seconds": seen.seconds}  # fmt: skip
+    return Row(f"mismatched {peer.name}", what, bad, "requests", "0", bad == 0), cell
+
+
+def _idle(kind: type[Adapter] | type[MarRuntime], work: Work, options: Options) -> Row:
+    """Both at once would share the core, so they take turns, and the median of each counts."""
+    p50: dict[str, list[float]] = {"batched": [], "unbatched": []}
+    for _ in range(1 if options.quick else _TURNS):
+        for name, batching in (("batched", _BATCHED), ("unbatched", _UNBATCHED)):
+            peer = kind(batching=batching)
+            with launched(peer, work, DEFAULT["default"], ONE_CORE, options) as server:
+                server.warm_up(2)
+                p50[name].append(server.press(1, 3).p50_ms)
+    ours, theirs = statistics.median(p50["batched"]), statistics.median(p50["unbatched"])
+    return Row(f"idle {kind().name}", f"{kind().name}: p50 of one client, batches of up to 32", ours, "ms",
+               f"≤ {_SLOWER:g}×", ours <= _SLOWER * theirs, "batchSize 1", theirs)  # fmt: skip

@@ -1,0 +1,33 @@
+"""``noop_server.py PORT``: our HTTP layer with a model that does nothing, in the project's own environment."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import uvloop
+
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call, Models
+from transformer_sdk.model_server.serving import Doors, open_port, serve
+from transformer_sdk.protocol.v1 import PredictRequest, encode_response
+from transformer_sdk.server.metrics import ServerMetrics
+
+
+class Noop:
+    name, version = "noop", "1.0"
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        return Response(encode_response([0] * request.size))
+
+
+async def main(port: int) -> None:
+    models = Models(["noop"])
+    models.add(Noop())
+    models.mark_ready("noop")
+    with open_port("127.0.0.1", port) as listener:
+        await serve(Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1), models, ServerMetrics(), [asyncio.Future()])
+
+
+if __name__ == "__main__":
+    uvloop.run(main(int(sys.argv[1])))
