@@ -36,6 +36,8 @@ class Answer:
 class Adapter:
     """One adapter on a free port with everything it writes under one folder. Killed on leaving the block."""
 
+    management_port: int
+
     def __init__(self, model_dir: Path, *flags: str, **environment: str) -> None:
         self.model_dir = model_dir
         self._flags = flags
@@ -111,9 +113,11 @@ class Adapter:
     def predict(self, model: str, document: object) -> Answer:
         return self.request("POST", f"/v1/models/{model}:predict", json.dumps(document).encode())
 
-    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+    def request(
+        self, method: str, path: str, body: bytes | None = None, port: int | None = None, **headers: str
+    ) -> Answer:
         """As `curl -T`: no header that was not asked for."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_START_S)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=_START_S)
         try:
             connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
             answer = connection.getresponse()

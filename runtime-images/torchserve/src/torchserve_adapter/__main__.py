@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import uvloop
@@ -18,7 +20,7 @@ from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
 from torchserve_adapter.ports import LoopbackPorts
-from torchserve_adapter.rules import Surroundings, as_written, effective
+from torchserve_adapter.rules import LOOPBACK, Surroundings, as_written, check_names, effective, management_port
 from torchserve_adapter.supervisor import Service, supervise
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import Doors, fail, open_port
@@ -28,6 +30,7 @@ from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.models import requested_models
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.settings import BatchOptions
+from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
 
@@ -65,13 +68,32 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         path = options.model_dir / "config" / "config.properties"
         given = properties.parse(_read_configuration(path), str(path))
         written = as_written(given, around)
-        service = _configure(options, given, written, around)
-        doors = Doors(
-            listener, options.host, options.grpc_port,
-            max_request_size=int(written.get("max_request_size", DEFAULT_MAX_REQUEST_SIZE)),
-            request_timeout_s=options.request_timeout, grace_period_s=options.grace_period,
-        )  # fmt: skip
-        uvloop.run(supervise(service, prepare(options.work_dir, service.properties, environment), doors))
+        with _open_management(written, ports) as management:
+            service = _configure(options, given, written, around)
+            launch = prepare(options.work_dir, service.properties, environment)
+            uvloop.run(supervise(service, launch, _doors(options, written, listener), management))
+
+
+def _open_management(
+    written: Mapping[str, str], ports: LoopbackPorts
+) -> AbstractContextManager[socket.socket] | AbstractContextManager[None]:
+    """The user's port for it, before TorchServe's own is moved out of the way."""
+    if (wanted := management_port(written)) is None:
+        return nullcontext()
+    port = ports.take(wanted)
+    log.info("models can be registered at http://%s:%d (enable_model_api)", LOOPBACK, port)
+    return listen(LOOPBACK, port)
+
+
+def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Doors:
+    return Doors(
+        listener=listener,
+        host=options.host,
+        grpc_port=options.grpc_port,
+        max_request_size=int(written.get("max_request_size", DEFAULT_MAX_REQUEST_SIZE)),
+        request_timeout_s=options.request_timeout,
+        grace_period_s=options.grace_period,
+    )
 
 
 def _configure(
@@ -84,6 +106,7 @@ def _configure(
     wishes = Wishes(BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout), written, settings)
     wishes.check()
     models = requested_models(draft.properties, archives, str(store))
+    check_names(model.name for model in models)
     form_batches_here(draft, archives, settings)
     for change in draft.changes:
         log.info("config.properties: %s", change)

@@ -45,6 +45,10 @@ class Wishes:
         """For one that was registered while TorchServe ran."""
         return batch_limits(self.options, {"batchSize": batch_size}, self.properties)
 
+    def default_batch_size(self, yaml: Settings) -> int:
+        """For one that is registered without a batch size."""
+        return batch_limits(BatchOptions(), _usable(yaml), {}).max_batch_size
+
     def check(self) -> None:
         """Raises ConfigurationError for what cannot be obeyed."""
         for setting in ("model_snapshot", "models"):

@@ -100,12 +100,11 @@ class TorchServeClient:
         except (TimeoutError, aiohttp.ClientError):
             return b""
 
-    async def manage(self, method: str, path_and_query: str, body: bytes = b"", content_type: str = "") -> Response:
+    async def manage(self, method: str, path_and_query: str) -> Response:
         """TorchServe's answer to a request of its management API, whatever it is."""
-        headers = {"Content-Type": content_type} if content_type else None
         url = URL(self._management + path_and_query, encoded=True)
         with _broken_connections():
-            async with self._session.request(method, url, data=body or None, headers=headers) as answer:
+            async with self._session.request(method, url) as answer:
                 return Response(await answer.read(), answer.status, answer.content_type.encode())
 
     async def _get(self, path: str) -> Any:
@@ -147,7 +146,7 @@ class VersionTransport:
         started = time.monotonic()
         status, content = await self._post(frames.encode(batch))
         if status != 200:
-            raise self._refusal(status, _message_of(content), time.monotonic() - started)
+            raise self._refusal(status, message_of(content), time.monotonic() - started)
         try:
             return frames.decode_result(content)
         except msgspec.DecodeError as error:
@@ -213,7 +212,7 @@ def _version(described: Mapping[str, Any]) -> Version:
     )
 
 
-def _message_of(content: bytes) -> str:
+def message_of(content: bytes) -> str:
     """TorchServe's errors are {"code", "type", "message"}."""
     try:
         return str(json.loads(content)["message"])

@@ -6,7 +6,7 @@ Each rule is a function on the draft; `effective` runs them in order. Whatever n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,6 +49,20 @@ def as_written(properties: Mapping[str, str], around: Surroundings) -> Mapping[s
 def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
     """The configuration that TorchServe gets, with every change; raises ConfigurationError."""
     return rules.effective(properties, around, _RULES)
+
+
+def check_names(models: Iterable[str]) -> None:
+    """Raises ConfigurationError for a name that cannot be asked for: TorchServe cuts paths at it."""
+    for name in models:
+        if "/" in name:
+            raise ConfigurationError(f"Model {name!r} cannot be reached by TorchServe; give it a name without '/'.")
+
+
+def management_port(written: Mapping[str, str]) -> int | None:
+    """The port of the management API; None where it is not turned on."""
+    if Draft(dict(written)).is_true("enable_model_api"):
+        return _port_of("management_address", written.get("management_address", ""), _HTTP_PORTS["management_address"])
+    return None
 
 
 def _addresses(draft: Draft, around: Surroundings) -> None:

@@ -42,6 +42,11 @@ class ServedVersions:
                 versions[one.version].queue.concurrency = workers
         self._versions[name] = versions
 
+    async def drained(self, name: str) -> None:
+        """Returns when no request waits for the model or is under way."""
+        for version in self._versions.pop(name, {}).values():
+            await version.queue.drained()
+
     def _make(self, name: str, version: Version, configured: bool) -> HandlerModel:
         if configured:
             limits = self._wishes.limits(name, version.version, version.archive)

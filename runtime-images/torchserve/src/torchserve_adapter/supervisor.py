@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.launch import Launch
+from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.serving import Doors, serve
 from transformer_sdk.model_store.models import Model
+from transformer_sdk.model_store.settings import whole
+from transformer_sdk.server.app import App
 from transformer_sdk.server.metrics import ServerMetrics
+from transformer_sdk.server.routing import Router
+from transformer_sdk.server.run import HttpServer
 
 
 @dataclass(frozen=True)
@@ -27,14 +34,25 @@ class Service:
     alias: str | None
 
 
-async def supervise(service: Service, launch: Launch, doors: Doors) -> None:
-    """Returns after a drain; raises StartError when TorchServe or a model has failed."""
+async def supervise(service: Service, launch: Launch, doors: Doors, management: socket.socket | None) -> None:
+    """Returns after a drain; raises StartError when TorchServe or a model has failed.
+
+    On the socket `management`, where there is one, models can be registered and unregistered.
+    """
     models = Models((model.name for model in service.configured), service.alias)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
         served = ServedVersions(models, client, service.wishes, metrics.batches)
         watch = ModelWatch(
             service.configured, models, served, client, torchserve, launch.failures,
-            registering=service.properties.get("enable_model_api", "").strip().lower() == "true",
+            registering=management is not None,
         )  # fmt: skip
-        await serve(doors, models, metrics, [torchserve.died(), watch.run()], client.metrics)
+        must_not_end: list[Awaitable[None]] = [torchserve.died(), watch.run()]
+        if management:
+            store = Path(service.properties["model_store"])
+            workers = whole(service.properties, "default_workers_per_model") or 1
+            models.repository = StoreRepository(client, watch, service.wishes, store, workers)
+            endpoints = ManagementEndpoints(client, watch, service.wishes, store)
+            app = App(Router(endpoints.routes()), metrics, doors.max_request_size)
+            must_not_end.append(HttpServer(app, management, doors.grace_period_s).run_until_drained())
+        await serve(doors, models, metrics, must_not_end, client.metrics)

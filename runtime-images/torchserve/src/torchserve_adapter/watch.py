@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
 from torchserve_adapter.client import TorchServeClient, Version
@@ -68,6 +68,15 @@ class ModelWatch:
         async with self._looking:
             for name in await self._names():
                 self._judge(name, await self._client.describe(name))
+
+    @contextlib.asynccontextmanager
+    async def retiring(self, name: str) -> AsyncIterator[None]:
+        """The model takes no new requests and has finished those that it had; within, it is unregistered."""
+        own = self._models.resolve(name)
+        async with self._looking:
+            self._models.remove(own)
+            await self._served.drained(own)
+            yield
 
     async def _names(self) -> list[str]:
         names = dict.fromkeys((*self._configured, *self._models.names))

@@ -1,0 +1,130 @@
+"""Models that come and go while TorchServe runs, for those who turn its management API on (`enable_model_api=true`).
+
+The API is on loopback only, and the adapter stands before it: the batch size of a model that is registered is for the
+adapter's queue, so TorchServe must not wait until it has as many requests; and what has changed is served at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import orjson
+
+from torchserve_adapter.archive_settings import read_settings
+from torchserve_adapter.batching import Wishes
+from torchserve_adapter.client import TorchServeClient, message_of
+from torchserve_adapter.errors import COMPONENT
+from torchserve_adapter.watch import ModelWatch
+from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
+from transformer_sdk.messages import Request, Response
+from transformer_sdk.model_store.archives import read_store
+from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.server.routing import Route
+
+_METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
+_PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{model}/{version}/set-default")
+_CONFLICT = 409  # it is there already
+
+
+class ManagementEndpoints:
+    """TorchServe's own API: every request goes on to it."""
+
+    def __init__(self, client: TorchServeClient, watch: ModelWatch, wishes: Wishes, store: Path) -> None:
+        self._client = client
+        self._watch = watch
+        self._wishes = wishes
+        self._store = store
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the API; TorchServe says which of them make sense."""
+        return (
+            Route("POST", "/models", self.register),
+            *(
+                Route(method, path, self.forward)
+                for path in _PATHS
+                for method in _METHODS
+                if (method, path) != ("POST", "/models")
+            ),
+        )
+
+    async def forward(self, request: Request) -> Response:
+        query = f"?{request.query.decode('latin-1')}" if request.query else ""
+        answer = await self._client.manage(request.method, quote(request.path) + query)
+        if request.method != "GET":
+            await self._look()
+        return answer
+
+    async def register(self, request: Request) -> Response:
+        parameters = {**_document(request), **dict(parse_qsl(request.query.decode("latin-1")))}
+        parameters |= self._batching(parameters)
+        answer = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
+        await self._look()
+        return answer
+
+    def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """TorchServe describes the model with this batch size, and waits for nothing."""
+        if (size := parameters.get("batch_size")) is None:
+            yaml = read_settings(self._store / str(parameters.get("url", "")).rpartition("/")[2])
+            size = self._wishes.default_batch_size(yaml)
+        return {"batch_size": size, "max_batch_delay": 0}
+
+    async def _look(self) -> None:
+        with contextlib.suppress(ModelFailed):  # the watch itself ends the adapter for it
+            await self._watch.look()
+
+
+@dataclass(frozen=True)
+class StoreRepository:
+    """Loads and unloads what the model store holds, as the v2 protocol asks for it."""
+
+    client: TorchServeClient
+    watch: ModelWatch
+    wishes: Wishes
+    store: Path
+    workers: int
+
+    async def load(self, name: str) -> None:
+        """Returns when the model is ready; raises ModelNotFound, and UpstreamError with what TorchServe says."""
+        archives = {archive.model_name: archive for archive in read_store(self.store).values() if not archive.problem}
+        if (archive := archives.get(name)) is None:
+            raise ModelNotFound(name, archives)
+        limits = self.wishes.limits(name, archive.model_version, archive.file)
+        parameters = {
+            "url": archive.file, "model_name": name, "initial_workers": self.workers, "synchronous": "true",
+            "batch_size": limits.max_batch_size, "max_batch_delay": 0,
+        }  # fmt: skip
+        _check(await self.client.manage("POST", f"/models?{urlencode(parameters)}"))
+        await self.watch.look()
+
+    async def unload(self, name: str) -> None:
+        """Returns when requests under way are finished and the model is gone; raises as `load`."""
+        versions = await self.client.describe(name) or ()
+        async with self.watch.retiring(name):
+            # TorchServe lets the default version go last.
+            for one in reversed(versions):
+                path = f"/models/{quote(name, safe='')}/{quote(one.version, safe='')}"
+                _check(await self.client.manage("DELETE", path))
+        await self.watch.look()
+
+
+def _check(answer: Response) -> None:
+    if answer.status >= 400 and answer.status != _CONFLICT:
+        raise UpstreamError(COMPONENT, answer.status, f"{COMPONENT}: {message_of(answer.body)}")
+
+
+def _document(request: Request) -> Mapping[str, Any]:
+    """The parameters in a JSON body; TorchServe takes them there as well."""
+    if not (request.header(b"content-type") or b"").startswith(b"application/json"):
+        return {}
+    try:
+        document = orjson.loads(request.body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"The request body is not valid JSON: {error}.") from error
+    if not isinstance(document, dict):
+        raise InvalidInput('The request body is not a JSON object like {"url": "model.mar"}.')
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in document.items()}

@@ -1,0 +1,102 @@
+"""Models that come and go while TorchServe runs: by its management API, and by the v2 protocol's repository."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.torchserve.handlers import LENGTHS
+from tests.integration.torchserve.running import Adapter, Answer, free_ports, model_dir
+from tests.support.archives import build_archive
+
+ONE = {"instances": [{"data": "one"}]}
+
+
+def configured(folder: Path, config: str) -> Path:
+    """One model that is loaded, and one that is only there."""
+    made = model_dir(folder / "models", f"load_models=first.mar\ndefault_workers_per_model=1\n{config}")
+    build_archive(made / "model-store", "first.mar", LENGTHS)
+    build_archive(made / "model-store", "second.mar", LENGTHS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
+    """As users of TorchServe's management API write it, on a port of their own choice."""
+    (port,) = free_ports(1)
+    config = f"enable_model_api=true\nmanagement_address=http://0.0.0.0:{port}\n"
+    with Adapter(configured(tmp_path_factory.mktemp("managed"), config)) as running:
+        running.wait_ready()
+        running.management_port = port
+        yield running
+
+
+def manage(adapter: Adapter, method: str, path: str) -> Answer:
+    return adapter.request(method, path, port=adapter.management_port)
+
+
+def batch_limits(adapter: Adapter, model: str) -> list[str]:
+    return re.findall(rf"model {model}, version 1.0: .* up to (\d+) instances", adapter.log)
+
+
+def test_a_model_that_is_registered_is_served_at_once_in_batches_of_its_size(managed: Adapter) -> None:
+    assert managed.predict("second", ONE).status == 404
+
+    registered = manage(
+        managed, "POST", "/models?url=second.mar&batch_size=8&max_batch_delay=5000&initial_workers=1&synchronous=true"
+    )
+
+    assert registered.document["status"] == 'Model "second" Version: 1.0 registered with 1 initial workers'
+    assert managed.predict("second", ONE).document == {"predictions": [3]}
+    assert batch_limits(managed, "second") == ["8"]
+
+    scaled = manage(managed, "PUT", "/models/second?min_worker=2&synchronous=true")
+    described = manage(managed, "GET", "/models/second").document[0]
+
+    assert scaled.status == 200
+    assert (len(described["workers"]), described["batchSize"], described["maxBatchDelay"]) == (2, 8, 0)
+
+    assert manage(managed, "DELETE", "/models/second/1.0").document == {"status": 'Model "second" unregistered'}
+    assert managed.predict("second", ONE).status == 404
+    assert managed.get("/v2/health/ready").status == 200
+
+
+def test_what_torchserve_refuses_is_answered_as_torchserve_does(managed: Adapter) -> None:
+    unknown = manage(managed, "POST", "/models?url=third.mar")
+
+    assert unknown.status == 404
+    assert unknown.document["type"] == "ModelNotFoundException"
+
+
+def test_the_repository_loads_and_unloads_what_the_store_holds(managed: Adapter) -> None:
+    loaded = managed.request("POST", "/v2/repository/models/second/load")
+
+    assert (loaded.status, loaded.document) == (200, {"name": "second", "load": True})
+    assert managed.predict("second", ONE).document == {"predictions": [3]}
+    assert batch_limits(managed, "second")[-1] == "32"
+    assert managed.request("POST", "/v2/repository/models/second/load").status == 200  # it is there
+
+    unloaded = managed.request("POST", "/v2/repository/models/second/unload")
+    index = managed.request("POST", "/v2/repository/index")
+
+    assert (unloaded.status, unloaded.document) == (200, {"name": "second", "unload": True})
+    assert index.document == [{"name": "first", "version": "1.0", "state": "READY", "reason": ""}]
+    assert managed.request("POST", "/v2/repository/models/third/load").status == 404
+    assert managed.request("POST", "/v2/repository/models/third/unload").status == 404
+
+
+def test_nothing_can_be_registered_unless_it_is_turned_on(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with Adapter(configured(tmp_path, f"management_address=http://0.0.0.0:{port}\n")) as adapter:
+        adapter.wait_ready()
+        adapter.management_port = port
+
+        assert manage(adapter, "POST", "/models?url=second.mar").status == 405
+        assert manage(adapter, "DELETE", "/models/first").status == 405
+        assert adapter.request("POST", "/v2/repository/models/second/load").status == 501
+        assert adapter.request("POST", "/v2/repository/index").document == [
+            {"name": "first", "version": "1.0", "state": "READY", "reason": ""}
+        ]
