@@ -68,7 +68,7 @@ PROBE = Archive(
     "probe.py",
     files=("probe.py", "beside.py"),
     contents={"words.txt": b"an extra file", "model-config.yaml": MODEL_CONFIG},
-    fields={"configFile": "model-config.yaml", "envelope": "json"},
+    fields={"configFile": "model-config.yaml"},
 )
 SCRIPTED = Archive(
     "scripted",
@@ -98,7 +98,8 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
         PROBE,
         SCRIPTED,
         _network("eager", "base_handler", "network", labels=False),
-        _alone("function.py", "function", batch_size=BATCH_SIZE),
+        _alone("sums.py", "sums"),
+        _alone("function.py", "function", batch_size=BATCH_SIZE, fields={"envelope": "body"}),
     ),
     "kservev2": (PROBE,),
     "json": (PROBE,),

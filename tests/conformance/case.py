@@ -20,7 +20,8 @@ class Refusal:
 class Case:
     """`status` is TorchServe's. Without `ours`, ours give the same answer byte for byte.
 
-    Answers of the v1 and v2 protocols are the same JSON, but ours indent nothing and always name its type.
+    Answers of the v1 and v2 protocols are the same JSON, but ours indent nothing. And where a handler names no content
+    type TorchServe sends none, while ours say what its result is.
     """
 
     name: str
@@ -37,6 +38,8 @@ class Case:
 
 
 JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+BYTES = "application/octet-stream"
 ERROR_FORM = 'every error of ours is `{"error": …}`'
 SAID_BY_HANDLER = "what the handler raised is told, as 500"
 NAMED = "models and versions that are served are named"

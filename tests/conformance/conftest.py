@@ -6,8 +6,9 @@ import functools
 import http.client
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ from tests.conformance import archives
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import predictions
 from tests.conformance.cases import CASES
-from tests.support.runtimes import Answer, Request, Runtime
+from tests.conformance.endpoints import ENDPOINTS, METHODS, call
+from tests.support.runtimes import OURS, Answer, Request, Runtime
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Recording:
     request_id: Answer
     batches: Mapping[str, Sequence[Answer]]
     metrics: str
+    endpoints: Mapping[str, Answer] = field(default_factory=dict)
+    methods: Mapping[str, Any] = field(default_factory=dict)
 
 
 # Never the same twice, so no case.
@@ -64,9 +68,18 @@ def recorded(directories: Mapping[str, Path]) -> Record:
             batches = {
                 batch.name: _ask_at_once(runtime, batch.requests) for batch in BATCHES if batch.envelope == envelope
             }
-            return Recording(cases, _ask(runtime, REQUEST_ID), batches, runtime.metrics())
+            recording = Recording(cases, _ask(runtime, REQUEST_ID), batches, runtime.metrics())
+            return _with_endpoints(recording, runtime) if kind in OURS and envelope == "kserve" else recording
 
     return record
+
+
+def _with_endpoints(recording: Recording, runtime: Runtime) -> Recording:
+    return replace(
+        recording,
+        endpoints={endpoint.template: _ask(runtime, endpoint.request) for endpoint in ENDPOINTS},
+        methods={method.name: call(runtime.grpc_port, method) for method in METHODS},
+    )
 
 
 def _ask(runtime: Runtime, request: Request) -> Answer:

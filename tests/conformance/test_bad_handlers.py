@@ -37,6 +37,15 @@ def model_dir(folder: Path, *models: str) -> Path:
     return folder
 
 
+def test_a_handler_that_leaks_is_replaced_before_it_hurts(tmp_path: Path) -> None:
+    """The adapter's handlers are TorchServe's, which replaces none that still answers."""
+    with Runtime("mar", model_dir(tmp_path, "leak"), "--worker-max-memory", "500") as runtime:
+        runtime.wait_ready(["leak"])
+
+        (leaking,) = {worker(runtime, "leak", "leak") for _ in range(20)}
+        runtime.wait_until(lambda: worker(runtime, "leak") != leaking, "another process answers")
+
+
 @pytest.fixture(scope="module", params=OURS)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     models = (*DEATHS, HANG)
@@ -48,9 +57,9 @@ def ask(runtime: Runtime, model: str, text: str = "a text") -> Answer:
     return runtime.predict(model, {"instances": [text]})
 
 
-def worker(runtime: Runtime, model: str) -> int:
+def worker(runtime: Runtime, model: str, text: str = "a text") -> int:
     """The process that answers."""
-    answer = ask(runtime, model)
+    answer = ask(runtime, model, text)
     assert answer.status == 200, answer.body
     (process,) = answer.document["predictions"]
     return int(process)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.conformance.case import JSON, Case, Refusal
+from tests.conformance.case import BYTES, JSON, TEXT, Case, Refusal
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE
@@ -32,11 +34,25 @@ def test_ours_answer_the_same(recorded: Record, kind: str, envelope: str, case: 
     if isinstance(case.ours, Refusal):
         assert (answer.status, answer.content_type) == (case.ours.status, JSON), answer.body[:500]
         assert case.ours.words in answer.document["error"]
+    elif case.ours is not None:
+        assert answer == case.ours
     elif case.speaks_a_protocol:
         assert (answer.status, answer.content_type) == (reference.status, JSON), answer.body[:500]
         assert answer.document == reference.document
     else:
-        assert answer == reference
+        assert answer == replace(reference, content_type=reference.content_type or answer.content_type)
+        assert answer.content_type is not None
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize(
+    ("result", "content_type"),
+    [("str", TEXT), ("empty", TEXT), ("bytes", BYTES), ("bytearray", BYTES), ("tensor", BYTES), ("dict", JSON),
+     ("list", JSON), ("int", JSON), ("none", JSON), ("nan", JSON)],
+)  # fmt: skip
+def test_ours_say_what_a_result_is(recorded: Record, kind: str, result: str, content_type: str) -> None:
+    assert recorded(TORCHSERVE, "").cases[f"result-{result}"].content_type is None
+    assert recorded(kind, "").cases[f"result-{result}"].content_type == content_type
 
 
 @pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])

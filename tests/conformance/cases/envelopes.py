@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 from tests.conformance.case import ERROR_FORM, JSON, SAID_BY_HANDLER, Case, Refusal, predictions, v1, v2
+from tests.support.runtimes import Answer
 
 NUMBERS = {"name": "numbers", "shape": [2, 2], "datatype": "INT64", "data": [1, 2, 3, 4]}
 TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a text"]}
 HALVES = {"name": "halves", "shape": [3], "datatype": "FP64", "data": [0.5, 1.5, 2.5]}
 
+PREDICTED = b'{\n  "predictions": [\n    {\n      "int": 1\n    }\n  ]\n}'
 ONE = b'{"instances": [1]}'
 MIXED = b'{"instances": [1, "two", {"three": null}]}'
 BASE64 = b'{"instances": [{"b64": "AAEC"}, {"b64": "/w=="}]}'
@@ -24,10 +26,17 @@ def _infer(name: str, feature: str, *inputs: object) -> Case:
     return Case(f"kservev2-{name}", f"envelope `kservev2`: {feature}", "probe", v2("probe", body, x_do="data"))
 
 
+WITHOUT_ENVELOPE = "without `service_envelope` ours take it for `kserve`, so that the v1 protocol works untouched"
+
 NONE = (
-    Case("manifest-envelope", "`envelope` of a manifest: without effect", "probe", predictions("probe", ONE, JSON)),
+    Case("no-envelope-instances", "no envelope: `{\"instances\": …}` to `/predictions/<model>`", "probe",
+         predictions("probe", ONE, JSON), ours=Answer(200, JSON, PREDICTED), why=WITHOUT_ENVELOPE),
+    Case("no-envelope-v1", "no envelope: `/v1/models/<model>:predict`", "probe", v1("probe", ONE),
+         ours=Answer(200, JSON, b'{"predictions":[{"int":1}]}'), why=WITHOUT_ENVELOPE),
 )  # fmt: skip
 KSERVE = (
+    Case("manifest-envelope", "`envelope` of a manifest: without effect", "function",
+         v1("function", b'{"instances": ["a text"]}')),
     _kserve("instances", "the instances are the rows", MIXED),
     _kserve("explain", "`:explain` answers explanations", MIXED, "explain"),
     _kserve("more", "more in the body than instances", b'{"signature_name": "x", "instances": [null]}'),

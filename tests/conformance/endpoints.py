@@ -1,0 +1,115 @@
+"""Every endpoint of the v1 and v2 protocols, HTTP and gRPC, with what ours answer to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from tests.conformance.case import JSON
+from tests.support.runtimes import Request
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+MODELS = ["eager", "function", "probe", "scripted"]
+ROW = [1.0, 2.0, 3.0, 4.0]
+PREDICTED = [-0.3697468042373657, -0.10712507367134094, 0.09058558940887451]
+METADATA = {"name": "eager", "versions": ["1.0"], "platform": "pytorch_torchserve", "inputs": [], "outputs": []}
+INDEX = [{"name": name, "version": "1.0", "state": "READY", "reason": ""} for name in MODELS]
+READY = {"name": "eager", "ready": True}
+INPUT = {"name": "rows", "shape": [1, 4], "datatype": "FP32", "data": ROW}
+OUTPUT = {"name": "predictions", "shape": [1, 3], "datatype": "FP64", "data": PREDICTED}
+INFER = json.dumps({"id": "an-id", "inputs": [INPUT]}).encode()
+INFERRED = {"model_name": "eager", "model_version": "1.0", "id": "an-id", "outputs": [OUTPUT]}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`template` is the path as the table names it."""
+
+    template: str
+    request: Request
+    document: Any
+    status: int = 200
+
+
+def _get(template: str, document: object) -> Endpoint:
+    path = template.replace("<model>", "eager").replace("<version>", "1.0")
+    return Endpoint(f"GET {template}", Request("GET", path), document)
+
+
+def _post(template: str, body: bytes, document: object) -> Endpoint:
+    path = template.replace("<model>", "eager").replace("<version>", "1.0")
+    return Endpoint(f"POST {template}", Request("POST", path, body, (("content-type", JSON),)), document)
+
+
+V1 = (
+    _get("/v1/models", {"models": MODELS}),
+    _get("/v1/models/<model>", READY),
+    _post("/v1/models/<model>:predict", json.dumps({"instances": [ROW]}).encode(), {"predictions": [PREDICTED]}),
+)
+V2 = (
+    _get("/v2/health/live", {"live": True}),
+    _get("/v2/health/ready", {"ready": True}),
+    _get("/v2/models", {"models": MODELS}),
+    _get("/v2/models/<model>", METADATA),
+    _get("/v2/models/<model>/versions/<version>", METADATA),
+    _get("/v2/models/<model>/ready", READY),
+    _get("/v2/models/<model>/versions/<version>/ready", READY),
+    _post("/v2/models/<model>/infer", INFER, INFERRED),
+    _post("/v2/models/<model>/versions/<version>/infer", INFER, INFERRED),
+    _post("/v2/repository/index", b"", INDEX),
+)
+TORCHSERVES = (_get("/ping", {"status": "Healthy"}),)
+ENDPOINTS = (*V1, *V2, *TORCHSERVES)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of gRPC's service; messages are the documents that they are in JSON."""
+
+    name: str
+    request: Mapping[str, Any]
+    response: Mapping[str, Any]
+
+
+_CONTENTS = {"name": "rows", "shape": ["1", "4"], "datatype": "FP32", "contents": {"fp32Contents": ROW}}
+_INFERRED = {
+    "modelName": "eager",
+    "modelVersion": "1.0",
+    "id": "an-id",
+    "outputs": [
+        {"name": "predictions", "datatype": "FP64", "shape": ["1", "3"], "contents": {"fp64Contents": PREDICTED}}
+    ],
+}
+METHODS = (
+    Method("ServerLive", {}, {"live": True}),
+    Method("ServerReady", {}, {"ready": True}),
+    Method("ModelReady", {"name": "eager"}, {"ready": True}),
+    Method(
+        "ModelMetadata", {"name": "eager"}, {"name": "eager", "versions": ["1.0"], "platform": METADATA["platform"]}
+    ),
+    Method("ModelInfer", {"modelName": "eager", "id": "an-id", "inputs": [_CONTENTS]}, _INFERRED),
+    Method(
+        "RepositoryIndex", {}, {"models": [{name: value for name, value in entry.items() if value} for entry in INDEX]}
+    ),
+)
+
+
+def call(port: int, method: Method) -> Any:
+    """The answer as a document, or the name of the status where the call fails."""
+    answer_type = getattr(pb, f"{method.name}Response")
+    request = ParseDict(dict(method.request), getattr(pb, f"{method.name}Request")())
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub: Callable[..., Any] = channel.unary_unary(
+            f"/inference.GRPCInferenceService/{method.name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=answer_type.FromString,
+        )
+        try:
+            return MessageToDict(stub(request, timeout=30))
+        except grpc.RpcError as error:
+            return error.code().name
