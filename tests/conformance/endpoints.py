@@ -10,20 +10,22 @@ from typing import Any
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from tests.conformance.archives import DIRECTORIES
 from tests.conformance.case import JSON
 from tests.support.runtimes import Request
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
-MODELS = ["eager", "function", "probe", "scripted"]
-ROW = [1.0, 2.0, 3.0, 4.0]
-PREDICTED = [-0.3697468042373657, -0.10712507367134094, 0.09058558940887451]
-METADATA = {"name": "eager", "versions": ["1.0"], "platform": "pytorch_torchserve", "inputs": [], "outputs": []}
-INDEX = [{"name": name, "version": "1.0", "state": "READY", "reason": ""} for name in MODELS]
-READY = {"name": "eager", "ready": True}
-INPUT = {"name": "rows", "shape": [1, 4], "datatype": "FP32", "data": ROW}
-OUTPUT = {"name": "predictions", "shape": [1, 3], "datatype": "FP64", "data": PREDICTED}
+MODELS = [archive.model for archive in DIRECTORIES["kserve"]]
+ROWS = [[1.0, 2.5], [3.0, 4.0]]
+NUMBERS = [number for row in ROWS for number in row]
+SUMS = [3.5, 7.0]
+METADATA = {"name": "sums", "versions": ["1.0"], "platform": "pytorch_torchserve", "inputs": [], "outputs": []}
+INDEX: list[dict[str, str]] = [{"name": name, "version": "1.0", "state": "READY", "reason": ""} for name in MODELS]
+READY = {"name": "sums", "ready": True}
+INPUT = {"name": "rows", "shape": [2, 2], "datatype": "FP32", "data": NUMBERS}
+OUTPUT = {"name": "predictions", "shape": [2], "datatype": "FP64", "data": SUMS}
 INFER = json.dumps({"id": "an-id", "inputs": [INPUT]}).encode()
-INFERRED = {"model_name": "eager", "model_version": "1.0", "id": "an-id", "outputs": [OUTPUT]}
+INFERRED = {"model_name": "sums", "model_version": "1.0", "id": "an-id", "outputs": [OUTPUT]}
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,19 @@ class Endpoint:
 
 
 def _get(template: str, document: object) -> Endpoint:
-    path = template.replace("<model>", "eager").replace("<version>", "1.0")
+    path = template.replace("<model>", "sums").replace("<version>", "1.0")
     return Endpoint(f"GET {template}", Request("GET", path), document)
 
 
 def _post(template: str, body: bytes, document: object) -> Endpoint:
-    path = template.replace("<model>", "eager").replace("<version>", "1.0")
+    path = template.replace("<model>", "sums").replace("<version>", "1.0")
     return Endpoint(f"POST {template}", Request("POST", path, body, (("content-type", JSON),)), document)
 
 
 V1 = (
     _get("/v1/models", {"models": MODELS}),
     _get("/v1/models/<model>", READY),
-    _post("/v1/models/<model>:predict", json.dumps({"instances": [ROW]}).encode(), {"predictions": [PREDICTED]}),
+    _post("/v1/models/<model>:predict", json.dumps({"instances": ROWS}).encode(), {"predictions": SUMS}),
 )
 V2 = (
     _get("/v2/health/live", {"live": True}),
@@ -76,26 +78,25 @@ class Method:
     response: Mapping[str, Any]
 
 
-_CONTENTS = {"name": "rows", "shape": ["1", "4"], "datatype": "FP32", "contents": {"fp32Contents": ROW}}
+def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
+    """As protobuf's JSON leaves out what is not set."""
+    return {name: value for name, value in document.items() if value}
+
+
+_CONTENTS = {"name": "rows", "shape": ["2", "2"], "datatype": "FP32", "contents": {"fp32Contents": NUMBERS}}
 _INFERRED = {
-    "modelName": "eager",
+    "modelName": "sums",
     "modelVersion": "1.0",
     "id": "an-id",
-    "outputs": [
-        {"name": "predictions", "datatype": "FP64", "shape": ["1", "3"], "contents": {"fp64Contents": PREDICTED}}
-    ],
+    "outputs": [{"name": "predictions", "datatype": "FP64", "shape": ["2"], "contents": {"fp64Contents": SUMS}}],
 }
 METHODS = (
     Method("ServerLive", {}, {"live": True}),
     Method("ServerReady", {}, {"ready": True}),
-    Method("ModelReady", {"name": "eager"}, {"ready": True}),
-    Method(
-        "ModelMetadata", {"name": "eager"}, {"name": "eager", "versions": ["1.0"], "platform": METADATA["platform"]}
-    ),
-    Method("ModelInfer", {"modelName": "eager", "id": "an-id", "inputs": [_CONTENTS]}, _INFERRED),
-    Method(
-        "RepositoryIndex", {}, {"models": [{name: value for name, value in entry.items() if value} for entry in INDEX]}
-    ),
+    Method("ModelReady", {"name": "sums"}, {"ready": True}),
+    Method("ModelMetadata", {"name": "sums"}, _without_empty(METADATA)),
+    Method("ModelInfer", {"modelName": "sums", "id": "an-id", "inputs": [_CONTENTS]}, _INFERRED),
+    Method("RepositoryIndex", {}, {"models": [_without_empty(entry) for entry in INDEX]}),
 )
 
 
