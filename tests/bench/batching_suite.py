@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.bench import client
 from tests.bench.options import Options
-from tests.bench.peers.launch import launched
+from tests.bench.peers.launch import attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import BOTH_CORES, ONE_CORE
@@ -23,12 +23,15 @@ _TURNS = 3
 def measure(options: Options) -> Measured:
     """For each of our servers: no answer lost or mixed up; latency of one client with and without batches."""
     works = load(options)
-    rows, cells = [], []
+    rows: list[Row] = []
+    cells: list[dict[str, Any]] = []
+    notes: list[str] = []
     for peer in (Adapter, MarRuntime):
-        mixed, cell = _mismatches(peer(), works["noop"], options)
-        rows += [mixed, _idle(peer, works["mnist"], options)]
-        cells.append(cell)
-    return Measured(rows, versions(), cells)
+        with attempt(peer().name, notes):
+            mixed, cell = _mismatches(peer(), works["noop"], options)
+            rows += [mixed, _idle(peer, works["mnist"], options)]
+            cells.append(cell)
+    return Measured(rows, versions(), cells, notes)
 
 
 def _mismatches(peer: Peer, work: Work, options: Options) -> tuple[Row, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.bench import client
 from tests.bench.options import Options
-from tests.bench.peers.launch import Launched, launched
+from tests.bench.peers.launch import Launched, attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, BareTorchScript, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import ONE_CORE, held_to
@@ -22,16 +22,22 @@ _TARGET = 3
 def measure(options: Options) -> Measured:
     """A row for each of our servers."""
     work, seconds = load(options)["mnist"], 2 if options.quick else 5
-    rows, cells = [], []
+    rows: list[Row] = []
+    cells: list[dict[str, Any]] = []
+    notes: list[str] = []
     for peer in _PEERS:
-        with launched(peer, work, DEFAULT["default"], ONE_CORE, options) as server:
+        with attempt(peer.name, notes), launched(peer, work, DEFAULT["default"], ONE_CORE, options) as server:
             server.warm_up(seconds)
             runs = [_run(server, seconds) for _ in range(1 if options.quick else 3)]
-        cells += [{"server": peer.name, **run} for run in runs]
-        ratio = round(statistics.median(run["p99_ms"] / run["p50_ms"] for run in runs), 2)
-        what = f"{peer.name}: p99 / p50 at 70 % of the highest load, median of {len(runs)}"
-        rows.append(Row(f"tail {peer.name}", what, ratio, "×", f"≤ {_TARGET}", ratio <= _TARGET))
-    return Measured(rows, versions(), cells)
+            rows.append(_row(peer, runs))
+            cells += [{"server": peer.name, **run} for run in runs]
+    return Measured(rows, versions(), cells, notes)
+
+
+def _row(peer: Peer, runs: list[dict[str, Any]]) -> Row:
+    ratio = round(statistics.median(run["p99_ms"] / run["p50_ms"] for run in runs), 2)
+    what = f"{peer.name}: p99 / p50 at 70 % of the highest load, median of {len(runs)}"
+    return Row(f"tail {peer.name}", what, ratio, "×", f"≤ {_TARGET}", ratio <= _TARGET)
 
 
 def _run(server: Launched, seconds: int) -> dict[str, Any]:

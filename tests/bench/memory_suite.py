@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.bench import client
 from tests.bench.options import Options
-from tests.bench.peers.launch import launched
+from tests.bench.peers.launch import attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import BOTH_CORES
@@ -20,7 +20,12 @@ _GROWTH = 0.05
 def measure(options: Options) -> Measured:
     """PSS of all of a server's processes, the JVM included."""
     fewer = 10 if options.quick else 1
-    return Measured([_row(peer, _EARLY // fewer, _LATE // fewer, options) for peer in _PEERS], versions())
+    rows: list[Row] = []
+    notes: list[str] = []
+    for peer in _PEERS:
+        with attempt(peer.name, notes):
+            rows.append(_row(peer, _EARLY // fewer, _LATE // fewer, options))
+    return Measured(rows, versions(), notes=notes)
 
 
 def _row(peer: Peer, early: int, late: int, options: Options) -> Row:
