@@ -99,6 +99,7 @@ class Models:
         self._versions: dict[str, dict[str, Model]] = {name: {} for name in expected}
         self._default: dict[str, str] = {}
         self._reasons: dict[str, str] = dict.fromkeys(self._versions, LOADING)
+        self._recovering: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,17 +124,25 @@ class Models:
 
     def remove(self, name: str) -> None:
         """Forget a model with all its versions."""
-        for of_models in (self._versions, self._default, self._reasons):
+        self.mark_ready(name)
+        for of_models in (self._versions, self._default):
             of_models.pop(name, None)
 
     def mark_ready(self, name: str) -> None:
         """The model can answer."""
         self._reasons.pop(name, None)
+        self._recovering.discard(name)
 
     def mark_unready(self, name: str, reason: str) -> None:
         """The model cannot answer: `reason` continues the sentence that its name begins."""
         self._versions.setdefault(name, {})
         self._reasons[name] = reason
+        self._recovering.discard(name)
+
+    def mark_recovering(self, name: str, reason: str) -> None:
+        """The model cannot answer at the moment, but soon will: requests are taken, and wait."""
+        self.mark_unready(name, reason)
+        self._recovering.add(name)
 
     def resolve(self, name: str) -> str:
         """The model's own name; raises ModelNotFound."""
@@ -144,9 +153,9 @@ class Models:
         raise ModelNotFound(name, self._versions)
 
     def get(self, name: str, version: str | None = None) -> Model:
-        """The model that answers, in its default version if none is named; raises ModelNotFound and NotReady."""
+        """The model that takes requests, in its default version if none is named; raises ModelNotFound and NotReady."""
         own = self.resolve(name)
-        if own in self._reasons:
+        if own in self._reasons and own not in self._recovering:
             raise NotReady(f"Model with name {own} is not ready: it {self._reasons[own]}.")
         versions = self._versions[own]
         if version is not None and version not in versions:

@@ -48,10 +48,7 @@ def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
     try:
         return listen(host, port)
     except OSError as error:
-        raise StartError(
-            f"Port {port} cannot be opened: {error.strerror}; "
-            f"stop what uses it or choose another with {flag} or --host."
-        ) from error
+        raise _port_taken(port, flag, error.strerror) from error
 
 
 async def serve(
@@ -63,7 +60,7 @@ async def serve(
 ) -> None:
     """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
     server = HttpServer(build_app(doors, models, metrics, more_metrics), doors.listener, doors.grace_period_s)
-    grpc_server = await _start_grpc(doors, models)
+    grpc_server = await _start_grpc(doors, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     watched = [asyncio.ensure_future(one) for one in must_not_end]
@@ -80,6 +77,7 @@ async def serve(
         await serving
         for task in (stopped, *watched):
             task.cancel()
+        await asyncio.gather(stopped, *watched, return_exceptions=True)
 
 
 def build_app(
@@ -113,14 +111,23 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     return exit_code
 
 
-async def _start_grpc(doors: Doors, models: Models) -> GrpcServer | None:
+async def _start_grpc(doors: Doors, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
     if not doors.grpc_port:
         return None
     from transformer_sdk.server.grpc import GrpcServer  # gRPC takes a while to import
 
-    server = GrpcServer(models, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size)
-    await server.start()
+    server = GrpcServer(models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size)
+    try:
+        await server.start()
+    except RuntimeError as error:  # gRPC's own says less
+        raise _port_taken(doors.grpc_port, "--grpc-port", "it is in use") from error
     return server
+
+
+def _port_taken(port: int, flag: str, reason: str | None) -> StartError:
+    return StartError(
+        f"Port {port} cannot be opened: {reason}; stop what uses it or choose another with {flag} or --host."
+    )
 
 
 async def _stop_signal() -> None:

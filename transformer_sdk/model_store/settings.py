@@ -32,15 +32,15 @@ def batch_limits(options: BatchOptions, parameters: Mapping[str, Any], propertie
     )
 
 
-def whole(settings: Mapping[str, Any], name: str) -> int | None:
-    """A setting that is a whole number above zero, None if it is not there; raises ConfigurationError."""
+def whole(settings: Mapping[str, Any], name: str, least: int = 1) -> int | None:
+    """A setting that is a whole number from `least` up, None if it is not there; raises ConfigurationError."""
     value = settings.get(name)
     if value is None or value == "":
         return None
     try:
         number = int(str(value).strip())
     except ValueError:
-        number = 0
-    if number < 1:
-        raise ConfigurationError(f"{name} is {value!r}; write a whole number above 0.")
+        number = least - 1
+    if number < least:
+        raise ConfigurationError(f"{name} is {value!r}; write a whole number, {least} or more.")
     return number

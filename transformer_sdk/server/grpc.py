@@ -23,6 +23,7 @@ from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import wanted_outputs
 from transformer_sdk.server.endpoints.v2 import EXTENSIONS, server_version
+from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,15 @@ _M = TypeVar("_M", bound=Message)
 class GrpcServer:
     """Serves `models`; a request is answered within `request_timeout_s`, or sooner if its client says so."""
 
-    def __init__(self, models: Models, host: str, port: int, request_timeout_s: float, max_message_size: int) -> None:
+    def __init__(
+        self,
+        models: Models,
+        metrics: ServerMetrics,
+        host: str,
+        port: int,
+        request_timeout_s: float,
+        max_message_size: int,
+    ) -> None:
         self._host = host
         self._port = port
         self._server = grpc.aio.server(
@@ -58,7 +67,7 @@ class GrpcServer:
             )
         )
         handlers = {
-            name: _guard(method, message_type, request_timeout_s)
+            name: _guard(name, method, message_type, metrics, request_timeout_s)
             for name, (message_type, method) in InferenceService(models).methods().items()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
@@ -136,16 +145,25 @@ class InferenceService:
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-def _guard(method: _Method, message_type: type[Message], timeout_s: float) -> grpc.RpcMethodHandler[bytes, Message]:
+def _guard(
+    name: str, method: _Method, message_type: type[Message], metrics: ServerMetrics, timeout_s: float
+) -> grpc.RpcMethodHandler[bytes, Message]:
     """`method` as gRPC takes it. Requests are parsed here: gRPC itself calls a bad one an internal error."""
 
     async def answer(body: bytes, context: _Context) -> Message:
+        started = time.perf_counter()
         call = _begin(context, timeout_s)
         context.set_trailing_metadata(((_REQUEST_ID, call.id),))
+        code = grpc.StatusCode.CANCELLED  # by a client that hung up
         try:
-            return await method(_parse(message_type, body), call)
+            answered = await method(_parse(message_type, body), call)
+            code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-            await _abort(context, error, call, message_type.DESCRIPTOR.name)
+            code = _code(error)
+            await _abort(context, code, error, call, name)
+        finally:
+            metrics.observe_grpc(name, code.name, time.perf_counter() - started)
+        return answered
 
     return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialize)
 
@@ -178,16 +196,21 @@ def _parse(message_type: type[_M], body: bytes) -> _M:
         raise InvalidInput(f"The body is not a {message_type.DESCRIPTOR.full_name}: {error}.") from error
 
 
-async def _abort(context: _Context, error: Exception, call: Call, what: str) -> NoReturn:
+def _code(error: Exception) -> grpc.StatusCode:
+    status = error.status if isinstance(error, ServingError) else 500
+    return _CODES.get(status, grpc.StatusCode.INTERNAL)
+
+
+async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, call: Call, what: str) -> NoReturn:
     metadata = [(_REQUEST_ID, call.id)]
     if isinstance(error, ServingError):
         level = logging.WARNING if error.status >= 500 else logging.INFO
         log.log(level, "%s ended with %d: %s (request %s)", what, error.status, error.message, call.id)
-        code, message = _CODES.get(error.status, grpc.StatusCode.INTERNAL), error.message
+        message = error.message
         metadata.append(("x-component", error.component))
         if error.retry_after_s:
             metadata.append(("retry-after", str(error.retry_after_s)))
     else:
         log.error("%s: unexpected error (request %s)", what, call.id, exc_info=error)
-        code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__} : {error}"
+        message = f"{type(error).__name__} : {error}"
     await context.abort(code, message.encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))

@@ -19,6 +19,16 @@ class ServerMetrics:
         self._requests = Counter(
             "http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
         )
+        self._grpc_requests = Counter(
+            "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self._registry
+        )
+        self._grpc_seconds = Histogram(
+            "grpc_request_seconds",
+            "Time from the call's message to the answer.",
+            ["method"],
+            registry=self._registry,
+            buckets=_BUCKETS,
+        )
         self._seconds = Histogram(
             "http_request_seconds",
             "Time from the request's first byte to the answer.",
@@ -37,6 +47,11 @@ class ServerMetrics:
             self._children[method, route, status] = requests, times
         requests.inc()
         times.observe(seconds)
+
+    def observe_grpc(self, method: str, code: str, seconds: float) -> None:
+        """Counts one answered call; `code` is gRPC's name of its status."""
+        self._grpc_requests.labels(method, code).inc()
+        self._grpc_seconds.labels(method).observe(seconds)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -35,6 +35,7 @@ from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
 from transformer_sdk.protocol.v2.tensors import Tensor
 from transformer_sdk.server.grpc import GrpcServer
+from transformer_sdk.server.metrics import ServerMetrics
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m")
@@ -45,7 +46,7 @@ Ask = Callable[..., Awaitable[Any]]
 @asynccontextmanager
 async def asking(models: Models, max_message_size: int = 1_000_000) -> AsyncIterator[Ask]:
     """A function that calls a method by its name."""
-    server = GrpcServer(models, "127.0.0.1", 0, 60, max_message_size)
+    server = GrpcServer(models, ServerMetrics(), "127.0.0.1", 0, 60, max_message_size)
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield lambda method, request, **options: call_method(channel, method, request, **options)
@@ -242,7 +243,7 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
         await go_on.wait()
         return await echo(request, call)
 
-    server = GrpcServer(serving(FakeModel(wait)), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(serving(FakeModel(wait)), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
@@ -254,15 +255,15 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    first = GrpcServer(serving(), "127.0.0.1", 0, 60, 1_000_000)
+    first = GrpcServer(serving(), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
     port = await first.start()
     with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
-        await GrpcServer(serving(), "127.0.0.1", port, 60, 1_000_000).start()
+        await GrpcServer(serving(), ServerMetrics(), "127.0.0.1", port, 60, 1_000_000).start()
     await first.stop(0)
 
 
 async def test_kserves_client_is_served() -> None:
-    server = GrpcServer(serving(FakeModel()), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(serving(FakeModel()), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
     port = await server.start()
     client = InferenceGRPCClient(f"127.0.0.1:{port}", retries=0)
     sent = kserve.InferInput("x", [2], "FP32")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -11,7 +9,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from shutil import copyfileobj, rmtree
+from typing import IO
+
+import msgspec
 
 from transformer_sdk.model_store.errors import ModelFailed
 
@@ -21,6 +22,22 @@ _MIB = 1024 * 1024
 # Weights hardly compress; text does, up to about a hundredfold.
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 256 * _MIB
+_MAX_FILES = 100_000
+_UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, RuntimeError)
+_MAKE = "Make it with torch-model-archiver"
+
+
+class ModelManifest(msgspec.Struct, frozen=True, rename="camel"):
+    """What MAR-INF/MANIFEST.json says of the model, as far as it is used here."""
+
+    handler: str
+    envelope: str | None = None
+    requirements_file: str | None = None
+    config_file: str | None = None
+
+
+class _Manifest(msgspec.Struct):
+    model: ModelManifest
 
 
 @dataclass(frozen=True)
@@ -28,86 +45,95 @@ class Unpacked:
     """A folder with an archive's files, and its manifest."""
 
     folder: Path
-    manifest: dict[str, Any]
-
-    @property
-    def model(self) -> dict[str, Any]:
-        """The manifest's part on the model."""
-        model: dict[str, Any] = self.manifest["model"]
-        return model
+    manifest: ModelManifest
 
 
 def unpack(archive: Path, folder: Path) -> Unpacked:
     """Unpack a .mar, a .tar.gz, or use a folder as it is; raises ModelFailed, which says what is wrong with it."""
     if archive.is_dir():
         return Unpacked(archive, _read_manifest(archive, archive.name))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     try:
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        target = _Target(archive, folder)
         if zipfile.is_zipfile(archive):
-            _unzip(archive, folder)
+            _unzip(archive, target)
         else:
-            _untar(archive, folder)
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-        raise ModelFailed(f"{archive.name} cannot be opened ({error}); is it truncated? Upload it again.") from error
-    return Unpacked(_root(folder), _read_manifest(_root(folder), archive.name))
+            _untar(archive, target)
+    except OSError as error:
+        if error.errno is None:  # gzip's
+            raise _unreadable(archive, error) from error
+        raise ModelFailed(f"{archive.name} cannot be unpacked into {folder} (--work-dir): {error}.") from error
+    except _UNREADABLE as error:
+        raise _unreadable(archive, error) from error
+    root = _root(folder)
+    return Unpacked(root, _read_manifest(root, archive.name))
 
 
-def _unzip(archive: Path, folder: Path) -> None:
+class _Target:
+    """The folder that files are written to, and how much more may be."""
+
+    def __init__(self, archive: Path, folder: Path) -> None:
+        self._archive = archive.name
+        self._folder = folder
+        self._files = _MAX_FILES
+        self._bytes = max(_ALWAYS_ALLOWED_BYTES, archive.stat().st_size * _MAX_RATIO)
+
+    def write(self, name: str, size: int, content: IO[bytes]) -> None:
+        """One file, which `content` gives no more than `size` bytes for; raises ModelFailed."""
+        path = self._inside(name)
+        self.count(size)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            copyfileobj(content, file, _MIB)
+
+    def count(self, size: int) -> None:
+        """Raises ModelFailed for more than there may be."""
+        self._files -= 1
+        self._bytes -= size
+        if self._files < 0:
+            raise ModelFailed(f"{self._archive} holds more than {_MAX_FILES} files; that is no model. {_MAKE}.")
+        if self._bytes < 0:
+            raise ModelFailed(
+                f"{self._archive} unpacks to more than {_MAX_RATIO} times its size; that is no model. {_MAKE}."
+            )
+
+    def refusal(self, name: str) -> ModelFailed:
+        """Of what is neither file nor folder."""
+        return ModelFailed(f"{self._archive} holds {name!r}, which is no plain file; pack the file itself.")
+
+    def _inside(self, name: str) -> Path:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+            raise ModelFailed(f"{self._archive} holds {name!r}, a path that leads out of it. {_MAKE}.")
+        return self._folder / path
+
+
+def _unzip(archive: Path, target: _Target) -> None:
     with zipfile.ZipFile(archive) as source:
-        members = [member for member in source.infolist() if not member.is_dir()]
-        budget = _budget(archive, sum(member.file_size for member in members))
-        for member in members:
+        for member in source.infolist():
+            if member.is_dir():
+                continue
             if stat.S_ISLNK(member.external_attr >> 16):
-                raise ModelFailed(f"{archive.name} holds a link, {member.filename}; pack the file itself.")
+                raise target.refusal(member.filename)
             with source.open(member) as content:
-                budget = _write(content, _inside(folder, member.filename, archive.name), budget, archive.name)
+                target.write(member.filename, member.file_size, content)
 
 
-def _untar(archive: Path, folder: Path) -> None:
+def _untar(archive: Path, target: _Target) -> None:
     with tarfile.open(archive, "r:*") as source:
-        budget = max(_ALWAYS_ALLOWED_BYTES, archive.stat().st_size * _MAX_RATIO)
         for member in source:
             if member.isdir():
+                target.count(0)
                 continue
             content = source.extractfile(member) if member.isreg() else None
             if content is None:
-                raise ModelFailed(f"{archive.name} holds {member.name}, which is no plain file; pack the file itself.")
-            budget = _write(content, _inside(folder, member.name, archive.name), budget, archive.name)
+                raise target.refusal(member.name)
+            target.write(member.name, member.size, content)
 
 
-def _budget(archive: Path, announced: int) -> int:
-    """How many bytes may come out; raises ModelFailed where more are announced."""
-    allowed = max(_ALWAYS_ALLOWED_BYTES, archive.stat().st_size * _MAX_RATIO)
-    if announced > allowed:
-        raise _bomb(archive.name)
-    return allowed
-
-
-def _inside(folder: Path, name: str, archive: str) -> Path:
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
-        raise ModelFailed(f"{archive} holds {name!r}, a path that leads out of it; make it with torch-model-archiver.")
-    return folder / path
-
-
-def _write(content: IO[bytes], target: Path, budget: int, archive: str) -> int:
-    """Writes one file; what is left of the budget."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as file:
-        while chunk := content.read(_MIB):
-            budget -= len(chunk)
-            if budget < 0:
-                raise _bomb(archive)
-            file.write(chunk)
-    return budget
-
-
-def _bomb(archive: str) -> ModelFailed:
-    return ModelFailed(
-        f"{archive} unpacks to more than {_MAX_RATIO} times its size; that is no model. "
-        "Make it with torch-model-archiver."
-    )
+def _unreadable(archive: Path, error: Exception) -> ModelFailed:
+    return ModelFailed(f"{archive.name} cannot be opened ({error}); is it truncated? Upload it again.")
 
 
 def _root(folder: Path) -> Path:
@@ -123,15 +149,10 @@ def _only_folders(folder: Path) -> Iterator[Path]:
         yield entries[0]
 
 
-def _read_manifest(folder: Path, archive: str) -> dict[str, Any]:
+def _read_manifest(folder: Path, archive: str) -> ModelManifest:
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        if not isinstance(manifest["model"]["handler"], str):
-            raise TypeError("the handler is not text")
-    except FileNotFoundError:
-        raise ModelFailed(f"{archive} has no {MANIFEST}; make it with torch-model-archiver.") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFailed(
-            f"{archive} has no usable {MANIFEST} ({error}); make it with torch-model-archiver."
-        ) from error
-    return manifest
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Manifest).model
+    except OSError as error:
+        raise ModelFailed(f"{archive} has no {MANIFEST} ({error.strerror}). {_MAKE}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelFailed(f"{archive} has no usable {MANIFEST} ({error}). {_MAKE}.") from error

@@ -63,7 +63,7 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
     surroundings = Surroundings(
         work_dir=options.work_dir,
         processors=processors(),
-        gpus=gpus(whole(found.properties, "number_of_gpu")),
+        gpus=gpus(whole(found.properties, "number_of_gpu", 0)),
         properties=found.properties,
         options=Options(batching, options.worker_max_requests, options.worker_max_memory),
     )
@@ -71,7 +71,10 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         models, metrics, samples, surroundings, lambda: directory.read(around, options.service_name).models
     )
     models.repository = served
-    await serve(doors, models, metrics, [served.run(found.models)], samples.exposition)
+    try:
+        await serve(doors, models, metrics, [served.run(found.models)], samples.exposition)
+    finally:
+        await served.close()
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

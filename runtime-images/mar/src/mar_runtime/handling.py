@@ -11,9 +11,9 @@ import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
 from mar_runtime.samples import collect_samples, taken
-from mar_runtime.worker import HandlerNotLoaded, HandlerSpec, prepare_process
+from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.handler import frames
-from transformer_sdk.handler.loading import HandlerLoader, LoadFailure
+from transformer_sdk.handler.loading import HandlerLoader, describe
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +22,8 @@ class Handler:
     """One handler, loaded; raises HandlerNotLoaded."""
 
     def __init__(self, spec: HandlerSpec) -> None:
-        prepare_process(spec)
         torch.set_num_threads(spec.threads)
-        failures: list[LoadFailure] = []
-        loader = HandlerLoader(failures.append)
+        loader = HandlerLoader(lambda _: None)
         try:
             service = loader.load(
                 spec.model, spec.folder, spec.handler, spec.gpu, spec.batch_size, spec.envelope,
@@ -33,7 +31,8 @@ class Handler:
             )  # fmt: skip
         except BaseException as error:
             log.error("model %s could not be loaded", spec.model, exc_info=error)
-            raise HandlerNotLoaded(failures[0].document()) from error
+            raise HandlerNotLoaded(describe(spec.model, spec.folder, error).document()) from error
+        self._spec = spec
         self._context = service.context
         self._calls = loader.calls
 
@@ -48,6 +47,11 @@ class Handler:
         if not samples:
             return result
         return frames.Result(result.answers, result.seconds, result.failure, samples)
+
+    def last_words(self, error: BaseException) -> str:
+        """What the handler ended by, and where."""
+        failure = describe(self._spec.model, self._spec.folder, error)
+        return f"{failure.type}: {failure.message} (at {failure.where})"
 
 
 def _metrics(model: str) -> Any:

@@ -1,13 +1,15 @@
-"""Brings models into service and takes them out again: archives into worker processes, bare files into threads."""
+"""Brings models into service and takes them out again: archives into processes or threads, bare files into a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -16,16 +18,26 @@ from mar_runtime.archives import Unpacked
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
 from mar_runtime.pool import WorkerPool
 from mar_runtime.process import workers_context
+from mar_runtime.runner import Runner
 from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.tensor_model import TensorModel
+from mar_runtime.threads import HandlerThreads
 from mar_runtime.worker import HandlerSpec
-from transformer_sdk.errors import ModelNotFound
+from transformer_sdk.batching.queue import BatchQueue
+from transformer_sdk.errors import ModelNotFound, ServingError
 from transformer_sdk.handler.model import HandlerModel
 from transformer_sdk.model import LOADING, Models
-from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.errors import ModelFailed, StartError
 from transformer_sdk.model_store.settings import batch_limits
 from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
+
+
+class LoadFailed(ServingError):
+    """A model that was to be loaded while the server runs cannot be."""
+
+    component = "model"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +60,14 @@ class _Prepared:
     plan: ArchivePlan
 
 
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """One version of a model: its queue, and what works it off."""
+
+    queue: BatchQueue[Any, Any]
+    runner: Runner | TensorModel
+
+
 class ServedModels:
     """Keeps what `Models` says true. It is also the repository that models are loaded from while the server runs."""
 
@@ -65,54 +85,73 @@ class ServedModels:
         self._around = around
         self._look_again = look_again
         self._context = workers_context(gpu=around.gpus > 0)
-        self._pools: dict[str, list[WorkerPool]] = {}
-        self._failures: asyncio.Queue[BaseException] = asyncio.Queue()
+        self._parts: dict[str, list[_Part]] = {}
+        self._in_service: set[str] = set()
+        self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
+        self._changing = asyncio.Lock()
         self._threads = 1
 
     async def run(self, requests: Sequence[ModelRequest]) -> None:
         """Load all and watch for ever; raises ModelFailed for a model that cannot be served."""
-        try:
+        async with self._changing:
             prepared = await asyncio.gather(*map(self._prepare, requests))
             workers = sum(one.plan.policy.workers if isinstance(one, _Prepared) else 1 for one in prepared)
             self._threads = max(1, self._around.processors // workers)
             await asyncio.gather(*(self._serve(name, of_model) for name, of_model in _by_name(prepared).items()))
-            raise await self._failures.get()
-        finally:
-            await asyncio.gather(*(pool.close() for pools in self._pools.values() for pool in pools))
+        error = await self._failed.get()
+        for parts in self._parts.values():
+            for part in parts:
+                part.queue.concurrency = part.queue.concurrency or 1  # what waits for a worker is refused
+        raise error
+
+    async def close(self) -> None:
+        """End everything that runs models."""
+        await asyncio.gather(*map(self._close, list(self._parts)))
 
     async def load(self, name: str) -> None:
-        """Load what the store holds under this name now, in place of what is served; raises ModelNotFound."""
-        there = self._look_again()
-        wanted = [request for request in there if request.name == name]
-        if not wanted:
-            raise ModelNotFound(name, {request.name for request in there})
-        if name in self._models.names:
-            await self.unload(name)
-        self._models.mark_unready(name, LOADING)
-        try:
-            await self._serve(name, await asyncio.gather(*map(self._prepare, wanted)))
-        except ModelFailed as error:
-            self._models.mark_unready(name, f"could not be loaded: {error}")
-            raise
+        """Load what the store holds under this name now, in place of what is served.
+
+        Raises ModelNotFound; and LoadFailed, which leaves this model out of service and all others alone.
+        """
+        async with self._changing:
+            try:
+                there = self._look_again()
+                wanted = [request for request in there if request.name == name]
+                if not wanted:
+                    raise ModelNotFound(name, {request.name for request in there})
+                if name in self._models.names:
+                    await self._unload(name)
+                self._models.mark_unready(name, LOADING)
+                await self._serve(name, await asyncio.gather(*map(self._prepare, wanted)))
+            except StartError as error:
+                log.error("model %s was not loaded: %s", name, error)
+                if name in self._models.reasons:
+                    await self._unload(name)
+                raise LoadFailed(str(error)) from error
 
     async def unload(self, name: str) -> None:
         """Requests that wait or run are answered first."""
-        own = self._models.resolve(name)
-        self._models.mark_unready(own, "is being unloaded")
-        for version in self._models.versions(own):
-            model = self._models.peek(own, version)
-            if isinstance(model, HandlerModel):
-                await model.queue.drained()
-        for pool in self._pools.pop(own, []):
-            await pool.close()
-        self._models.remove(own)
+        async with self._changing:
+            await self._unload(self._models.resolve(name))
+
+    async def _unload(self, name: str) -> None:
+        self._in_service.discard(name)
+        self._models.mark_unready(name, "is being unloaded")
+        for part in self._parts.get(name, []):
+            await part.queue.drained()
+        await self._close(name)
+        self._models.remove(name)
+
+    async def _close(self, name: str) -> None:
+        for part in self._parts.pop(name, []):
+            await part.runner.close()
 
     async def _prepare(self, request: ModelRequest) -> _Prepared | FileRequest:
         if isinstance(request, FileRequest):
             return request
         unpacked = await asyncio.to_thread(archives.unpack, request.path, self._folder(request) / "archive")
         yaml_config = _read_yaml(unpacked, request.version.archive)
-        plan = archive_plan(request, unpacked.model, yaml_config, self._around.properties, self._around.options)
+        plan = archive_plan(request, unpacked.manifest, yaml_config, self._around.properties, self._around.options)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
             await requirements.install(file, self._folder(request) / "packages", request.name)
@@ -124,7 +163,11 @@ class ServedModels:
                 await self._serve_file(one)
             else:
                 await self._serve_archive(one)
+        self._in_service.add(name)
         self._models.mark_ready(name)
+        for part in self._parts[name]:
+            if not isinstance(part.runner, TensorModel):
+                part.runner.watch(functools.partial(self._on_workers, name, part.queue))
         log.info("model %s is ready", name)
 
     async def _serve_archive(self, prepared: _Prepared) -> None:
@@ -140,18 +183,17 @@ class ServedModels:
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
             limit_max_image_pixels=self._around.properties.get("limit_max_image_pixels", "true").lower() == "true",
         )
-        pool = WorkerPool(self._context, spec, version.archive, plan.policy, self._around.gpus, self._samples.add)
-        self._pools.setdefault(version.name, []).append(pool)
-        await pool.start()
+        how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add, self._failed.put_nowait)
+        runner = HandlerThreads(*how) if plan.worker_type == "thread" else WorkerPool(self._context, *how)
         metrics = self._metrics.batches.of_model(version.name)
-        model = HandlerModel(version.name, version.version, pool, plan.limits, metrics, plan.policy.workers)
-        pool.watch(lambda workers, why: self._on_workers(model, workers, why), self._failures.put_nowait)
+        model = HandlerModel(version.name, version.version, runner, plan.limits, metrics, plan.policy.workers)
+        self._parts.setdefault(version.name, []).append(_Part(model.queue, runner))
+        await runner.start()
         self._models.add(model, default=version.is_default)
 
     async def _serve_file(self, request: FileRequest) -> None:
         from mar_runtime.engines import CannotLoad, load_engine
         from mar_runtime.engines.config import read_config
-        from mar_runtime.tensor_model import TensorModel
 
         device = "cuda:0" if self._around.gpus else "cpu"
         try:
@@ -161,19 +203,24 @@ class ServedModels:
             raise ModelFailed(f"Model {request.name}: {error}.") from error
         own = {"batchSize": batch_size} if batch_size else {}
         limits = batch_limits(self._around.options.batching, own, self._around.properties)
-        metrics = self._metrics.batches.of_model(request.name)
-        self._models.add(TensorModel(request.name, "1", engine, limits, metrics), default=True)
+        model = TensorModel(request.name, "1", engine, limits, self._metrics.batches.of_model(request.name))
+        self._parts.setdefault(request.name, []).append(_Part(model.queue, model))
+        self._models.add(model, default=True)
 
-    def _on_workers(self, model: HandlerModel, workers: int, why: str) -> None:
+    def _on_workers(self, name: str, queue: BatchQueue[Any, Any], workers: int, why: str) -> None:
         """As many batches run at a time as there are workers; without any, the model is not ready."""
-        model.queue.concurrency = workers
-        if workers:
-            self._models.mark_ready(model.name)
-        else:
-            self._models.mark_unready(model.name, f"lost its worker ({why}); a new one is being started")
+        queue.concurrency = workers
+        if name not in self._in_service:
+            return
+        if not workers:
+            self._models.mark_recovering(name, f"lost its worker ({why}); a new one is being started")
+        elif all(part.queue.concurrency for part in self._parts[name]):
+            self._models.mark_ready(name)
 
     def _folder(self, request: ArchiveRequest) -> Path:
-        return self._around.work_dir / "models" / request.name / request.version.version
+        """Of the server's own making: a model's name may hold anything."""
+        version = request.version
+        return self._around.work_dir / "models" / f"{quote(version.name, safe='')}@{quote(version.version, safe='')}"
 
 
 def _by_name(prepared: Sequence[_Prepared | FileRequest]) -> dict[str, list[_Prepared | FileRequest]]:
@@ -185,7 +232,7 @@ def _by_name(prepared: Sequence[_Prepared | FileRequest]) -> dict[str, list[_Pre
 
 def _read_yaml(unpacked: Unpacked, archive: str) -> dict[str, Any]:
     """The archive's own settings; raises ModelFailed."""
-    name = unpacked.model.get("configFile")
+    name = unpacked.manifest.config_file
     if not name:
         return {}
     try:

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
+from mar_runtime.archives import ModelManifest
 from mar_runtime.engines.formats import SUFFIXES
-from mar_runtime.pool import PoolPolicy
+from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.settings import BatchOptions, batch_limits, whole
 from transformer_sdk.model_store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
+
+WorkerType = Literal["process", "thread"]
 
 
 @dataclass(frozen=True)
@@ -62,37 +65,42 @@ class ArchivePlan:
     requirements: str | None  # file in the archive whose packages are to be installed
     limits: BatchLimits
     policy: PoolPolicy
+    worker_type: WorkerType
 
 
 def archive_plan(
     request: ArchiveRequest,
-    manifest: Mapping[str, Any],
+    manifest: ModelManifest,
     yaml_config: Mapping[str, Any],
     properties: Mapping[str, str],
     options: Options,
 ) -> ArchivePlan:
-    """`manifest` is its part on the model. What the archive's YAML says gives way to config.properties."""
+    """What the archive's YAML says gives way to config.properties; raises ConfigurationError."""
     parameters = {**yaml_config, **request.version.parameters}
-    envelope = manifest.get("envelope") or properties.get("service_envelope", "kserve").strip() or "none"
+    envelope = manifest.envelope or properties.get("service_envelope", "kserve").strip() or "none"
     if envelope not in ENVELOPES:
         raise ConfigurationError(f"There is no service envelope {envelope!r}; use one of {', '.join(ENVELOPES)}.")
+    worker_type = parameters.get("workerType", "process")
+    if worker_type not in ("process", "thread"):
+        raise ConfigurationError(f"workerType of model {request.name} is {worker_type!r}; write process or thread.")
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
 
-    def setting(name: str, server_wide: str, default: int) -> int:
-        return whole(parameters, name) or whole(properties, server_wide) or default
+    def seconds(name: str, server_wide: str) -> int:
+        return whole(parameters, name) or whole(properties, server_wide) or 120
 
     return ArchivePlan(
-        handler=manifest["handler"],
+        handler=manifest.handler,
         envelope=envelope,
-        requirements=manifest.get("requirementsFile") if installs else None,
+        requirements=manifest.requirements_file if installs else None,
         limits=batch_limits(options.batching, parameters, properties),
         policy=PoolPolicy(
-            workers=setting("minWorkers", "default_workers_per_model", 1) if parameters.get("minWorkers") != 0 else 1,
-            response_timeout_s=setting("responseTimeout", "default_response_timeout", 120),
-            startup_timeout_s=setting("startupTimeout", "default_startup_timeout", 120),
+            workers=whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0) or 1,
+            response_timeout_s=seconds("responseTimeout", "default_response_timeout"),
+            startup_timeout_s=seconds("startupTimeout", "default_startup_timeout"),
             max_requests=options.max_requests,
             max_memory_mib=options.max_memory_mib,
         ),
+        worker_type=cast(WorkerType, worker_type),
     )
 
 

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 
 from mar_runtime.process import WorkerDied, WorkerProcess
+from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.errors import NotReady, UpstreamBroken, UpstreamTimeout
+from transformer_sdk.errors import NotReady, UpstreamBroken
 from transformer_sdk.handler import frames
 from transformer_sdk.model_store.errors import ModelFailed
 
 log = logging.getLogger(__name__)
 
-_MAX_DEATHS = 5
-_WITHIN_S = 600.0
+_MAX_DEATHS = 5  # in a row, without an answer between them
 _MEMORY_CHECK_S = 1.0
+_CLOSE_S = 5.0
 _MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class PoolPolicy:
-    """How many workers, and when one is taken out of service. Nothing is recycled at 0."""
-
-    workers: int = 1
-    response_timeout_s: float = 120.0
-    startup_timeout_s: float = 120.0
-    max_requests: int = 0
-    max_memory_mib: int = 0
 
 
 class WorkerBroken(UpstreamBroken):
@@ -43,14 +31,8 @@ class WorkerBroken(UpstreamBroken):
     component = "worker"
 
 
-class WorkerTimeout(UpstreamTimeout):
-    """A worker took too long and was ended."""
-
-    component = "worker"
-
-
 class WorkerPool:
-    """A Transport to the workers of one handler."""
+    """Runs a handler in worker processes. `on_failure` learns why there can be none any more."""
 
     def __init__(
         self,
@@ -60,53 +42,61 @@ class WorkerPool:
         policy: PoolPolicy,
         gpus: int,
         on_samples: Callable[[list[frames.Sample]], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._context = context
         self._spec = spec
         self._archive = archive
         self._policy = policy
-        self._devices = itertools.cycle(range(gpus) if gpus else [None])
-        self._on_change: Callable[[int, str], None] = _ignore
-        self._on_failure: Callable[[BaseException], None] = _ignore
+        self._gpus = [index % gpus if gpus else None for index in range(policy.workers)]
         self._on_samples = on_samples
-        self._idle: deque[WorkerProcess] = deque()
+        self._on_failure = on_failure
+        self._on_change: Callable[[int, str], None] = lambda *_: None
         self._workers: set[WorkerProcess] = set()
-        self._deaths: deque[float] = deque(maxlen=_MAX_DEATHS)
+        self._idle: deque[WorkerProcess] = deque()
+        self._replacing: dict[WorkerProcess, bool] = {}  # those too old, and whether the new one is there
+        self._memory_checked: dict[WorkerProcess, float] = {}
+        self._deaths = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._memory_checked = 0.0
 
-    def watch(self, on_change: Callable[[int, str], None], on_failure: Callable[[BaseException], None]) -> None:
-        """`on_change` learns how many workers there are and how the last one ended, `on_failure` why there are none."""
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
+    def watch(self, on_change: Callable[[int, str], None]) -> None:
+        """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
         self._on_change = on_change
-        self._on_failure = on_failure
+        on_change(self.size, "")
 
     async def start(self) -> None:
         """Returns when all workers are ready; raises ModelFailed where the handler cannot be loaded."""
+        starting = [asyncio.ensure_future(self._add_worker(gpu)) for gpu in self._gpus]
         try:
-            await asyncio.gather(*(self._add_worker() for _ in range(self._policy.workers)))
+            await asyncio.gather(*starting)
         except BaseException:
+            for task in starting:
+                task.cancel()
             await self.close()
             raise
 
     async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:  # noqa: ARG002 - the queue's to watch
         """The result of a free worker; the queue never sends more batches than there are workers."""
         if not self._idle:
-            raise NotReady(f"Model {self._spec.model} has no worker at the moment; a new one is being started.")
+            raise NotReady(f"Model {self._spec.model} has no worker at the moment.")
         worker = self._idle.popleft()
         try:
             answer = await worker.ask(frames.encode(batch), self._policy.response_timeout_s)
         except TimeoutError:
             self._drop(worker, "it did not answer in time and was ended")
             worker.kill()
-            raise WorkerTimeout(
-                f"Model {self._spec.model} did not answer within {self._policy.response_timeout_s:g} s "
-                "(responseTimeout); its worker is replaced."
-            ) from None
+            raise WorkerTimeout(self._spec.model, self._policy.response_timeout_s, "its worker is replaced") from None
         except WorkerDied as error:
             raise WorkerBroken(
                 f"The worker of model {self._spec.model} died while it had the request: {error}."
             ) from None
+        self._deaths = 0
         self._put_back(worker)
         result = frames.decode_result(answer)
         if result.samples:
@@ -114,87 +104,117 @@ class WorkerPool:
         return result
 
     async def close(self) -> None:
-        """End all workers."""
+        """End all workers; returns when they are gone."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        for worker in self._workers:
-            worker.kill()
-        self._workers.clear()
+        ending, self._workers = self._workers, set()
         self._idle.clear()
+        for worker in ending:
+            worker.kill()
+        if ending:
+            await asyncio.wait([worker.gone for worker in ending], timeout=_CLOSE_S)
 
-    async def _add_worker(self) -> None:
+    async def _add_worker(self, gpu: int | None) -> None:
+        model, archive = self._spec.model, self._archive
         try:
-            spec = dataclasses.replace(self._spec, gpu=next(self._devices))
+            spec = dataclasses.replace(self._spec, gpu=gpu)
             worker = await WorkerProcess.start(self._context, spec, self._policy.startup_timeout_s)
         except HandlerNotLoaded as error:
-            raise ModelFailed(describe_failure(self._spec.model, self._archive, error.failure)) from None
+            raise ModelFailed(describe_failure(model, archive, error.failure)) from None
         except WorkerDied as error:
             raise ModelFailed(
-                f"The worker of model {self._spec.model} ({self._archive}) died while it loaded its handler: {error}."
+                f"The worker of model {model} ({archive}) died while it loaded its handler: {error}."
             ) from None
         except TimeoutError:
-            raise ModelFailed(
-                f"Model {self._spec.model} ({self._archive}) was not loaded within {self._policy.startup_timeout_s:g} s "
-                "(startupTimeout); raise it, or load less in `initialize`."
-            ) from None
-        worker.when_gone(lambda how: self._drop(worker, how))
+            raise ModelFailed(describe_late_start(model, archive, self._policy.startup_timeout_s)) from None
+        if self._closed:
+            worker.kill()
+            return
         self._workers.add(worker)
         self._idle.append(worker)
-        self._on_change(len(self._workers), "")
+        worker.gone.add_done_callback(lambda gone: self._drop(worker, gone.result()))
+        self._on_change(self.size, "")
 
     def _put_back(self, worker: WorkerProcess) -> None:
-        if reason := self._too_old(worker):
+        if worker not in self._workers:
+            return
+        if self._replacing.get(worker):
+            self._retire(worker)
+            return
+        self._idle.append(worker)
+        if worker not in self._replacing and (reason := self._too_old(worker)):
             log.info("model %s: worker %d is replaced: %s", self._spec.model, worker.pid, reason)
-            worker.served = 0  # once
+            self._replacing[worker] = False
             self._spawn(self._replace(worker))
-        if worker in self._workers:
-            self._idle.append(worker)
 
     def _too_old(self, worker: WorkerProcess) -> str:
         policy = self._policy
         if policy.max_requests and worker.served >= policy.max_requests:
             return f"it served {worker.served} batches"
         now = time.monotonic()
-        if policy.max_memory_mib and now - self._memory_checked > _MEMORY_CHECK_S:
-            self._memory_checked = now
+        if policy.max_memory_mib and now - self._memory_checked.get(worker, 0.0) > _MEMORY_CHECK_S:
+            self._memory_checked[worker] = now
             held = worker.memory_bytes() // _MIB
             if held > policy.max_memory_mib:
                 return f"it holds {held} MiB of memory"
         return ""
 
     async def _replace(self, worker: WorkerProcess) -> None:
-        """The new one first: there is no moment without a worker."""
-        await self._add_worker()
-        while worker in self._workers:
-            if worker in self._idle:
-                self._idle.remove(worker)
-                self._workers.discard(worker)
-                worker.retire()
-                self._on_change(len(self._workers), "")
-                return
-            await asyncio.sleep(0.05)
+        """The new one first: there is no moment without a worker. One that is busy then retires after its batch."""
+        try:
+            await self._add_worker(worker.gpu)
+        except ModelFailed as error:
+            if worker not in self._workers:  # it died meanwhile
+                self._lose(error, worker.gpu)
+            else:
+                log.error("model %s: worker %d is kept: %s", self._spec.model, worker.pid, error)
+                worker.served = 0
+                del self._replacing[worker]
+            return
+        if worker in self._idle:
+            self._retire(worker)
+        elif worker in self._workers:
+            self._replacing[worker] = True
+
+    def _retire(self, worker: WorkerProcess) -> None:
+        self._forget(worker)
+        worker.retire()
+        self._on_change(self.size, "")
 
     def _drop(self, worker: WorkerProcess, how: str) -> None:
-        """A worker is gone: a new one takes its place, unless they keep dying."""
+        """A worker is gone, or will be: a new one takes its place, unless one does already or they keep dying."""
         if worker not in self._workers:
             return
+        is_replaced = worker in self._replacing
+        self._forget(worker)
+        log.error("model %s: worker %d is gone: %s", self._spec.model, worker.pid, how)
+        self._on_change(self.size, how)
+        if not is_replaced:
+            model = f"model {self._spec.model} ({self._archive})"
+            why = f"The worker of {model} died {_MAX_DEATHS} times in a row; the last time {how}."
+            self._lose(ModelFailed(f"{why} Correct the handler, or look at its memory."), worker.gpu)
+
+    def _forget(self, worker: WorkerProcess) -> None:
         self._workers.discard(worker)
+        self._replacing.pop(worker, None)
+        self._memory_checked.pop(worker, None)
         if worker in self._idle:
             self._idle.remove(worker)
-        log.error("model %s: worker %d is gone: %s", self._spec.model, worker.pid, how)
-        self._on_change(len(self._workers), how)
-        now = time.monotonic()
-        self._deaths.append(now)
-        if len(self._deaths) == _MAX_DEATHS and now - self._deaths[0] < _WITHIN_S:
-            self._give_up(
-                ModelFailed(
-                    f"The worker of model {self._spec.model} ({self._archive}) died {_MAX_DEATHS} times within "
-                    f"{_WITHIN_S / 60:g} minutes; the last time {how}. Correct the handler, or look at its memory."
-                )
-            )
+
+    def _lose(self, error: ModelFailed, gpu: int | None) -> None:
+        self._deaths += 1
+        if self._deaths < _MAX_DEATHS:
+            self._spawn(self._restart(gpu))
         else:
-            self._spawn(self._add_worker())
+            self._give_up(error)
+
+    async def _restart(self, gpu: int | None) -> None:
+        try:
+            await self._add_worker(gpu)
+        except ModelFailed as error:
+            log.error("%s", error)
+            self._lose(error, gpu)
 
     def _spawn(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(coroutine)
@@ -209,19 +229,3 @@ class WorkerPool:
     def _give_up(self, error: BaseException) -> None:
         if not self._closed:
             self._on_failure(error)
-
-
-def _ignore(*_: object) -> None:
-    return
-
-
-def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -> str:
-    """One line: the model, the exception, the place in the user's code, what to do."""
-    if module := failure["missing_module"]:
-        cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
-    else:
-        cure = "Correct the handler or the archive and upload it again."
-    return (
-        f"Model {model} ({archive}) could not be loaded: "
-        f"{failure['type']}: {failure['message']} (at {failure['where']}). {cure}"
-    )

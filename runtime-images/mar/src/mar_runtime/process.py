@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import cast
 
 import msgspec
 
-from mar_runtime.worker import LENGTH, HandlerNotLoaded, HandlerSpec, Loaded, memory_bytes, run
+from mar_runtime.worker import HEAD, HandlerNotLoaded, HandlerSpec, Loaded, memory_bytes, run
+
+# The end of a process and the end of its connection follow each other within this time, in any order.
+_END_S = 1.0
 
 
 def workers_context(*, gpu: bool) -> ForkServerContext:
@@ -34,23 +37,32 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """Serves one batch at a time."""
+    """Serves one batch at a time. `gone` is done when the process is, and tells how it ended."""
 
-    def __init__(self, process: BaseProcess, pipe: _Pipe) -> None:
+    def __init__(self, process: BaseProcess, pipe: _Pipe, gpu: int | None) -> None:
+        loop = asyncio.get_running_loop()
+        self.gpu = gpu
+        self.gone: asyncio.Future[str] = loop.create_future()
+        self.served = 0
         self._process = process
         self._pipe = pipe
-        self.served = 0
+        self._watching = loop.create_task(self._watch())
 
     @classmethod
     async def start(cls, context: ForkServerContext, spec: HandlerSpec, timeout_s: float) -> WorkerProcess:
         """Returns when the handler is loaded; raises HandlerNotLoaded, WorkerDied and TimeoutError."""
         ours, theirs = socket.socketpair()
-        process = context.Process(target=run, args=(spec, theirs), daemon=True, name=f"worker of {spec.model}")
-        await asyncio.to_thread(process.start)
+        # No daemon: those must not have children, and handlers have, for loading data in parallel.
+        process = context.Process(target=run, args=(spec, theirs), daemon=False, name=f"worker of {spec.model}")
+        try:
+            await asyncio.to_thread(process.start)
+        except (OSError, EOFError) as error:
+            ours.close()
+            raise WorkerDied(f"it could not be started: {error!r}") from error
         theirs.close()
         ours.setblocking(False)
-        _, pipe = await asyncio.get_running_loop().create_connection(lambda: _Pipe(process), sock=ours)
-        worker = cls(process, pipe)
+        _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
+        worker = cls(process, pipe, spec.gpu)
         try:
             loaded = msgspec.msgpack.decode(await asyncio.wait_for(pipe.answer(), timeout_s), type=Loaded)
         except BaseException:
@@ -66,13 +78,10 @@ class WorkerProcess:
         """Of the process."""
         return self._process.pid or 0
 
-    @property
-    def alive(self) -> bool:
-        """Whether the connection stands."""
-        return not self._pipe.closed
-
     async def ask(self, frame: bytes, timeout_s: float) -> bytes:
         """The answer to a frame; raises WorkerDied and TimeoutError."""
+        if self.gone.done():
+            raise WorkerDied(self.gone.result())
         self.served += 1
         self._pipe.send(frame)
         answer = self._pipe.answer()
@@ -87,75 +96,84 @@ class WorkerProcess:
         """What the process holds in memory now."""
         return memory_bytes(self.pid)
 
-    def when_gone(self, callback: Callable[[str], None]) -> None:
-        """`callback` is told once how the process ended, unless `retire` or `kill` ended it."""
-        self._pipe.when_gone = callback
-
     def retire(self) -> None:
         """Let it end by itself: it does when its connection is closed."""
-        self._pipe.when_gone = None
         self._pipe.close()
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
-        self.retire()
-        if self._process.pid:
-            try:
-                os.kill(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
+        """End it now, whatever it does, and what its handler started."""
+        for end in (os.killpg, os.kill):  # just forked, it has no group of its own yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(self.pid, signal.SIGKILL)
                 return
+
+    async def _watch(self) -> None:
+        """Until the process has ended; what it sent before that is read to the end."""
+        exited, lost = _readable_once(self._process.sentinel), self._pipe.lost
+        await asyncio.wait((exited, lost), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((exited, lost), timeout=_END_S)
+        how = self._how_it_ended()
+        self.kill()
+        self._pipe.close()
+        self._pipe.fail(WorkerDied(how))
+        self.gone.set_result(how)
+
+    def _how_it_ended(self) -> str:
+        self._process.join(0)
+        code = self._process.exitcode
+        if code is None:
+            return "it closed its connection"
+        if code < 0:
+            hint = "; if that was for memory, raise the container's memory limit" if -code == signal.SIGKILL else ""
+            return f"it was ended by {signal.Signals(-code).name}{hint}"
+        words = f": {self._pipe.last_words}" if self._pipe.last_words else ""
+        return f"it exited with code {code}{words}"
 
 
 class _Pipe(asyncio.Protocol):
-    """Frames with their length in front, over a socket."""
+    """Frames, each behind its head, over a socket. `lost` is done when the connection is."""
 
-    def __init__(self, process: BaseProcess) -> None:
-        self._process = process
+    def __init__(self) -> None:
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.last_words = ""
         self._buffer = bytearray()
         self._waiting: asyncio.Future[bytes] | None = None
         self._transport: asyncio.Transport | None = None
-        self.closed = False
-        self.when_gone: Callable[[str], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def send(self, frame: bytes) -> None:
-        if self._transport is None or self.closed:
-            raise WorkerDied("it is gone")
-        self._transport.writelines((LENGTH.pack(len(frame)), frame))
+        """A frame for a lost connection goes nowhere: `fail` tells who waits for the answer."""
+        if self._transport and not self.lost.done():
+            self._transport.writelines((HEAD.pack(False, len(frame)), frame))
 
     def answer(self) -> asyncio.Future[bytes]:
         self._waiting = asyncio.get_running_loop().create_future()
-        if self.closed:
-            self._waiting.set_exception(WorkerDied("it is gone"))
         return self._waiting
+
+    def fail(self, error: WorkerDied) -> None:
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_exception(error)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if len(self._buffer) < LENGTH.size:
-            return
-        (length,) = LENGTH.unpack_from(self._buffer)
-        end = LENGTH.size + length
-        if len(self._buffer) < end:
-            return
-        frame = bytes(memoryview(self._buffer)[LENGTH.size : end])
-        del self._buffer[:end]
-        if self._waiting and not self._waiting.done():
-            self._waiting.set_result(frame)
+        while len(self._buffer) >= HEAD.size:
+            is_last, length = HEAD.unpack_from(self._buffer)
+            end = HEAD.size + length
+            if len(self._buffer) < end:
+                return
+            frame = bytes(memoryview(self._buffer)[HEAD.size : end])
+            del self._buffer[:end]
+            if is_last:
+                self.last_words = frame.decode("utf-8", "replace")
+            elif self._waiting and not self._waiting.done():
+                self._waiting.set_result(frame)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        if self.closed and self.when_gone is None and self._waiting is None:
-            return
-        self.closed = True
-        how = _how_it_ended(self._process)
-        if self._waiting and not self._waiting.done():
-            self._waiting.set_exception(WorkerDied(how))
-        if self.when_gone:
-            self.when_gone(how)
+        self.lost.set_result(None)
 
     def close(self) -> None:
-        self.closed = True
         if self._transport:
             self._transport.close()
 
@@ -165,13 +183,15 @@ def _time_out(answer: asyncio.Future[bytes]) -> None:
         answer.set_exception(TimeoutError())
 
 
-def _how_it_ended(process: BaseProcess) -> str:
-    """The socket closes a moment before the process is gone."""
-    process.join(1)
-    code = process.exitcode
-    if code is None:
-        return "it closed its connection"
-    if code < 0:
-        hint = "; if that was for memory, raise the container's memory limit" if -code == signal.SIGKILL else ""
-        return f"it was ended by {signal.Signals(-code).name}{hint}"
-    return f"it exited with code {code}"
+def _readable_once(descriptor: int) -> asyncio.Future[None]:
+    """Done when there is something to read."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        loop.remove_reader(descriptor)
+        if not readable.done():
+            readable.set_result(None)
+
+    loop.add_reader(descriptor, settle)
+    return readable

@@ -20,43 +20,39 @@ class SampleMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._metrics: dict[str, Counter | Gauge | Histogram | None] = {}
+        self._metrics: dict[str, Counter | Gauge | Histogram] = {}
+        self._refused: set[str] = set()
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """A value that does not fit what a metric of its name was before is left out, with a word in the log."""
+        """A value that does not fit what a metric of its name was before is left out, with one word in the log."""
         for sample in samples:
-            metric = self._metric(sample)
-            if metric is None:
-                continue
             try:
-                child = metric.labels(**{_name(label): value for label, value in sample.labels.items()})
+                self._add(sample)
             except ValueError as error:
-                log.warning("metric %s was not counted: %s", sample.name, error)
-                continue
-            match child:
-                case Counter():
-                    child.inc(sample.value)
-                case Gauge():
-                    child.set(sample.value)
-                case Histogram():
-                    child.observe(sample.value)
+                if sample.name not in self._refused:
+                    log.warning("values of metric %s are left out: %s", sample.name, error)
+                self._refused.add(sample.name)
 
     async def exposition(self) -> bytes:
         """In Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def _metric(self, sample: Sample) -> Counter | Gauge | Histogram | None:
-        if sample.name not in self._metrics:
-            labels = [_name(label) for label in sample.labels]
-            try:
-                metric = _KINDS[sample.kind](
-                    _name(sample.name), "Reported by a handler.", labels, registry=self._registry
-                )
-            except ValueError as error:
-                log.warning("metric %s is not counted: %s", sample.name, error)
-                metric = None
+    def _add(self, sample: Sample) -> None:
+        """Raises ValueError."""
+        labels = {_name(label): value for label, value in sample.labels.items()}
+        metric = self._metrics.get(sample.name)
+        if metric is None:
+            kind = _KINDS[sample.kind]
+            metric = kind(_name(sample.name), "Reported by a handler.", list(labels), registry=self._registry)
             self._metrics[sample.name] = metric
-        return self._metrics[sample.name]
+        child = metric.labels(**labels) if labels else metric
+        match child:
+            case Counter():
+                child.inc(sample.value)
+            case Gauge():
+                child.set(sample.value)
+            case Histogram():
+                child.observe(sample.value)
 
 
 def _name(text: str) -> str:

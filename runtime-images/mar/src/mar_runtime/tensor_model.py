@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import queue
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
 from mar_runtime.engines import Engine
+from mar_runtime.threads import WorkThread
 from transformer_sdk.batching import merge
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.merge import Array, Arrays
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InvalidInput, ServingError, UnprocessableInput, Unsupported
+from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.messages import Response
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v1 import PredictRequest
@@ -36,8 +34,10 @@ class TensorModel:
         self.name = name
         self.version = version
         self._engine = engine
-        self._thread = EngineThread(engine, name)
-        self._queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics)
+        self._thread = WorkThread(f"engine of {name}")  # torch lets go of the interpreter while it computes
+        self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics)
+        # Such a model knows its one batch size only.
+        self.queue.merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
 
     def metadata(self) -> ModelMetadata:
         """As the file, or model-config.yaml beside it, says."""
@@ -47,7 +47,10 @@ class TensorModel:
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         """One instance is one row: of the only input, or an object with a row for each input."""
-        outputs = await self._ask(self._arrays(request), call)
+        instances = _instances(request.body)
+        if not instances:
+            return Response(b'{"predictions":[]}')
+        outputs = await self._ask(self._arrays(instances), call)
         if len(outputs) == 1:
             (predictions,) = outputs.values()
             return Response(b'{"predictions":%b}' % orjson.dumps(_plain(predictions), option=_JSON_OPTIONS))
@@ -57,7 +60,7 @@ class TensorModel:
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:  # noqa: ARG002 - of the protocol
         """A file without a handler explains nothing."""
-        raise Unsupported(f"Model {self.name} has no handler that could explain its predictions.")
+        raise self._unexplained()
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Tensors by name; a lone input may have any name."""
@@ -66,100 +69,80 @@ class TensorModel:
         return InferResponse(self.name, self.version, tensors, request.id)
 
     async def raw(
-        self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False  # noqa: ARG002
+        self,
+        body: bytes,
+        content_type: str,  # noqa: ARG002 - of the protocol
+        query: bytes,  # noqa: ARG002
+        call: Call,
+        *,
+        explain: bool = False,
     ) -> Response:
         """The body of a v2 request; there is no handler to understand another."""
+        if explain:
+            raise self._unexplained()
         request = rest.decode_request(body)
         encoded, _ = rest.encode_response(await self.infer(request, call), request)
         return Response(encoded)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the thread when what it runs is finished."""
         self._thread.close()
 
     async def _ask(self, arrays: Arrays, call: Call) -> dict[str, Array]:
         # Inputs with different numbers of rows have no rows to be merged by: such a request stays alone.
         key = merge.key_of(arrays) if merge.can_merge(arrays) else object()
-        return await self._queue.submit(arrays, merge.rows_of(arrays), key, call)
+        return await self.queue.submit(arrays, merge.rows_of(arrays), key, call)
 
     async def _run(self, batch: Batch[Arrays]) -> Sequence[dict[str, Array] | ServingError]:
         sizes = [merge.rows_of(arrays) for arrays in batch.payloads]
-        results, batch.model_s = await self._thread.run(merge.merge(batch.payloads))
+        inputs = merge.merge(batch.payloads)
+        try:
+            results, batch.model_s = await self._thread.run(lambda: self._time(inputs))
+        except UnprocessableInput as error:
+            if len(sizes) == 1:
+                raise
+            raise InferenceFailed(error.message) from error  # each alone may be what the model takes
         return merge.split(results, sizes)
 
-    def _arrays(self, request: PredictRequest) -> Arrays:
-        document = orjson_loads(request.body)
-        instances = document.get("instances", document.get("inputs"))
-        inputs = self._engine.inputs
-        if len(inputs) == 1:
-            (only,) = inputs
-            if instances and isinstance(instances[0], dict):
-                instances = _column(instances, only.name)
-            return {only.name: _array(only.name, only.datatype, instances)}
-        return {tensor.name: _array(tensor.name, tensor.datatype, _column(instances, tensor.name)) for tensor in inputs}
+    def _time(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
+        started = time.perf_counter()
+        return self._engine.run(inputs), time.perf_counter() - started
+
+    def _arrays(self, instances: list[Any]) -> Arrays:
+        first, *others = self._engine.inputs
+        if not isinstance(instances[0], dict):
+            return {first.name: _array(first.name, first.datatype, instances)}
+        given = instances[0]
+        known = [tensor for tensor in (first, *others) if tensor.name in given]
+        if len(known) < len(given):
+            raise self._unknown(given)
+        return {tensor.name: _array(tensor.name, tensor.datatype, _column(instances, tensor.name)) for tensor in known}
 
     def _inputs(self, request: InferRequest) -> Arrays:
         expected = [tensor.name for tensor in self._engine.inputs]
         if len(expected) == len(request.inputs) == 1:
             return {expected[0]: request.inputs[0].data}
         given = {tensor.name: tensor.data for tensor in request.inputs}
-        if given.keys() != set(expected):
-            raise UnprocessableInput(
-                f"Model {self.name} takes the inputs {', '.join(expected)}; the request has {', '.join(given)}."
-            )
-        return {name: given[name] for name in expected}
+        if not given.keys() <= set(expected):
+            raise self._unknown(given)
+        return {name: given[name] for name in expected if name in given}
+
+    def _unexplained(self) -> Unsupported:
+        return Unsupported(f"Model {self.name} has no handler that could explain its predictions.")
+
+    def _unknown(self, given: Iterable[str]) -> UnprocessableInput:
+        expected = ", ".join(tensor.name for tensor in self._engine.inputs)
+        return UnprocessableInput(f"Model {self.name} takes the inputs {expected}; the request has {', '.join(given)}.")
 
 
-class EngineThread:
-    """Runs one batch after another in a thread of its own: torch lets go of the interpreter while it computes."""
-
-    def __init__(self, engine: Engine, name: str) -> None:
-        self._engine = engine
-        self._jobs: queue.SimpleQueue[tuple[Arrays, Callable[..., None]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=f"engine of {name}", daemon=True)
-        self._thread.start()
-
-    async def run(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
-        """The outputs, and the seconds they took; raises what the engine raises."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[tuple[dict[str, Array], float]] = loop.create_future()
-
-        def finish(result: tuple[dict[str, Array], float] | Exception) -> None:
-            loop.call_soon_threadsafe(_settle, done, result)
-
-        self._jobs.put((inputs, finish))
-        return await done
-
-    def close(self) -> None:
-        """End when all that was asked for is finished."""
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            inputs, finish = job
-            started = time.perf_counter()
-            try:
-                outputs = self._engine.run(inputs)
-                finish((outputs, time.perf_counter() - started))
-            except Exception as error:  # noqa: BLE001 - who asked gets it
-                finish(error)
-
-
-def _settle(done: asyncio.Future[Any], result: object) -> None:
-    if done.done():
-        return
-    if isinstance(result, Exception):
-        done.set_exception(result)
-    else:
-        done.set_result(result)
-
-
-def orjson_loads(body: bytes) -> Any:
-    """The body's document; raises InvalidInput for a number that no float holds."""
+def _instances(body: bytes) -> list[Any]:
+    """Raises InvalidInput for a number that no float holds."""
     try:
-        return orjson.loads(body)
+        document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(f"The request body is not valid JSON: {error.msg}.") from error
+    instances: list[Any] = document.get("instances", document.get("inputs"))
+    return instances
 
 
 def _column(instances: list[Any], name: str) -> list[Any]:

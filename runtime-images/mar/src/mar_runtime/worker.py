@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import io
 import logging
 import os
-import signal
+import select
 import socket
 import struct
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,8 @@ import msgspec
 
 log = logging.getLogger(__name__)
 
-LENGTH = struct.Struct("!Q")
+# In front of every frame: whether it holds a worker's last words, and its length.
+HEAD = struct.Struct("!?Q")
 
 
 @dataclass(frozen=True)
@@ -44,18 +47,37 @@ class Loaded(msgspec.Struct, frozen=True, array_like=True):
     failure: dict[str, str | None] | None = None
 
 
+class HandlerNotLoaded(Exception):
+    """Loading raised; `failure` is a LoadFailure's document."""
+
+    def __init__(self, failure: dict[str, str | None]) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
 def run(spec: HandlerSpec, connection: socket.socket) -> None:
     """The process' main function; ends when the other side closes the connection."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the server decides when its workers end
+    os.setsid()  # signals for the server's group are not for it, and what the handler starts can be ended with it
+    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a handler prints is not lost with its process
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, force=True,
         format=f"%(asctime)s %(levelname)-7s {spec.model} [worker %(process)d] %(message)s",
     )  # fmt: skip
-    connection.setblocking(True)
     faulthandler.enable()
-    with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    prepare_process(spec)
+    connection.setblocking(True)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         _serve(spec, connection)
+
+
+def _end_with(connection: int) -> None:
+    """Ends the process with its connection, whatever the handler does at that moment."""
+    poll = select.poll()
+    poll.register(connection, 0)  # a hang-up is always told
+    poll.poll()
+    os._exit(0)
 
 
 def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
@@ -70,26 +92,21 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
     try:
         while (frame := _receive(connection)) is not None:
             _send(connection, handler.answer(frame))
-    except SystemExit:
-        log.exception("the handler ended its process")
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except BaseException as error:
+        log.critical("the handler ended its process", exc_info=error)
+        _send(connection, handler.last_words(error).encode(), is_last=True)
         raise
 
 
-class HandlerNotLoaded(Exception):
-    """Loading raised; `failure` is a LoadFailure's document."""
-
-    def __init__(self, failure: dict[str, str | None]) -> None:
-        super().__init__(failure["message"])
-        self.failure = failure
-
-
-def _send(connection: socket.socket, frame: bytes) -> None:
-    connection.sendall(LENGTH.pack(len(frame)) + frame)
+def _send(connection: socket.socket, frame: bytes, *, is_last: bool = False) -> None:
+    connection.sendall(HEAD.pack(is_last, len(frame)) + frame)
 
 
 def _receive(connection: socket.socket) -> bytearray | None:
-    head = _exactly(connection, LENGTH.size)
-    return None if head is None else _exactly(connection, LENGTH.unpack(head)[0])
+    head = _exactly(connection, HEAD.size)
+    return None if head is None else _exactly(connection, HEAD.unpack(head)[1])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytearray | None:

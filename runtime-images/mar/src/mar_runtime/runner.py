@@ -1,0 +1,71 @@
+"""What runs a handler, be it in processes or in threads: the way to it, its policy, how its failures read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from transformer_sdk.errors import UpstreamTimeout
+from transformer_sdk.handler.model import Transport
+
+
+@dataclass(frozen=True)
+class PoolPolicy:
+    """How many workers, and when one is taken out of service. Nothing is recycled at 0."""
+
+    workers: int = 1
+    response_timeout_s: float = 120.0
+    startup_timeout_s: float = 120.0
+    max_requests: int = 0
+    max_memory_mib: int = 0
+
+
+class Runner(Transport, Protocol):
+    """The workers of one handler."""
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        ...
+
+    def watch(self, on_change: Callable[[int, str], None]) -> None:
+        """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
+        ...
+
+    async def start(self) -> None:
+        """Returns when all workers are ready; raises ModelFailed where the handler cannot be loaded."""
+        ...
+
+    async def close(self) -> None:
+        """End all workers; returns when they are gone."""
+        ...
+
+
+class WorkerTimeout(UpstreamTimeout):
+    """A worker took too long and is given up."""
+
+    component = "worker"
+
+    def __init__(self, model: str, timeout_s: float, what_next: str) -> None:
+        super().__init__(f"Model {model} did not answer within {timeout_s:g} s (responseTimeout); {what_next}.")
+
+
+def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -> str:
+    """One line: the model, the exception, the place in the user's code, what to do."""
+    if module := failure["missing_module"]:
+        cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
+    else:
+        cure = "Correct the handler or the archive and upload it again."
+    return (
+        f"Model {model} ({archive}) could not be loaded: "
+        f"{failure['type']}: {failure['message']} (at {failure['where']}). {cure}"
+    )
+
+
+def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
+    """One line: what took too long and where to set how long it may take."""
+    return (
+        f"Model {model} ({archive}) was not loaded within {timeout_s:g} s "
+        "(startupTimeout); raise it, or load less in `initialize`."
+    )
