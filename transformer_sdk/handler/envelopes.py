@@ -47,10 +47,23 @@ class Plain:
     """No envelope: a request is the dictionary of its parts, a result is the body of its answer."""
 
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
-        describe_requests(batch, context, merged=False)
+        if batch.form == "v2":
+            return self._serve_tensors(batch, handle, context)
         rows = [{part.name: values.decode(part) for part in request.parts} for request in batch.requests]
-        results = values.results_of(handle(self.unwrap(rows), context), len(rows))
+        results = self._call(batch, rows, handle, context)
         return values.answers([values.encode(result) for result in results], context)
+
+    def _serve_tensors(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
+        """The handler gets the JSON of the request, and returns that of the answer or plain predictions."""
+        from transformer_sdk.handler import tensors
+
+        rows: list[dict[str, Any]] = [{"body": tensors.document(request)} for request in batch.requests]
+        results = self._call(batch, rows, handle, context)
+        return values.answers([(tensors.encode_result(result), tensors.CONTENT_TYPE) for result in results], context)
+
+    def _call(self, batch: Batch, rows: list[dict[str, Any]], handle: Handle, context: Any) -> list[Any]:
+        describe_requests(batch, context, merged=False)
+        return values.results_of(handle(self.unwrap(rows), context), len(rows))
 
     def unwrap(self, rows: list[dict[str, Any]]) -> list[Any]:
         """What the handler gets of the rows."""

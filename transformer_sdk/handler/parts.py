@@ -28,8 +28,8 @@ def split(body: bytes, content_type: str, query: bytes) -> list[Part]:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == _MULTIPART:
         return parts + _multipart(body, content_type)
-    # curl sends this type for any --data: only what reads as a form is one.
-    if kind == _URLENCODED and body:
+    # curl sends this type with any --data, so JSON is no form.
+    if kind == _URLENCODED and body and not body.lstrip().startswith((b"{", b"[")):
         return parts + [Part(name, "", value.encode()) for name, value in _pairs(body)]
     return [*parts, Part("body", content_type, body)]
 

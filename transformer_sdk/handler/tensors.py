@@ -5,6 +5,7 @@ A tensor travels to the handler's process as one Part: its name, what it is (as 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def to_parts(inputs: Sequence[Tensor]) -> list[Part]:
 def instances(parts: Sequence[Part]) -> list[Any]:
     """Input tensors as instances: one for each row, a dictionary by name where there are several inputs."""
     tensors = [_tensor(part) for part in parts]
-    columns = {tensor.name: _values(tensor) if tensor.shape else [_values(tensor)] for tensor in tensors}
+    columns = {tensor.name: _list(tensor) if tensor.shape else [_list(tensor)] for tensor in tensors}
     (first, *others) = columns
     if any(len(columns[name]) != len(columns[first]) for name in others):
         sizes = ", ".join(f'"{name}" has {len(column)}' for name, column in columns.items())
@@ -65,6 +66,26 @@ def outputs(body: bytes, wanted: Sequence[RequestedOutput]) -> tuple[Tensor, ...
     return tensors
 
 
+def document(request: Request) -> dict[str, Any]:
+    """A request as the JSON that a client would have sent, its data in one row."""
+    inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]
+    return {"id": request.id, "inputs": inputs}
+
+
+def encode_result(result: Any) -> bytes:
+    """The answer's JSON, or just predictions, as tensors that travel; raises HandlerOutputError."""
+    if isinstance(result, bytes | bytearray | str):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            result = orjson.loads(result)
+    if isinstance(result, dict) and isinstance(result.get("outputs"), list):
+        try:
+            return _encoder.encode([_part(_of_json(one)) for one in result["outputs"]])
+        except (KeyError, TypeError, InvalidInput) as error:
+            raise HandlerOutputError(f"The handler's outputs are no tensors: {error}") from error
+    result = result.tolist() if hasattr(result, "tolist") else result
+    return encode_predictions(result if isinstance(result, list) else [result])
+
+
 def inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """Input tensors as TorchServe's kservev2 envelope gives them to a handler."""
     return [_input(_tensor(part)) for part in parts]
@@ -72,7 +93,8 @@ def inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
     """Instances as the one input of a handler of tensors."""
-    return [_input(_of_values(_INSTANCES, rows))]
+    tensor = _of_values(_INSTANCES, rows)
+    return [_described(tensor, _list(tensor))]
 
 
 def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
@@ -80,10 +102,7 @@ def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
     body = next((part.value for part in parts if part.name in ("data", "body")), b"")
     try:
         document = orjson.loads(body)
-        return [
-            _input(from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {}))
-            for one in document["inputs"]
-        ]
+        return [_input(_of_json(one)) for one in document["inputs"]]
     except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput):
         return None
 
@@ -123,8 +142,8 @@ def _tensor(part: Part) -> Tensor:
     return from_buffer(part.name, datatype, shape, memoryview(part.value), parameters)
 
 
-def _values(tensor: Tensor) -> Any:
-    values = tensor.data.tolist()
+def _list(tensor: Tensor, *, flat: bool = False) -> Any:
+    values = (tensor.data.reshape(-1) if flat else tensor.data).tolist()
     return _text(values) if tensor.datatype == "BYTES" else values
 
 
@@ -138,20 +157,21 @@ def _text(value: Any) -> Any:
         return value
 
 
+def _of_json(one: Mapping[str, Any]) -> Tensor:
+    return from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {})
+
+
 def _input(tensor: Tensor) -> dict[str, Any]:
-    values = _values(tensor)
+    values = _list(tensor)
     if tensor.datatype == "BYTES":
-        while isinstance(values, list):  # TorchServe hands over the first element only
+        while isinstance(values, list) and values:  # TorchServe hands over the first element only
             values = values[0]
-    described: dict[str, Any] = {
-        "name": tensor.name,
-        "shape": list(tensor.shape),
-        "datatype": tensor.datatype,
-        "data": values,
-    }
-    if tensor.parameters:
-        described["parameters"] = dict(tensor.parameters)
-    return described
+    return _described(tensor, values)
+
+
+def _described(tensor: Tensor, data: Any) -> dict[str, Any]:
+    described = {"name": tensor.name, "shape": list(tensor.shape), "datatype": tensor.datatype, "data": data}
+    return {**described, "parameters": dict(tensor.parameters)} if tensor.parameters else described
 
 
 def _of_values(name: str, values: list[Any]) -> Tensor:
@@ -171,7 +191,7 @@ def _flattened(result: Any) -> np.ndarray[Any, Any]:
 
 def _output(name: str, array: np.ndarray[Any, Any]) -> Mapping[str, Any]:
     tensor = Tensor.from_numpy(name, array)
-    return {"name": name, "datatype": tensor.datatype, "data": _values(tensor), "shape": list(tensor.shape)}
+    return {"name": name, "datatype": tensor.datatype, "data": _list(tensor), "shape": list(tensor.shape)}
 
 
 def _flat(data: Any) -> list[Any]:

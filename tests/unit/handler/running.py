@@ -1,0 +1,67 @@
+"""A handler called as its process calls it: frames in, frames out, with the context that TorchServe gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import orjson
+from ts.context import Context
+
+from transformer_sdk.handler import tensors
+from transformer_sdk.handler.calls import HandlerCalls
+from transformer_sdk.handler.frames import Batch, Form, Part, Request, Result
+from transformer_sdk.protocol.v2.tensors import Tensor
+
+Handle = Callable[[Any, Any], Any]
+MANIFEST = {"model": {"modelName": "m", "modelVersion": "1.0"}}
+
+
+class Metrics:
+    """As much of TorchServe's metrics as is touched."""
+
+    request_ids: Any = None
+
+
+def context() -> Any:
+    return Context("m", "/models/m", MANIFEST, 1, None, "0.12.0", metrics=Metrics())
+
+
+def run(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> Result:
+    return HandlerCalls(handle, envelope).run(Batch(form, list(requests)), context())
+
+
+def documents(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> list[Any]:
+    """The JSON of each answer; all must be answers."""
+    result = run(envelope, handle, form, requests)
+    assert result.failure is None, result.failure
+    return [orjson.loads(answer.body) for answer in result.answers]
+
+
+def json_request(document: object, id: str = "1", **headers: str) -> Request:  # noqa: A002
+    return whole(orjson.dumps(document), "application/json", id, **headers)
+
+
+def instances(*values: object) -> Request:
+    return json_request({"instances": values})
+
+
+def whole(body: bytes, content_type: str = "", id: str = "1", **headers: str) -> Request:  # noqa: A002
+    pairs = tuple((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items())
+    return Request(id, pairs, [Part("body", content_type, body)])
+
+
+def tensor_request(**arrays: Any) -> Request:
+    return Request(
+        "1", (), tensors.to_parts([Tensor.from_numpy(name, np.asarray(value)) for name, value in arrays.items()])
+    )
+
+
+def outputs(result: Result) -> list[dict[str, Any]]:
+    """The tensors of each answer, by name."""
+    assert result.failure is None, result.failure
+    return [
+        {tensor.name: (tensor.datatype, cast(Any, tensor.data).tolist()) for tensor in tensors.outputs(answer.body, ())}
+        for answer in result.answers
+    ]

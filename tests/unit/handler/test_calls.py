@@ -1,0 +1,143 @@
+"""A handler's context, what it may set on an answer, and what becomes of all that it can raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ts.context import RequestProcessor
+from ts.utils.util import PredictionException
+
+from tests.unit.handler.running import context, instances, json_request, run, whole
+from transformer_sdk.handler import frames
+from transformer_sdk.handler.calls import HandlerCalls
+from transformer_sdk.handler.frames import Answer, Batch, Failure
+
+JSON = "application/json"
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def handle(*_: Any) -> Any:
+        raise error
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (ValueError("negative"), Failure("ValueError : negative", 500)),
+        (PredictionException("too dark", 422), Failure("too dark", 422)),
+        (MemoryError(), Failure("Out of memory", 507)),
+        (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
+    ],
+)
+def test_what_a_handler_raises_is_told(error: Exception, failure: Failure) -> None:
+    assert run("kserve", raising(error), "v1", [instances(1)]).failure == failure
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ([], "The handler must return one prediction per instance in a list: 1 expected, got 0"),
+        ({"a": 1}, "The handler must return one prediction per instance in a list: 1 expected, got dict"),
+        (None, "The handler must return one prediction per instance in a list: 1 expected, got NoneType"),
+        ([object()], "The handler's result cannot be written as JSON: "),
+    ],
+)
+def test_a_result_that_is_no_answer_is_told(result: Any, message: str) -> None:
+    failure = run("kserve", lambda *_: result, "v1", [instances(1)]).failure
+
+    assert failure is not None
+    assert (failure.message[: len(message)], failure.status) == (message, 500)
+
+
+def test_a_handler_reads_the_headers_of_a_lone_request() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [
+            [
+                context.get_request_header(0, "X-Kind"),
+                context.get_request_header(0, "absent"),
+                context.get_request_id(0),
+            ]
+        ]
+
+    (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).answers
+
+    assert answer.body == b'{"predictions":[["odd",null,"mine"]]}'
+
+
+def test_merged_requests_share_the_headers_that_are_the_same() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_request_header(1, "x-kind")] * len(data)
+
+    same = run("kserve", handle, "v1", [json_request({"instances": [1]}, x_kind="odd")] * 2)
+    other = run(
+        "kserve", handle, "v1",
+        [json_request({"instances": [1]}, x_kind="odd"), json_request({"instances": [1]}, x_kind="even")],
+    )  # fmt: skip
+
+    assert [answer.body for answer in same.answers] == [b'{"predictions":["odd"]}'] * 2
+    assert other.failure == Failure("it reads the header x-kind", 500, alone=True)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda context: context.get_all_request_header(0), "it reads all headers"),
+        (lambda context: context.set_response_status(404, idx=0), "it sets the status of an answer"),
+        (lambda context: context.set_response_header(0, "x-a", "b"), "it sets a header of an answer"),
+    ],
+)
+def test_what_is_one_requests_own_needs_a_batch_of_its_own(use: Callable[[Any], Any], message: str) -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        use(context)
+        return data
+
+    assert run("kserve", handle, "v1", [instances(1), instances(2)]).failure == Failure(message, 500, alone=True)
+    assert run("kserve", handle, "v1", [instances(1)]).failure is None
+
+
+def test_without_an_envelope_each_request_of_a_batch_has_its_own_status_and_headers() -> None:
+    def handle(rows: list[Any], context: Any) -> list[Any]:
+        for index in range(len(rows)):
+            kind = context.get_request_header(index, "x-kind")
+            context.set_response_status(code=200 + index, idx=index)
+            context.set_response_header(index, "X-Kind", kind)
+            context.set_response_content_type(index, "text/x-own")
+        return ["a", "b"]
+
+    result = run("none", handle, "raw", [whole(b"1", x_kind="odd"), whole(b"2", x_kind="even")])
+
+    assert result.answers == [
+        Answer(b"a", 200, "text/x-own", [("x-kind", "odd")]),
+        Answer(b"b", 201, "text/x-own", [("x-kind", "even")]),
+    ]
+
+
+def test_an_explanation_is_told_from_a_prediction() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_request_header(0, "explain")] * len(data)
+
+    said = [run("kserve", handle, form, [instances(1)] * 2).answers[0].body for form in ("v1", "explain")]
+
+    assert said == [b'{"predictions":[null]}', b'{"explanations":["True"]}']
+
+
+def test_to_torchserve_a_frame_is_one_request_with_an_answer_of_its_own() -> None:
+    """What the handler sets for the first request of a frame is not the frame's."""
+
+    def handle(rows: list[Any], context: Any) -> list[Any]:
+        context.set_response_status(code=404, idx=0)
+        return rows
+
+    torchserves = context()
+    torchserves.request_processor, torchserves.request_ids = [RequestProcessor({})], {0: "torchserve's"}
+    frame = frames.encode(Batch("raw", [whole(b"1", "text/plain"), whole(b"2", "text/plain")]))
+
+    (answer,) = HandlerCalls(handle, "body").handle([{"body": bytearray(frame)}], torchserves)
+
+    assert [(one.status, one.body) for one in frames.decode_result(answer).answers] == [(404, b"1"), (200, b"2")]
+    assert torchserves.get_response_status(0)[0] == 200
+    assert (torchserves.request_ids, torchserves.metrics.request_ids) == ({0: "torchserve's"}, {0: "torchserve's"})

@@ -1,0 +1,146 @@
+"""What a handler gets of each form of request, and what its results become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from tests.unit.handler.running import documents, instances, json_request, outputs, run, tensor_request, whole
+from transformer_sdk.handler.envelopes import envelope_named
+from transformer_sdk.handler.frames import Answer, Failure, Form, Part, Request
+
+V2 = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 1], "data": [1, 2]}]}
+INPUT = {"name": "x", "shape": [2, 1], "datatype": "INT64", "data": [[1], [2]]}
+
+
+def seen(envelope: str, form: Form, request: Request) -> Any:
+    """What the handler is called with."""
+    calls: list[Any] = []
+
+    def record(data: list[Any], _: Any) -> list[Any]:
+        calls.append(data)
+        return [0] * len(data)
+
+    run(envelope, record, form, [request])
+    return calls[0]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "form", "request_", "data"),
+    [
+        ("kserve", "v1", instances(1, "a"), [1, "a"]),
+        ("kserve", "explain", instances(1), [1]),
+        ("kserve", "v1", json_request({"inputs": [1]}), [1]),
+        ("kserve", "raw", instances(1), [1]),
+        ("kserve", "raw", whole(b"\xff", "image/jpeg"), [{"body": bytearray(b"\xff")}]),
+        ("kserve", "raw", json_request({"a": 1}), [{"body": {"a": 1}}]),
+        ("kserve", "v2", tensor_request(x=[[1], [2]]), [[1], [2]]),
+        ("kserve", "v2", tensor_request(data=[b"a", b"b"]), [{"data": "a"}, {"data": "b"}]),
+        ("kserve", "v2", tensor_request(x=3), [3]),
+        ("json", "v1", instances({"b64": "YQ=="}, {"data": {"b64": "YQ=="}, "n": 1}), [b"a", {"data": b"a", "n": 1}]),
+        ("none", "v1", instances(1), [{"body": {"instances": [1]}}]),
+        ("none", "v2", tensor_request(x=[[1], [2]]), [{"body": {"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}}]),
+        ("none", "raw", whole(b"text", "text/plain"), [{"body": "text"}]),
+        ("none", "raw", whole(b"{", "application/json"), [{"body": bytearray(b"{")}]),
+        ("body", "raw", whole(b"x"), [bytearray(b"x")]),
+        ("body", "v2", tensor_request(x=[[1], [2]]), [{"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}]),
+        ("kservev2", "v2", tensor_request(x=[[1], [2]]), [INPUT]),
+        ("kservev2", "raw", json_request(V2), [INPUT]),
+        ("kservev2", "raw", json_request({"a": 1}), [{"body": {"a": 1}}]),
+        ("kservev2", "v2", tensor_request(t=[b"a", b"b"]),
+         [{"name": "t", "shape": [2], "datatype": "BYTES", "data": "a"}]),
+        ("kservev2", "v1", instances("a", "b"),
+         [{"name": "instances", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}]),
+        ("kservev2", "v1", instances([1, 2]),
+         [{"name": "instances", "shape": [1, 2], "datatype": "INT64", "data": [[1, 2]]}]),
+    ],
+)  # fmt: skip
+def test_a_handler_gets_what_its_envelope_says(envelope: str, form: Form, request_: Request, data: Any) -> None:
+    assert seen(envelope, form, request_) == data
+
+
+@pytest.mark.parametrize(
+    ("envelope", "form", "result", "answer"),
+    [
+        ("kserve", "v1", [np.float32(0.5)], Answer(b'{"predictions":[0.5]}', 200, "application/json")),
+        ("kserve", "explain", [1], Answer(b'{"explanations":[1]}', 200, "application/json")),
+        ("kserve", "v1", np.array([[1, 2]]), Answer(b'{"predictions":[[1,2]]}', 200, "application/json")),
+        ("kserve", "raw-explain", [1], Answer(b'{\n  "explanations": [\n    1\n  ]\n}', 200, "application/json")),
+        ("none", "v1", ["text"], Answer(b"text", 200, "text/plain; charset=utf-8")),
+        ("none", "v1", [b"\xff"], Answer(b"\xff", 200, "application/octet-stream")),
+        ("none", "v1", [{"a": 1}], Answer(b'{\n  "a": 1\n}', 200, "application/json")),
+    ],
+)
+def test_a_result_becomes_an_answer(envelope: str, form: Form, result: Any, answer: Answer) -> None:
+    assert run(envelope, lambda *_: result, form, [instances(1)]).answers == [answer]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "result", "tensors"),
+    [
+        ("kserve", [1, 2], {"predictions": ("INT64", [1, 2])}),
+        ("kserve", ["a", "b"], {"predictions": ("BYTES", [b"a", b"b"])}),
+        (
+            "kserve",
+            [{"p": 0.5, "tag": "x"}, {"p": 1.5, "tag": "y"}],
+            {"p": ("FP64", [0.5, 1.5]), "tag": ("BYTES", [b"x", b"y"])},
+        ),
+        ("kserve", [{"a": 1}, {"b": 2}], {"predictions": ("BYTES", [b'{"a":1}', b'{"b":2}'])}),
+        ("kserve", [[1], [1, 2]], {"predictions": ("BYTES", [b"[1]", b"[1,2]"])}),
+        ("none", [[1, 2, 3]], {"predictions": ("INT64", [1, 2, 3])}),
+        ("none", [np.array([1.5])], {"predictions": ("FP64", [1.5])}),
+        ("none", ["four"], {"predictions": ("BYTES", [b"four"])}),
+        ("none", [{"label": 3}], {"label": ("INT64", [3])}),
+        (
+            "none",
+            [{"outputs": [{"name": "y", "datatype": "FP32", "shape": [2], "data": [1, 2]}]}],
+            {"y": ("FP32", [1.0, 2.0])},
+        ),
+        (
+            "none",
+            [b'{"outputs": [{"name": "y", "datatype": "BOOL", "shape": [1], "data": [true]}]}'],
+            {"y": ("BOOL", [True])},
+        ),
+    ],
+)
+def test_a_result_becomes_tensors(envelope: str, result: Any, tensors: Any) -> None:
+    assert outputs(run(envelope, lambda *_: result, "v2", [tensor_request(x=[1, 2])])) == [tensors]
+
+
+def test_outputs_that_are_no_tensors_are_the_handlers_fault() -> None:
+    result = run("none", lambda *_: [{"outputs": [{"name": "y"}]}], "v2", [tensor_request(x=[1])])
+
+    assert result.failure == Failure("The handler's outputs are no tensors: 'datatype'", 500)
+
+
+def test_a_handler_of_tensors_answers_v2_json_with_its_own_names() -> None:
+    (answer,) = documents("kservev2", lambda data, _: [np.array([[7]])], "raw", [json_request(V2, id="mine")])
+
+    assert answer == {
+        "id": "mine",
+        "model_name": "m",
+        "model_version": "1.0",
+        "outputs": [{"name": "x", "datatype": "INT64", "data": [7], "shape": [1]}],
+    }
+
+
+def test_the_parts_of_a_form_are_the_keys_of_a_row() -> None:
+    request = Request(
+        "1", (), [Part("k", "", b"v"), Part("file", "image/png", b"\xff"), Part("note", "text/plain", b"hi")]
+    )
+
+    assert seen("none", "raw", request) == [{"k": bytearray(b"v"), "file": bytearray(b"\xff"), "note": "hi"}]
+
+
+def test_an_unknown_envelope_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="no service envelope 'xml'; there are body, json, kserve, kservev2, none"):
+        envelope_named("xml")
+
+
+def test_json_is_compact_and_orjsons_own() -> None:
+    (answer,) = run("kserve", lambda *_: [{1: [0.1, None]}], "v1", [instances(1)]).answers
+
+    assert answer.body == orjson.dumps({"predictions": [{"1": [0.1, None]}]})

@@ -1,0 +1,143 @@
+"""Requests that were merged get what they would have got alone, whatever the envelope and the handler's results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.handler.running import documents, instances, json_request, outputs, run, tensor_request, whole
+from transformer_sdk.handler.frames import Failure, Form, Request, Result
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+REQUESTS = st.lists(st.lists(JSON, max_size=4).map(lambda values: instances(*values)), min_size=1, max_size=6)
+ROWS = st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), min_size=1, max_size=4)
+TENSORS = st.lists(ROWS.map(lambda rows: tensor_request(x=rows)), min_size=1, max_size=6)
+
+
+def echo(data: list[Any], _: Any) -> list[Any]:
+    return data
+
+
+def counting(data: list[Any], _: Any) -> list[Any]:
+    """Results of a kind for each place in the batch: whoever gets another's place gets another result."""
+    return [{"place": place, "value": value} for place, value in enumerate(data)]
+
+
+def alone(envelope: str, form: Form, requests: list[Request]) -> list[Any]:
+    return [run(envelope, echo, form, [request]).answers[0] for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "form"), [("kserve", "v1"), ("kserve", "explain"), ("json", "v1"), ("kserve", "raw")]
+)
+@given(requests=REQUESTS)
+def test_merged_instances_are_answered_as_alone(envelope: str, form: Form, requests: list[Request]) -> None:
+    merged = run(envelope, echo, form, requests)
+
+    assert (merged.failure, merged.answers) == (None, alone(envelope, form, requests))
+
+
+@pytest.mark.parametrize("envelope", ["kserve", "json", "kservev2", "none", "body"])
+@given(requests=TENSORS)
+def test_merged_tensors_are_answered_as_alone(envelope: str, requests: list[Request]) -> None:
+    def handle(data: list[Any], _: Any) -> list[Any]:
+        return [one["data"] if envelope == "kservev2" else one for one in data]
+
+    merged = run(envelope, handle, "v2", requests)
+
+    each = [run(envelope, handle, "v2", [request]).answers[0] for request in requests]
+    assert (merged.failure, merged.answers) == (None, each)
+
+
+@pytest.mark.parametrize("envelope", ["none", "body"])
+@given(bodies=st.lists(st.binary(min_size=1), min_size=1, max_size=6))
+def test_merged_bodies_are_answered_as_alone(envelope: str, bodies: list[bytes]) -> None:
+    def handle(rows: list[Any], _: Any) -> list[bytes]:
+        return [bytes(row if envelope == "body" else row["body"]) for row in rows]
+
+    merged = run(envelope, handle, "raw", [whole(body) for body in bodies])
+
+    assert [answer.body for answer in merged.answers] == bodies
+
+
+@given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=8))
+def test_results_are_cut_at_the_requests_own_ends(sizes: list[int]) -> None:
+    requests = [instances(*[f"{index}/{place}" for place in range(size)]) for index, size in enumerate(sizes)]
+
+    answers = documents("kserve", counting, "v1", requests)
+
+    places = iter(range(sum(sizes)))
+    assert answers == [
+        {"predictions": [{"place": next(places), "value": f"{index}/{place}"} for place in range(size)]}
+        for index, size in enumerate(sizes)
+    ]
+
+
+@given(size=st.integers(0, 6), given_back=st.integers(0, 6))
+def test_too_few_or_too_many_results_are_nobodys(size: int, given_back: int) -> None:
+    result = run("kserve", lambda *_: [0] * given_back, "v1", [instances(*range(size)), instances()])
+
+    if size == given_back:
+        assert result.failure is None
+    else:
+        assert result.failure == Failure(
+            f"The handler must return one prediction per instance in a list: {size} expected, got {given_back}", 500
+        )
+
+
+def test_one_call_serves_all_requests() -> None:
+    calls: list[list[Any]] = []
+
+    def recorded(data: list[Any], _: Any) -> list[Any]:
+        calls.append(data)
+        return data
+
+    run("kserve", recorded, "v1", [instances(1, 2), instances(), instances(3)])
+
+    assert calls == [[1, 2, 3]]
+
+
+def test_a_request_that_is_no_v1_request_is_refused_and_the_others_are_served() -> None:
+    result = run("kserve", echo, "v1", [instances(1), whole(b'{"instances": [1e999]}'), instances(2)])
+
+    assert [(answer.status, answer.body) for answer in result.answers] == [
+        (200, b'{"predictions":[1]}'),
+        (400, b'{"error":"The request holds a number that is out of range, or is not {\\"instances\\": [...]}."}'),
+        (200, b'{"predictions":[2]}'),
+    ]
+
+
+def test_several_inputs_are_rows_by_name() -> None:
+    request = tensor_request(words=[b"a", b"b"], weights=[[0.5], [1.5]])
+
+    assert (
+        outputs(run("kserve", echo, "v2", [request, request]))
+        == [{"words": ("BYTES", [b"a", b"b"]), "weights": ("FP64", [[0.5], [1.5]])}] * 2
+    )
+
+
+def test_inputs_with_different_numbers_of_rows_are_refused() -> None:
+    result = run("kserve", echo, "v2", [tensor_request(a=[1, 2], b=[1])])
+
+    assert isinstance(result, Result)
+    assert result.failure == Failure('The inputs must have as many rows each: "a" has 2, "b" has 1.', 500)
+
+
+def test_raw_requests_with_and_without_instances_are_not_mixed() -> None:
+    mixed = run("kserve", echo, "raw", [instances(1), json_request({"image": 1})])
+
+    assert mixed.failure is not None
+    assert [run("kserve", lambda data, _: [1], "raw", [one]).failure for one in (instances(1), json_request({}))] == [
+        None
+    ] * 2
