@@ -1,0 +1,154 @@
+"""Who is asked how large a batch may be, and what TorchServe is told so that it never waits for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from torchserve_adapter.batching import Wishes, form_batches_here
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.model_store.archives import Archive
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.properties import Draft
+from transformer_sdk.model_store.settings import BatchOptions
+
+ARCHIVES = {"a.mar": Archive("a.mar", "a"), "b.mar": Archive("b.mar", "b", model_version="2.0")}
+WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"
+
+
+def models(**parameters: Any) -> dict[str, Any]:
+    return {"a": {"1.0": {"marName": "a.mar", **parameters}}}
+
+
+def in_models(**parameters: Any) -> dict[str, str]:
+    return {"load_models": "all", "models": json.dumps(models(**parameters))}
+
+
+def in_snapshot(**parameters: Any) -> dict[str, str]:
+    return {"model_snapshot": json.dumps({"modelCount": 1, "models": models(**parameters)})}
+
+
+def size(properties: dict[str, str], yaml: dict[str, Any] | None = None, options: BatchOptions | None = None) -> int:
+    wishes = Wishes(options or BatchOptions(), properties, {"a.mar": yaml or {}})
+    return wishes.limits("a", "1.0", "a.mar").max_batch_size
+
+
+@pytest.mark.parametrize(
+    ("properties", "yaml", "expected"),
+    [
+        ({}, {}, 32),
+        (in_models(batchSize=4), {}, 4),
+        (in_models(batchSize=1), {}, 1),
+        (in_models(maxBatchDelay=100), {}, 32),
+        (in_models(batchSize=4), {"batchSize": 8}, 8),  # as TorchServe has it: the archive's own wins over `models`,
+        (in_snapshot(batchSize=4), {"batchSize": 8}, 4),  # but not over a snapshot
+        (in_snapshot(), {"batchSize": 8}, 8),
+        ({}, {"batchSize": 8}, 8),
+        ({}, {"batchSize": "eight"}, 32),
+        ({}, {"batchSize": True}, 32),
+    ],
+)
+def test_the_batch_size_is_the_one_that_torchserve_would_go_by(
+    properties: dict[str, str], yaml: dict[str, Any], expected: int
+) -> None:
+    assert size(properties, yaml) == expected
+
+
+def test_a_snapshots_lone_version_may_have_another_name_than_the_archives() -> None:
+    wishes = Wishes(BatchOptions(), in_snapshot(batchSize=4), {})
+
+    assert wishes.limits("a", "7.0", "a.mar").max_batch_size == 4
+
+
+def test_the_flags_win() -> None:
+    options = BatchOptions(max_batch_size=16, max_latency_ms=50, timeout_ms=2000)
+    wishes = Wishes(options, {**in_models(batchSize=4), "job_queue_size": "7"}, {})
+
+    limits = BatchLimits(max_batch_size=16, max_latency_s=0.05, queue_size=7, timeout_s=2.0)
+    assert wishes.limits("a", "1.0", "a.mar") == limits
+    assert wishes.registered(8) == limits
+
+
+def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
+    wishes = Wishes(BatchOptions(), in_models(batchSize=4), {})
+
+    assert wishes.registered(8).max_batch_size == 8
+    assert (wishes.default_batch_size({}), wishes.default_batch_size({"batchSize": 6})) == (32, 6)
+
+
+@pytest.mark.parametrize("properties", [in_models(batchSize=0), in_snapshot(batchSize="four")])
+def test_a_batch_size_that_makes_no_sense_is_named_before_anything_is_started(properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"batchSize is .*; write a whole number"):
+        Wishes(BatchOptions(), properties, {}).check()
+
+
+@pytest.mark.parametrize(("setting", "written"), [("models", in_models), ("model_snapshot", in_snapshot)])
+def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
+    draft = Draft(written(batchSize=4, maxBatchDelay=5000))
+
+    form_batches_here(draft, ARCHIVES, {})
+
+    assert draft.properties == written(batchSize=1, maxBatchDelay=5000)
+    assert [(change.setting, change.why) for change in draft.changes] == [(setting, f"batchSize 1: {WHY}")]
+
+
+@pytest.mark.parametrize("properties", [{"load_models": "all"}, in_models(batchSize=1), in_snapshot(batchSize=1)])
+def test_what_does_not_batch_stays_to_the_letter(properties: dict[str, str]) -> None:
+    draft = Draft(dict(properties))
+
+    form_batches_here(draft, ARCHIVES, {"a.mar": {"batchSize": 1}})
+
+    assert (draft.properties, draft.changes) == (properties, [])
+
+
+def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does_not_win_over() -> None:
+    draft = Draft(
+        {
+            "model_store": "/store",
+            "load_models": "all",
+            "default_workers_per_model": "3",
+            "models": json.dumps(models(responseTimeout=60, minWorkers=2, maxWorkers=2)),
+        }
+    )
+    yaml = {"batchSize": 8, "maxBatchDelay": 50, "minWorkers": 1, "maxWorkers": 4, "responseTimeout": 30, "own": {}}
+
+    form_batches_here(draft, ARCHIVES, {"a.mar": yaml})
+
+    assert json.loads(draft.properties["model_snapshot"]) == {
+        "modelCount": 2,
+        "models": {
+            "a": {
+                "1.0": {
+                    "marName": "a.mar",
+                    "minWorkers": 1,
+                    "maxWorkers": 4,
+                    "batchSize": 1,
+                    "maxBatchDelay": 50,
+                    "responseTimeout": 30,
+                    "defaultVersion": True,
+                }
+            },
+            "b": {
+                "2.0": {
+                    "marName": "b.mar",
+                    "minWorkers": 3,
+                    "maxWorkers": 3,
+                    "batchSize": 1,
+                    "maxBatchDelay": 100,
+                    "defaultVersion": True,
+                }
+            },
+        },
+    }
+    assert [change.why for change in draft.changes] == [f"batchSize 1: {WHY}"]
+
+
+def test_workers_of_a_yaml_that_do_not_fit_are_left_out_as_torchserve_does() -> None:
+    draft = Draft({"model_store": "/store", "load_models": "a.mar"})
+
+    form_batches_here(draft, ARCHIVES, {"a.mar": {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}})
+
+    (parameters,) = json.loads(draft.properties["model_snapshot"])["models"]["a"].values()
+    assert (parameters["minWorkers"], parameters["maxWorkers"]) == (1, 1)
