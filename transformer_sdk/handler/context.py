@@ -7,7 +7,7 @@ from typing import Any
 
 from ts.context import RequestProcessor
 
-from transformer_sdk.handler.frames import Batch, Request
+from transformer_sdk.handler.frames import Batch, Form, Request
 
 
 class NeedsOwnBatch(Exception):
@@ -15,13 +15,14 @@ class NeedsOwnBatch(Exception):
 
 
 class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
-    """One request's headers; a name may be written in any case."""
+    """One request's headers, with those that TorchServe adds; a name may be written in any case."""
 
-    def __init__(self, request: Request, *, explain: bool) -> None:
+    def __init__(self, request: Request, form: Form) -> None:
         headers: dict[str, Any] = {part.name: {"content-type": part.content_type} for part in request.parts}
         headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
-        if explain:
-            headers["explain"] = "True"
+        headers["explain"] = str(form in ("explain", "raw-explain"))
+        if form in ("raw", "raw-explain"):
+            headers["url_path"] = ""
         super().__init__(headers)
 
     def get_request_property(self, key: str) -> Any:
@@ -37,14 +38,15 @@ class MergedHeaders(Headers):
     and so would a status or a header of the answer.
     """
 
-    def __init__(self, requests: Sequence[Request], *, explain: bool) -> None:
-        super().__init__(requests[0], explain=explain)
-        self._others = [Headers(request, explain=explain) for request in requests[1:]]
+    def __init__(self, requests: Sequence[Request], form: Form) -> None:
+        super().__init__(requests[0], form)
+        self._requests = requests
+        self._form = form
 
     def get_request_property(self, key: str) -> Any:
         """The value that the header has in all requests; raises NeedsOwnBatch if there are several."""
         value = super().get_request_property(key)
-        if any(other.get_request_property(key) != value for other in self._others):
+        if any(Headers(other, self._form).get_request_property(key) != value for other in self._requests[1:]):
             raise NeedsOwnBatch(f"it reads the header {key}")
         return value
 
@@ -64,12 +66,11 @@ class MergedHeaders(Headers):
 def describe_requests(batch: Batch, context: Any, *, merged: bool) -> None:
     """Fill the handler's context for this batch."""
     requests = batch.requests
-    explain = batch.form in ("explain", "raw-explain")
     context.request_ids = {index: request.id for index, request in enumerate(requests)}
     if merged and len(requests) > 1:
         # Whatever index the handler asks for, all requests are meant.
-        context.request_processor = [MergedHeaders(requests, explain=explain)] * sum(1 for _ in requests)
+        context.request_processor = [MergedHeaders(requests, batch.form)] * len(requests)
     else:
-        context.request_processor = [Headers(request, explain=explain) for request in requests]
+        context.request_processor = [Headers(request, batch.form) for request in requests]
     if context.metrics is not None:
         context.metrics.request_ids = context.request_ids

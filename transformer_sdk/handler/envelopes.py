@@ -18,7 +18,7 @@ import orjson
 
 from transformer_sdk.handler import values
 from transformer_sdk.handler.context import describe_requests
-from transformer_sdk.handler.frames import Answer, Batch, Request
+from transformer_sdk.handler.frames import Answer, Batch, Form, Request
 from transformer_sdk.handler.values import HandlerOutputError
 
 Handle = Callable[[list[Any], Any], Any]
@@ -106,6 +106,10 @@ class Instances:
         """What the handler gets of the instances."""
         return instances
 
+    def encode_raw(self, results: list[Any], form: Form) -> bytes:
+        """The answer to instances in TorchServe's own API, to the letter as TorchServe writes it."""
+        return values.encode_indented({"explanations" if form == "raw-explain" else "predictions": results})
+
     def _serve(self, batch: Batch, handle: Handle, context: Any, encode: Callable[[list[Any]], bytes]) -> list[Answer]:
         rows = [self.instances(request) for request in batch.requests]
         served = [row for row in rows if row is not None]
@@ -126,10 +130,9 @@ class Instances:
 
     def _serve_raw(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         """As TorchServe for {"instances": …}; anything else is the handler's to understand."""
-        key = "explanations" if batch.form == "raw-explain" else "predictions"
         wrapped = [self.instances(request) is not None for request in batch.requests]
         if all(wrapped):
-            return self._serve(batch, handle, context, lambda results: values.encode_indented({key: results}))
+            return self._serve(batch, handle, context, lambda results: self.encode_raw(results, batch.form))
         if any(wrapped):
             raise HandlerOutputError("requests with and without instances came together")  # retried one by one
         return Plain().serve(batch, handle, context)
@@ -140,6 +143,9 @@ class Json(Instances):
 
     def prepare(self, instances: list[Any]) -> list[Any]:
         return [_decode_base64(instance) for instance in instances]
+
+    def encode_raw(self, results: list[Any], form: Form) -> bytes:  # noqa: ARG002 - TorchServe makes no difference
+        return values.encode_indented({"predictions": results}, indent=None)
 
 
 class OpenInference:

@@ -22,20 +22,17 @@ _MULTIPART = "multipart/form-data"
 _URLENCODED = "application/x-www-form-urlencoded"
 
 
-def split(body: bytes, content_type: str, query: bytes) -> list[Part]:
+def split(body: bytes, content_type: str) -> list[Part]:
     """The parts of a request; raises InvalidInput for a form that cannot be read."""
-    parts = [Part(name, "", value.encode()) for name, value in _pairs(query)]
-    kind = content_type.partition(";")[0].strip().lower()
+    mime_type = content_type.partition(";")[0].strip()
+    kind = mime_type.lower()
     if kind == _MULTIPART:
-        return parts + _multipart(body, content_type)
+        return _multipart(body, content_type)
     # curl sends this type with any --data, so JSON is no form.
     if kind == _URLENCODED and body and not body.lstrip().startswith((b"{", b"[")):
-        return parts + [Part(name, "", value.encode()) for name, value in _pairs(body)]
-    return [*parts, Part("body", content_type, body)]
-
-
-def _pairs(text: bytes) -> list[tuple[str, str]]:
-    return parse_qsl(text.decode("utf-8", "replace"), keep_blank_values=True)
+        fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+        return [Part(name, "", value.encode()) for name, value in fields]
+    return [Part("body", mime_type, body)]
 
 
 def _multipart(body: bytes, content_type: str) -> list[Part]:

@@ -53,10 +53,10 @@ def encode_json(document: Any) -> bytes:
         raise HandlerOutputError(f"The handler's result cannot be written as JSON: {error}") from error
 
 
-def encode_indented(document: Any) -> bytes:
+def encode_indented(document: Any, indent: int | None = 2) -> bytes:
     """JSON as TorchServe writes it. Raises HandlerOutputError."""
     try:
-        return json.dumps(document, indent=2).encode()
+        return json.dumps(document, indent=indent).encode()
     except (TypeError, ValueError) as error:
         raise HandlerOutputError(f"The handler's result cannot be written as JSON: {error}") from error
 

@@ -9,12 +9,12 @@ import pytest
 from ts.context import RequestProcessor
 from ts.utils.util import PredictionException
 
-from tests.unit.handler.running import context, instances, json_request, run, whole
+from tests.unit.handler.running import context, documents, instances, json_request, run, whole
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.calls import HandlerCalls
-from transformer_sdk.handler.frames import Answer, Batch, Failure
+from transformer_sdk.handler.frames import Answer, Batch, Failure, Form
 
-JSON = "application/json"
+FORMS: tuple[Form, ...] = ("v1", "explain", "raw", "raw-explain")
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -66,6 +66,16 @@ def test_a_handler_reads_the_headers_of_a_lone_request() -> None:
     (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).answers
 
     assert answer.body == b'{"predictions":[["odd",null,"mine"]]}'
+
+
+def test_all_headers_of_a_lone_request_are_torchserves() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_all_request_header(0)]
+
+    said = [documents("none", handle, form, [whole(b"x", "text/plain", x_a="b")]) for form in ("v1", "raw")]
+
+    v1: dict[str, Any] = {"body": {"content-type": "text/plain"}, "x-a": "b", "explain": "False"}
+    assert said == [[v1], [{**v1, "url_path": ""}]]
 
 
 def test_merged_requests_share_the_headers_that_are_the_same() -> None:
@@ -120,9 +130,14 @@ def test_an_explanation_is_told_from_a_prediction() -> None:
     def handle(data: list[Any], context: Any) -> list[Any]:
         return [context.get_request_header(0, "explain")] * len(data)
 
-    said = [run("kserve", handle, form, [instances(1)] * 2).answers[0].body for form in ("v1", "explain")]
+    said = [documents("kserve", handle, form, [instances(1)] * 2)[0] for form in FORMS]
 
-    assert said == [b'{"predictions":[null]}', b'{"explanations":["True"]}']
+    assert said == [
+        {"predictions": ["False"]},
+        {"explanations": ["True"]},
+        {"predictions": ["False"]},
+        {"explanations": ["True"]},
+    ]
 
 
 def test_to_torchserve_a_frame_is_one_request_with_an_answer_of_its_own() -> None:

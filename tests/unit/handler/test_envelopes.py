@@ -69,6 +69,8 @@ def test_a_handler_gets_what_its_envelope_says(envelope: str, form: Form, reques
         ("kserve", "explain", [1], Answer(b'{"explanations":[1]}', 200, "application/json")),
         ("kserve", "v1", np.array([[1, 2]]), Answer(b'{"predictions":[[1,2]]}', 200, "application/json")),
         ("kserve", "raw-explain", [1], Answer(b'{\n  "explanations": [\n    1\n  ]\n}', 200, "application/json")),
+        ("json", "raw", [1], Answer(b'{"predictions": [1]}', 200, "application/json")),
+        ("json", "raw-explain", [1], Answer(b'{"predictions": [1]}', 200, "application/json")),
         ("none", "v1", ["text"], Answer(b"text", 200, "text/plain; charset=utf-8")),
         ("none", "v1", [b"\xff"], Answer(b"\xff", 200, "application/octet-stream")),
         ("none", "v1", [{"a": 1}], Answer(b'{\n  "a": 1\n}', 200, "application/json")),
