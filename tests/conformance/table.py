@@ -1,0 +1,112 @@
+"""The table of docs/conformance.md, made of the cases themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tests.conformance.batches import BATCHES
+from tests.conformance.case import Case, Refusal
+from tests.conformance.cases import envelopes, loading, requests, results, stock
+from tests.conformance.endpoints import METHODS, TORCHSERVES, V1, V2, Endpoint
+from tests.conformance.test_bad_archives import BAD
+from tests.conformance.test_bad_handlers import DEATHS
+from tests.support.runtimes import ROOT
+
+PAGE = ROOT / "docs/conformance.md"
+_CASES = "test_handlers"
+_HEAD = """\
+# Conformance
+
+The same requests go to TorchServe 0.12 as its users start it, to TorchServe behind our adapter (`kserve-torchserve`),
+and to our own server of the same archives (`isvc-mar`). *The same* means: status, content type and body are equal byte
+for byte. Three rules hold everywhere:
+
+- Where a handler names no content type, TorchServe sends none; ours say what the result is: JSON, text or bytes.
+- Answers of the v1 and v2 protocols are the same JSON, but not indented, and say `application/json`.
+- Every error of ours is `{"error": …}` with who said it and the request's id.
+
+Each row names its test: `make test ARGS="tests/conformance -k NAME"`. This file is written by
+`python -m tests.conformance`; a test watches that it is up to date.
+"""
+_SECTIONS = (
+    ("How archives are loaded", (*loading.CASES, *loading.KSERVE)),
+    ("What of a request a handler sees", requests.CASES),
+    ("What a client gets of a handler's results, settings and errors", results.CASES),
+    (
+        "Service envelopes",
+        (*envelopes.NONE, *envelopes.KSERVE, *envelopes.KSERVEV2, *envelopes.JSON_INSTANCES, *envelopes.BODY),
+    ),
+    ("TorchServe's stock handlers", stock.CASES),
+)
+_OTHERS = (
+    ("`get_request_id` is the answer's `x-request-id`", "the same", "test_the_handlers_request_id"),
+    ("`set_response_header` reaches the client", "the same", "test_a_response_header_of_the_handler"),
+    ("`context.metrics` on `/metrics`: names, values, labels", "the same", "test_metrics"),
+)
+
+
+def render() -> str:
+    """The whole page."""
+    sections = [_section(title, _HANDLER_COLUMNS, map(_handler_row, cases)) for title, cases in _SECTIONS]
+    others = [(feature, "200", ours, test) for feature, ours, test in _OTHERS]
+    batches = [
+        (batch.feature, "503 for all" if batch.why else "200", batch.why or "the same", "test_batches")
+        for batch in BATCHES
+    ]
+    return "\n".join(
+        [
+            _HEAD,
+            *sections,
+            _section("Ids, headers, metrics, batches", _HANDLER_COLUMNS, [*others, *batches]),
+            _section(
+                "Handlers that misbehave", ("what the handler does", "what its clients see", "test"), _bad_handlers()
+            ),
+            _section("Archives that cannot be served", ("archive", "exit code", "test"), _bad_archives()),
+            _section("The v1 protocol", _ENDPOINT_COLUMNS, map(_endpoint_row, V1)),
+            _section("The v2 protocol (Open Inference Protocol), HTTP", _ENDPOINT_COLUMNS, map(_endpoint_row, V2)),
+            _section("The v2 protocol, gRPC", ("method", "test"), ((f"`{one.name}`", one.name) for one in METHODS)),
+            _section("TorchServe's API, besides predictions", _ENDPOINT_COLUMNS, map(_endpoint_row, TORCHSERVES)),
+        ]
+    )
+
+
+_HANDLER_COLUMNS = ("feature", "TorchServe", "ours", "test")
+_ENDPOINT_COLUMNS = ("endpoint", "test")
+
+
+def _section(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    columns = tuple(columns)
+    lines = [_line(columns), _line("---" for _ in columns), *map(_line, rows)]
+    return "\n".join([f"## {title}", "", *lines, ""])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _handler_row(case: Case) -> tuple[str, ...]:
+    return (case.feature, str(case.status), _ours(case), f"{_CASES} and {case.name}")
+
+
+def _ours(case: Case) -> str:
+    if case.ours is None:
+        return "the same"
+    said = f"“{case.ours.words}”: " if isinstance(case.ours, Refusal) else ""
+    return f"{case.ours.status}, {said}{case.why}"
+
+
+def _bad_handlers() -> Iterator[tuple[str, ...]]:
+    what = {"exit": "calls `sys.exit`", "end": "calls `os._exit`", "kill": "kills itself"}
+    lost = "500, 502 or 507 for the request that it held; then another process"
+    for death in DEATHS:
+        yield (what[death], lost, f"test_bad_handlers and {death}")
+    yield ("hangs", "504 after `responseTimeout`; then another process", "test_bad_handlers and hangs")
+    yield ("leaks", "nothing: another process at `--worker-max-memory` (`isvc-mar`)", "test_bad_handlers and leaks")
+
+
+def _bad_archives() -> Iterator[tuple[str, ...]]:
+    return ((bad.feature, str(bad.exit_code), f"test_bad_archives and {bad.name}") for bad in BAD)
+
+
+def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:
+    return (f"`{endpoint.template}`", "test_endpoints")
