@@ -13,6 +13,8 @@ from pathlib import Path
 _MANIFEST = "MAR-INF/MANIFEST.json"
 # What TorchServe takes for an archive with load_models=all; only a .mar is a zip, the others are tar.gz.
 _ENDINGS = (".mar", ".model", ".tar.gz")
+# RuntimeError is zipfile's for encryption and unknown compression.
+_UNREADABLE = (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def read_archive(path: Path) -> Archive:
     try:
         model = json.loads(_read_manifest(path))["model"]
         return Archive(path.name, model["modelName"], model_version=str(model.get("modelVersion", "1.0")))
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+    except _UNREADABLE as error:
         return Archive(path.name, "", f"cannot be opened ({error}); is it truncated?")
     except (KeyError, TypeError, ValueError) as error:
         return Archive(path.name, "", f"has no usable {_MANIFEST} ({error}); make it with torch-model-archiver")

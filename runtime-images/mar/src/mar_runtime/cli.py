@@ -19,6 +19,7 @@ from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, processors
 from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.work_dir import claimed
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import Doors, fail, open_port, serve
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Torch's remark on nvgpu's pynvml is no user's business.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:The pynvml package is deprecated:FutureWarning")
     try:
-        with open_port(options.host, options.http_port) as listener:
+        with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
             found = directory.read(around, options.service_name)
             doors = Doors(

@@ -31,7 +31,11 @@ async def install(requirements: Path, target: Path, model: str) -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await pip.communicate()
+    try:
+        output, _ = await pip.communicate()
+    finally:
+        if pip.returncode is None:  # the server is told to stop
+            pip.kill()
     if pip.returncode:
         said = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
         errors = [line for line in said if line.startswith("ERROR")] or said[-1:]

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_DEVICES = Path("/dev")
 
 
 def processors() -> int:
@@ -20,5 +21,5 @@ def processors() -> int:
 
 def gpus(wanted: int | None) -> int:
     """How many there are, at most `wanted`; found without loading CUDA."""
-    there = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    there = len(list(_DEVICES.glob("nvidia[0-9]*")))
     return there if wanted is None else min(there, wanted)

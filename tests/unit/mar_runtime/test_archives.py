@@ -1,0 +1,282 @@
+"""Archives are unpacked into their folder or refused by name; nothing is ever written elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import pytest
+
+from mar_runtime import archives
+from mar_runtime.archives import ModelManifest, Unpacked, unpack
+from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
+from transformer_sdk.model_store.errors import ModelFailed
+
+CODE = b"def handle(data, context): return data\n"
+MIB = 2**20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "work/models/m@1/archive"
+
+
+def tar_with(path: Path, files: Mapping[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def special(kind: bytes, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo("bert/weights.pt")
+    info.type, info.linkname = kind, target
+    return info
+
+
+def refused(archive: Path, folder: Path) -> str:
+    """Why, after nothing was written beside the folder."""
+    with pytest.raises(ModelFailed) as raised:
+        unpack(archive, folder)
+    outside = [path for path in folder.parents[3].rglob("*") if path.is_file() and not path.is_relative_to(folder)]
+    assert outside == [archive]
+    return str(raised.value)
+
+
+def test_an_archive_is_unpacked_with_its_manifest(tmp_path: Path, folder: Path) -> None:
+    fields = {"envelope": "json", "requirementsFile": "requirements.txt", "configFile": "c.yaml", "modelFile": "n.py"}
+    archive = write_mar(tmp_path / "bert.mar", manifest(**fields), {"handler.py": CODE, "data/words.txt": b"words"})
+
+    unpacked = unpack(archive, folder)
+
+    assert unpacked == Unpacked(folder, ModelManifest("handler.py", "json", "requirements.txt", "c.yaml"))
+    assert {name: data for name, data in read_tree(folder).items() if "MANIFEST" not in name} == {
+        "handler.py": CODE,
+        "data/words.txt": b"words",
+    }
+
+
+def test_a_tar_is_unpacked_below_its_top_folder(tmp_path: Path, folder: Path) -> None:
+    unpacked = unpack(write_tar(tmp_path / "bert.tar.gz"), folder)
+
+    assert unpacked == Unpacked(folder / "bert", ModelManifest("handler.py"))
+
+
+def test_a_folder_is_used_as_it_is(tmp_path: Path, folder: Path) -> None:
+    unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "bert")
+
+    assert unpack(tmp_path / "bert", folder) == Unpacked(tmp_path / "bert", ModelManifest("handler.py"))
+    assert not folder.exists()
+
+
+def test_what_an_older_archive_left_is_gone(tmp_path: Path, folder: Path) -> None:
+    unpack(write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, "old.py": b""}), folder)
+
+    unpack(write_mar(tmp_path / "bert.mar", files={"handler.py": CODE}), folder)
+
+    assert sorted(read_tree(folder)) == ["MAR-INF/MANIFEST.json", "handler.py"]
+
+
+def test_of_files_of_one_name_the_last_counts(tmp_path: Path, folder: Path) -> None:
+    archive = write_mar(tmp_path / "bert.mar")
+    with ZipFile(archive, "a") as source, pytest.warns(UserWarning, match="Duplicate name"):
+        source.writestr("handler.py", b"# the last\n")
+
+    unpack(archive, folder)
+
+    assert (folder / "handler.py").read_bytes() == b"# the last\n"
+
+
+# --- ways out of the folder ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../escaped.py", "a/../../escaped.py", "/escaped.py", "..\\escaped.py", "\\escaped.py", "C:\\escaped.py", "."]
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["mar", "tar"])
+def test_a_path_that_leads_out_is_refused(tmp_path: Path, folder: Path, name: str, kind: str) -> None:
+    if kind == "mar":
+        archive = write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, name: b"outside"})
+    else:
+        archive = tar_with(tmp_path / "bert.tar.gz", {name: b"outside"})
+
+    assert refused(archive, folder) == (
+        f"{archive.name} holds {name!r}, a path that leads out of it. Make it with torch-model-archiver."
+    )
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path: Path, folder: Path) -> None:
+    archive = write_mar(tmp_path / "bert.mar")
+    link = ZipInfo("weights.pt")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with ZipFile(archive, "a") as source:
+        source.writestr(link, "/etc/passwd")
+
+    assert refused(archive, folder) == "bert.mar holds 'weights.pt', which is no plain file; pack the file itself."
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        pytest.param(special(tarfile.SYMTYPE, "/etc/passwd"), id="symbolic link"),
+        pytest.param(special(tarfile.LNKTYPE, "../../etc/passwd"), id="hard link"),
+        pytest.param(special(tarfile.FIFOTYPE), id="pipe"),
+        pytest.param(special(tarfile.CHRTYPE), id="device"),
+        pytest.param(special(tarfile.BLKTYPE), id="disk"),
+    ],
+)
+def test_what_is_no_file_in_a_tar_is_refused(tmp_path: Path, folder: Path, member: tarfile.TarInfo) -> None:
+    archive = write_tar(tmp_path / "bert.tar.gz", member)
+
+    assert refused(archive, folder) == (
+        "bert.tar.gz holds 'bert/weights.pt', which is no plain file; pack the file itself."
+    )
+
+
+# --- too much -----------------------------------------------------------------------------------------
+
+
+def test_a_zip_bomb_is_refused_by_what_it_announces(tmp_path: Path, folder: Path) -> None:
+    archive = write_mar(tmp_path / "bert.mar")
+    with ZipFile(archive, "a", ZIP_DEFLATED) as source, source.open("weights.pt", "w") as member:
+        for _ in range(300):
+            member.write(bytes(MIB))
+
+    assert refused(archive, folder) == (
+        "bert.mar unpacks to more than 200 times its size; that is no model. Make it with torch-model-archiver."
+    )
+    assert not (folder / "weights.pt").exists()
+
+
+def test_a_tar_bomb_is_refused(tmp_path: Path, folder: Path) -> None:
+    info = tarfile.TarInfo("weights.pt")
+    info.size = 300 * MIB
+    with gzip.open(tmp_path / "bert.tar.gz", "wb", compresslevel=1) as file:
+        file.write(info.tobuf())
+        for _ in range(300):
+            file.write(bytes(MIB))
+
+    assert "more than 200 times its size" in refused(tmp_path / "bert.tar.gz", folder)
+
+
+def test_a_file_that_is_longer_than_it_says_is_refused(tmp_path: Path, folder: Path) -> None:
+    """Only as much as announced is read, and the checksum is of all."""
+    archive = write_mar(tmp_path / "bert.mar")
+    with ZipFile(archive, "a", ZIP_DEFLATED) as source:
+        source.writestr("weights.pt", bytes(MIB))
+    lying = archive.read_bytes().replace(MIB.to_bytes(4, "little"), (9).to_bytes(4, "little"))
+    archive.write_bytes(lying)
+
+    assert refused(archive, folder).startswith("bert.mar cannot be opened (Bad CRC-32 for file 'weights.pt')")
+    assert (folder / "weights.pt").stat().st_size <= 9
+
+
+@pytest.mark.parametrize("kind", ["mar", "tar"])
+def test_an_archive_of_very_many_files_is_refused(
+    tmp_path: Path, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_MAX_FILES", 20)
+    many = {f"{number}.py": b"" for number in range(21)}
+    archive = (
+        write_mar(tmp_path / "bert.mar", files=many) if kind == "mar" else tar_with(tmp_path / "bert.tar.gz", many)
+    )
+
+    assert "holds more than 20 files; that is no model" in refused(archive, folder)
+
+
+# --- damaged ------------------------------------------------------------------------------------------
+
+
+def truncate(archive: Path) -> None:
+    archive.write_bytes(archive.read_bytes()[:-40])
+
+
+def encrypt(archive: Path) -> None:
+    """Sets the flag that says so, in both headers of the first file."""
+    data = bytearray(archive.read_bytes())
+    for head, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        data[data.index(head) + flags] |= 1
+    archive.write_bytes(data)
+
+
+def compress_strangely(archive: Path) -> None:
+    data = bytearray(archive.read_bytes())
+    for head, method in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        data[data.index(head) + method] = 99
+    archive.write_bytes(data)
+
+
+def flip_a_bit(archive: Path) -> None:
+    data = bytearray(archive.read_bytes())
+    data[data.index(CODE) + 3] ^= 1
+    archive.write_bytes(data)
+
+
+def empty(archive: Path) -> None:
+    archive.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [truncate, encrypt, compress_strangely, flip_a_bit, empty])
+def test_a_damaged_zip_is_refused(tmp_path: Path, folder: Path, damage: Callable[[Path], None]) -> None:
+    archive = tmp_path / "bert.mar"
+    with ZipFile(archive, "w", ZIP_STORED) as source:
+        source.writestr("handler.py", CODE)
+    damage(archive)
+
+    reason = refused(archive, folder)
+
+    assert reason.startswith("bert.mar cannot be opened (")
+    assert reason.endswith("); is it truncated? Upload it again.")
+
+
+def test_a_truncated_tar_is_refused(tmp_path: Path, folder: Path) -> None:
+    archive = tar_with(tmp_path / "bert.tar.gz", {"handler.py": os.urandom(100_000)})
+    truncate(archive)
+
+    assert refused(archive, folder).startswith("bert.tar.gz cannot be opened (")
+
+
+def test_a_file_where_a_folder_is_needed_is_refused(tmp_path: Path, folder: Path) -> None:
+    archive = write_mar(tmp_path / "bert.mar", files={"a": b"", "a/b.py": b""})
+
+    assert f"bert.mar cannot be unpacked into {folder} (--work-dir): " in refused(archive, folder)
+
+
+# --- manifests ----------------------------------------------------------------------------------------
+
+
+def test_an_archive_without_a_manifest_is_refused(tmp_path: Path, folder: Path) -> None:
+    with ZipFile(tmp_path / "bert.mar", "w") as source:
+        source.writestr("handler.py", CODE)
+
+    assert refused(tmp_path / "bert.mar", folder) == (
+        "bert.mar has no MAR-INF/MANIFEST.json (No such file or directory). Make it with torch-model-archiver."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"model": ', "Input data was truncated"),
+        (b"\xff", "JSON is malformed"),
+        (b"[1]", "Expected `object`, got `array`"),
+        (b"{}", "Object missing required field `model`"),
+        (b'{"model": {"modelName": "m"}}', "Object missing required field `handler` - at `$.model`"),
+        (b'{"model": {"handler": 1}}', "Expected `str`, got `int` - at `$.model.handler`"),
+        (b'{"model": {"handler": "h", "configFile": []}}', "Expected `str | null`, got `array` - at `$.model.configFile`"),
+        (b'{"x": ' + b"[" * 100_000, "maximum recursion depth exceeded"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_cannot_be_used_is_refused(tmp_path: Path, folder: Path, content: bytes, reason: str) -> None:
+    refusal = refused(write_mar(tmp_path / "bert.mar", content), folder)
+
+    assert refusal.startswith("bert.mar has no usable MAR-INF/MANIFEST.json (")
+    assert reason in refusal

@@ -1,0 +1,161 @@
+"""Which models a directory holds, and the configuration that comes with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mar_runtime.directory import Found, read
+from mar_runtime.plan import ArchiveRequest, FileRequest
+from tests.support.model_folder import manifest, write_mar
+from transformer_sdk.model_store import rules
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.versions import ModelVersion
+
+
+def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> Found:
+    return read(rules.Surroundings(folder, environment or {}, Path.is_dir, limit), "service")
+
+
+def archive(store: Path, name: str, version: str = "1.0") -> Path:
+    return write_mar(store / f"{name}-{version}.mar", manifest(modelName=name, modelVersion=version))
+
+
+def configure(folder: Path, *lines: str) -> None:
+    (folder / "config").mkdir(parents=True)
+    (folder / "config/config.properties").write_text("\n".join(lines))
+
+
+def request(path: Path, name: str, version: str = "1.0", *, default: bool = True, **parameters: Any) -> ArchiveRequest:
+    return ArchiveRequest(ModelVersion(name, version, path.name, default, parameters), path)
+
+
+def test_without_a_configuration_all_archives_of_the_store_are_served(tmp_path: Path) -> None:
+    one, two = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
+
+    assert list(look(tmp_path).models) == [request(one, "a"), request(two, "b")]
+
+
+@pytest.mark.parametrize("store", ["mar-store", "."])
+def test_archives_are_found_in_another_store_and_beside_nothing_at_all(tmp_path: Path, store: str) -> None:
+    assert list(look_at(tmp_path, archive(tmp_path / store, "a"))) == ["a"]
+
+
+def look_at(folder: Path, *_: Path) -> list[str]:
+    return [model.name for model in look(folder).models]
+
+
+def test_a_snapshot_says_which_versions_are_served_and_how(tmp_path: Path) -> None:
+    one, two = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "a", "2.0")
+    archive(tmp_path / "model-store", "unused")
+    table = {
+        "1.0": {"marName": one.name, "defaultVersion": True},
+        "2.0": {"marName": two.name, "batchSize": 4},
+    }
+    configure(tmp_path, f"model_snapshot={json.dumps({'models': {'bert': table}})}")
+
+    assert list(look(tmp_path).models) == [
+        request(one, "bert", **table["1.0"]),
+        request(two, "bert", "2.0", default=False, **table["2.0"]),
+    ]
+
+
+def test_of_several_versions_the_highest_is_the_default(tmp_path: Path) -> None:
+    store = tmp_path / "model-store"
+    versions = {version: archive(store, "a", version) for version in ("9.0", "10.0")}
+
+    found = look(tmp_path).models
+
+    assert sorted(map(repr, found)) == sorted(
+        map(repr, [request(versions["9.0"], "a", "9.0", default=False), request(versions["10.0"], "a", "10.0")])
+    )
+
+
+def test_the_table_of_models_says_how_and_may_say_which(tmp_path: Path) -> None:
+    one = archive(tmp_path / "model-store", "a")
+    archive(tmp_path / "model-store", "unused")
+    parameters = {"marName": one.name, "minWorkers": 2}
+    configure(tmp_path, f"models={json.dumps({'a': {'1.0': parameters}})}")
+
+    assert list(look(tmp_path).models) == [request(one, "a", **parameters)]
+
+
+def test_placeholders_and_ts_variables_are_filled_in(tmp_path: Path) -> None:
+    archive(tmp_path / "store-of-mine", "a")
+    configure(tmp_path, "model_store=$$STORE$$", "enable_envvars_config=true")
+
+    found = look(tmp_path, environment={"STORE": "store-of-mine", "TS_JOB_QUEUE_SIZE": "9"})
+
+    assert found.properties["job_queue_size"] == "9"
+    assert [model.name for model in found.models] == ["a"]
+
+
+def test_the_largest_body_is_the_flags_else_the_configurations_else_torchserves(tmp_path: Path) -> None:
+    archive(tmp_path / "model-store", "a")
+    assert look(tmp_path).max_request_size == 6553500
+
+    configure(tmp_path, "max_request_size=1000")
+    assert look(tmp_path).max_request_size == 1000
+    assert look(tmp_path, limit=7).max_request_size == 7
+
+
+def test_a_directory_with_model_files_needs_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").touch()
+    (tmp_path / "README.md").touch()
+
+    assert look(tmp_path, limit=7) == Found((FileRequest("service", tmp_path / "model.pt"),), {"max_request_size": "7"})
+
+
+def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"There is no model in {tmp_path}: put config/config.properties and"):
+        look(tmp_path)
+
+
+def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="missing is not a directory; give the folder with the models by"):
+        look(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("load_models=b.mar", "b.mar is not in the model store"),
+        ("models={", "models in config.properties is not valid JSON"),
+        ('models={"a": {"1.0": {}}}', 'model a, version 1.0 has no "marName"'),
+        ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
+        ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
+    ],
+)
+def test_a_wrong_configuration_is_named(tmp_path: Path, line: str, message: str) -> None:
+    archive(tmp_path / "model-store", "a")
+    configure(tmp_path, line)
+
+    with pytest.raises(ConfigurationError) as raised:
+        look(tmp_path)
+    assert message in str(raised.value)
+
+
+def test_two_archives_of_one_version_are_refused(tmp_path: Path) -> None:
+    for file in ("x.mar", "y.mar"):
+        write_mar(tmp_path / "model-store" / file, manifest(modelName="a"))
+
+    with pytest.raises(ConfigurationError, match=r"Model a, version 1.0 is in two archives, x.mar and y.mar"):
+        look(tmp_path)
+
+
+def test_an_encrypted_archive_is_named(tmp_path: Path) -> None:
+    path = archive(tmp_path / "model-store", "a")
+    data = bytearray(path.read_bytes())
+    for head, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        start = 0
+        while (start := data.find(head, start)) >= 0:
+            data[start + flags] |= 1
+            start += 4
+    path.write_bytes(data)
+
+    with pytest.raises(ConfigurationError, match=r"a-1.0.mar in .* cannot be opened \(File .* is encrypted"):
+        look(tmp_path)

@@ -1,0 +1,138 @@
+"""How each model is to be served, by what the archive, config.properties and the flags say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mar_runtime.archives import ModelManifest
+from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
+from mar_runtime.runner import PoolPolicy
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.settings import BatchOptions
+from transformer_sdk.model_store.versions import ModelVersion
+
+
+def plan(
+    manifest: ModelManifest = ModelManifest("handler.py"),
+    yaml: Mapping[str, Any] | None = None,
+    properties: Mapping[str, str] | None = None,
+    options: Options = Options(BatchOptions()),
+    **parameters: Any,
+) -> ArchivePlan:
+    version = ModelVersion("bert", "1.0", "bert.mar", is_default=True, parameters=parameters)
+    return archive_plan(ArchiveRequest(version, Path("bert.mar")), manifest, yaml or {}, properties or {}, options)
+
+
+def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
+    assert plan() == ArchivePlan(
+        handler="handler.py",
+        envelope="kserve",
+        requirements=None,
+        limits=BatchLimits(),
+        policy=PoolPolicy(workers=1, response_timeout_s=120, startup_timeout_s=120),
+        worker_type="process",
+    )
+
+
+def test_all_that_can_be_said_is_followed() -> None:
+    made = plan(
+        ModelManifest("module:function", "json", "requirements.txt"),
+        properties={"install_py_dep_per_model": "TRUE", "job_queue_size": "7", "default_startup_timeout": "300"},
+        options=Options(BatchOptions(None, 250, 5000), max_requests=1000, max_memory_mib=2048),
+        minWorkers=3, responseTimeout=60, batchSize=4, workerType="thread",
+    )  # fmt: skip
+
+    assert made == ArchivePlan(
+        handler="module:function",
+        envelope="json",
+        requirements="requirements.txt",
+        limits=BatchLimits(max_batch_size=4, max_latency_s=0.25, queue_size=7, timeout_s=5.0),
+        policy=PoolPolicy(3, 60, 300, 1000, 2048),
+        worker_type="thread",
+    )
+
+
+def test_the_archives_yaml_gives_way_to_the_configuration() -> None:
+    made = plan(yaml={"minWorkers": 2, "batchSize": 8, "responseTimeout": 9}, minWorkers=3)
+
+    assert (made.policy.workers, made.limits.max_batch_size, made.policy.response_timeout_s) == (3, 8, 9)
+
+
+def test_the_services_batch_size_wins() -> None:
+    assert plan(options=Options(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
+
+
+@pytest.mark.parametrize(
+    ("own", "properties", "workers"),
+    [({}, {"default_workers_per_model": "2"}, 2), ({"minWorkers": 0}, {}, 1), ({}, {"default_workers_per_model": "0"}, 1)],
+)  # fmt: skip
+def test_a_model_has_a_worker(own: dict[str, int], properties: dict[str, str], workers: int) -> None:
+    assert plan(properties=properties, **own).policy.workers == workers
+
+
+@pytest.mark.parametrize(
+    ("manifest", "properties", "envelope"),
+    [
+        (ModelManifest("h"), {"service_envelope": "body"}, "body"),
+        (ModelManifest("h"), {"service_envelope": ""}, "none"),
+        (ModelManifest("h", "kservev2"), {"service_envelope": "body"}, "kservev2"),
+    ],
+)
+def test_the_envelope_is_the_manifests_else_the_configurations(
+    manifest: ModelManifest, properties: dict[str, str], envelope: str
+) -> None:
+    assert plan(manifest, properties=properties).envelope == envelope
+
+
+def test_requirements_are_installed_only_where_that_is_turned_on() -> None:
+    manifest = ModelManifest("h", requirements_file="requirements.txt")
+
+    assert plan(manifest).requirements is None
+    assert plan(manifest, properties={"install_py_dep_per_model": "false"}).requirements is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "properties", "message"),
+    [
+        ({"batchSize": 0}, {}, "batchSize is 0; write a whole number, 1 or more."),
+        ({"minWorkers": -1}, {}, "minWorkers is -1; write a whole number, 0 or more."),
+        ({"responseTimeout": "soon"}, {}, "responseTimeout is 'soon'; write a whole number, 1 or more."),
+        ({}, {"job_queue_size": "many"}, "job_queue_size is 'many'; write a whole number, 1 or more."),
+        ({}, {"service_envelope": "v3"}, "There is no service envelope 'v3'; use one of kserve,"),
+        ({"workerType": "fiber"}, {}, "workerType of model bert is 'fiber'; write process or thread."),
+    ],
+)
+def test_a_setting_that_cannot_be_followed_is_named(
+    parameters: dict[str, Any], properties: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        plan(properties=properties, **parameters)
+
+    assert str(raised.value).startswith(message)
+
+
+# --- model files without an archive ------------------------------------------------------------------
+
+
+def test_a_lone_model_file_has_the_services_name() -> None:
+    files = [Path("model.pt"), Path("model-config.yaml")]
+
+    assert bare_files(files, "digits") == (FileRequest("digits", Path("model.pt")),)
+    assert bare_files(files, None) == (FileRequest("model", Path("model.pt")),)
+
+
+def test_several_model_files_have_their_own_names() -> None:
+    assert bare_files([Path("b.onnx"), Path("a.pt2")], "digits") == (
+        FileRequest("a", Path("a.pt2")),
+        FileRequest("b", Path("b.onnx")),
+    )
+
+
+def test_model_files_that_would_have_one_name_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"a\.onnx and a\.pt would have the same name"):
+        bare_files([Path("a.pt"), Path("a.onnx")], None)

@@ -1,0 +1,81 @@
+"""What handlers report is summed up; what cannot be costs no request."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import pytest
+
+from mar_runtime.sample_metrics import SampleMetrics
+from transformer_sdk.handler.frames import Sample
+
+
+def sample(
+    name: str, value: float = 1.0, kind: Literal["counter", "gauge", "histogram"] = "counter", **labels: str
+) -> Sample:
+    return Sample(name, kind, value, labels)
+
+
+async def shown(metrics: SampleMetrics) -> dict[str, float]:
+    """Every line but those that change with the clock or with buckets."""
+    lines = (await metrics.exposition()).decode().splitlines()
+    values = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in values if "_created" not in name and "_bucket" not in name}
+
+
+async def test_values_of_all_kinds_are_summed_up_by_their_labels() -> None:
+    metrics = SampleMetrics()
+
+    metrics.add([sample("Calls", Level="Model"), sample("Calls", 2.0, Level="Model"), sample("Calls", Level="Other")])
+    metrics.add([sample("Size", 3.0, "gauge"), sample("Size", 5.0, "gauge")])
+    metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 4.0, "histogram")])
+
+    assert await shown(metrics) == {
+        'Calls_total{Level="Model"}': 3.0,
+        'Calls_total{Level="Other"}': 1.0,
+        "Size": 5.0,
+        "Took_count": 2.0,
+        "Took_sum": 6.0,
+    }
+
+
+async def test_names_become_what_prometheus_allows() -> None:
+    metrics = SampleMetrics()
+
+    metrics.add([Sample("time.of-step", "gauge", 1.0, {"the step": "one"})])
+
+    assert await shown(metrics) == {'time_of_step{the_step="one"}': 1.0}
+
+
+@pytest.mark.parametrize(
+    "misfit",
+    [
+        pytest.param(sample("Calls", -1.0, Level="Model"), id="a counter that falls"),
+        pytest.param(sample("Calls", Place="here"), id="other labels"),
+        pytest.param(sample("Calls"), id="no labels"),
+        pytest.param(sample("Ca.lls"), id="a free name"),
+        pytest.param(sample("C_alls_total"), id="a name that is fine"),
+        pytest.param(sample("Calls.total", 1.0, "gauge"), id="a name that is taken"),
+        pytest.param(sample("1st"), id="a name that begins with a digit"),
+        pytest.param(sample(""), id="no name"),
+        pytest.param(sample("Took", 1.0, "histogram", le="1"), id="a label of Prometheus' own"),
+    ],
+)
+async def test_whatever_is_reported_the_others_are_kept(misfit: Sample) -> None:
+    metrics = SampleMetrics()
+
+    metrics.add([sample("Calls", Level="Model"), misfit, sample("Calls", Level="Model")])
+
+    assert (await shown(metrics))['Calls_total{Level="Model"}'] == 2.0
+
+
+async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = SampleMetrics()
+
+    with caplog.at_level(logging.WARNING):
+        metrics.add([sample("Calls", -1.0)] * 3)
+
+    assert [record.message for record in caplog.records] == [
+        "values of metric Calls are left out: Counters can only be incremented by non-negative amounts."
+    ]

@@ -1,0 +1,285 @@
+"""A model file behind both protocols: rows in, rows out, merged and cut back, whatever the engine is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from mar_runtime.tensor_model import TensorModel
+from tests.support.batching import call
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from transformer_sdk.messages import Response
+from transformer_sdk.protocol import v1
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+from transformer_sdk.protocol.v2.tensors import Array, Tensor
+
+Outputs = Mapping[str, Array]
+
+ROWS = TensorMetadata("rows", "FP32", (-1, 2))
+TEXTS = TensorMetadata("texts", "BYTES", (-1,))
+
+
+def doubled(inputs: Outputs) -> Outputs:
+    """Refuses negative numbers and fails on those over 100."""
+    rows = inputs["rows"]
+    if (rows < 0).any():
+        raise UnprocessableInput("no negative numbers")
+    if (rows > 100).any():
+        raise InferenceFailed("too large")
+    return {"out": rows * 2}
+
+
+@dataclass
+class FakeEngine:
+    """Keeps the batches; the first waits while `held` is."""
+
+    function: Callable[[Outputs], Outputs] = doubled
+    inputs: tuple[TensorMetadata, ...] = (ROWS,)
+    outputs: tuple[TensorMetadata, ...] = ()
+    platform: str = "fake"
+    sizes: list[int] = field(default_factory=list)
+    running: threading.Event = field(default_factory=threading.Event)
+    free: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.free.set()
+
+    def run(self, inputs: Outputs) -> dict[str, Array]:
+        self.running.set()
+        self.free.wait()
+        self.sizes.append(max((len(array) for array in inputs.values()), default=0))
+        return dict(self.function(inputs))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self.free.clear()
+        yield
+        self.free.set()
+
+
+def serve(engine: FakeEngine) -> TensorModel:
+    metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
+    return TensorModel("m", "1", engine, BatchLimits(), metrics)
+
+
+async def predict(engine: FakeEngine, instances: Any, **others: Any) -> Any:
+    body = orjson.dumps({"instances": instances, **others})
+    return orjson.loads((await serve(engine).predict(v1.decode_request(body), call())).body)["predictions"]
+
+
+def request(**tensors: Any) -> InferRequest:
+    return InferRequest(tuple(Tensor.from_numpy(name, np.array(values)) for name, values in tensors.items()), "42")
+
+
+def rows(*values: float) -> InferRequest:
+    return InferRequest((Tensor.from_numpy("rows", np.array([[value, value] for value in values], np.float32)),), "42")
+
+
+def plain(response: InferResponse) -> dict[str, Any]:
+    return {tensor.name: tensor.data.tolist() for tensor in response.outputs}
+
+
+async def test_it_says_what_the_file_says() -> None:
+    engine = FakeEngine(outputs=(TensorMetadata("out", "FP32", (-1, 2)),))
+
+    assert serve(engine).metadata() == ModelMetadata("m", ("1",), "fake", (ROWS,), engine.outputs)
+
+
+# --- v1 ----------------------------------------------------------------------------------------------
+
+
+async def test_an_instance_is_a_row_of_the_first_input() -> None:
+    assert await predict(FakeEngine(), [[1, 2], [3, 4.5]]) == [[2, 4], [6, 9]]
+
+
+async def test_an_instance_may_name_the_input() -> None:
+    assert await predict(FakeEngine(), [{"rows": [1, 2]}]) == [[2, 4]]
+
+
+async def test_no_instances_have_no_predictions() -> None:
+    engine = FakeEngine()
+
+    assert await predict(engine, []) == []
+    assert engine.sizes == []
+
+
+async def test_instances_of_several_inputs_are_objects_and_so_are_the_predictions_of_several_outputs() -> None:
+    engine = FakeEngine(lambda inputs: {"a": inputs["rows"], "b": inputs["texts"]}, (ROWS, TEXTS))
+
+    instances = [{"rows": [1, 2], "texts": "x"}, {"rows": [3, 4], "texts": "y"}]
+    assert await predict(engine, instances) == [{"a": [1, 2], "b": "x"}, {"a": [3, 4], "b": "y"}]
+
+
+async def test_an_input_may_be_left_out_where_the_engine_allows_it() -> None:
+    engine = FakeEngine(lambda inputs: {name: inputs[name] for name in inputs}, (ROWS, TEXTS))
+
+    assert await predict(engine, [{"rows": [1, 2]}]) == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("array", "predictions"),
+    [
+        (np.array([[True], [False]]), [[True], [False]]),
+        (np.array([[1.5], [2]], np.float16), [[1.5], [2]]),
+        (np.array([2**63, 1], np.uint64), [2**63, 1]),
+        (np.array([[1, 2], [3, 4]], np.int8).T, [[1, 3], [2, 4]]),
+        (np.array([b"a", b"\xff"], dtype=object), ["a", "�"]),
+        (np.array([[b"a"], [b"b"]], dtype=object), [["a"], ["b"]]),
+    ],
+)
+async def test_predictions_of_every_datatype_are_written(array: Array, predictions: Any) -> None:
+    assert await predict(FakeEngine(lambda _: {"out": array}), [[1, 2], [3, 4]]) == predictions
+
+
+@pytest.mark.parametrize(
+    ("instances", "message"),
+    [
+        ([["a", "b"]], 'The instances cannot be read as input "rows" of datatype FP32: could not convert string'),
+        ([[1], [2, 3]], 'The instances cannot be read as input "rows" of datatype FP32: setting an array element'),
+        ([{"rows": [1, 2]}, [3, 4]], 'Every instance must be an object with a "rows".'),
+        ([{"rows": [1, 2]}, {}], 'Every instance must be an object with a "rows".'),
+        ([{"rows": [1, 2], "row": 1}], "Model m takes the inputs rows; the request has rows, row."),
+    ],
+)
+async def test_instances_that_are_no_rows_are_refused(instances: Any, message: str) -> None:
+    with pytest.raises(UnprocessableInput) as raised:
+        await predict(FakeEngine(), instances)
+
+    assert str(raised.value).startswith(message)
+
+
+async def test_a_number_that_no_float_holds_is_refused() -> None:
+    body = v1.decode_request(b'{"instances": [[1e999, 1]]}')
+
+    with pytest.raises(InvalidInput, match="not valid JSON"):
+        await serve(FakeEngine()).predict(body, call())
+
+
+async def test_nothing_is_explained() -> None:
+    model, body = serve(FakeEngine()), v1.decode_request(b'{"instances": [[1, 2]]}')
+
+    with pytest.raises(Unsupported, match="Model m has no handler that could explain"):
+        await model.explain(body, call())
+    with pytest.raises(Unsupported):
+        await model.raw(body.body, "", b"", call(), explain=True)
+
+
+# --- v2 ----------------------------------------------------------------------------------------------
+
+
+async def test_tensors_come_back_with_the_requests_id() -> None:
+    answer = await serve(FakeEngine()).infer(rows(1, 2), call())
+
+    assert (answer.model_name, answer.model_version, answer.id) == ("m", "1", "42")
+    assert plain(answer) == {"out": [[2, 2], [4, 4]]}
+
+
+async def test_a_lone_input_may_have_any_name() -> None:
+    assert plain(await serve(FakeEngine()).infer(request(x=[[1.0, 2.0]]), call())) == {"out": [[2, 4]]}
+
+
+async def test_an_input_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(UnprocessableInput, match="Model m takes the inputs rows, texts; the request has rows, words"):
+        await serve(FakeEngine(inputs=(ROWS, TEXTS))).infer(request(rows=[[1.0, 2.0]], words=[1]), call())
+
+
+async def test_a_raw_body_is_a_v2_request() -> None:
+    body = b'{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'
+
+    answer: Response = await serve(FakeEngine()).raw(body, "application/json", b"", call())
+
+    assert orjson.loads(answer.body)["outputs"] == [
+        {"name": "out", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}
+    ]
+
+
+# --- batches -----------------------------------------------------------------------------------------
+
+
+async def ask_while_busy(
+    engine: FakeEngine, *requests: InferRequest
+) -> list[dict[str, Any] | ServingError | BaseException]:
+    """The answers to requests that queue up behind another."""
+    model = serve(engine)
+    with engine.held():
+        first = asyncio.ensure_future(model.infer(rows(0), call()))
+        await asyncio.to_thread(engine.running.wait)
+        others = [asyncio.ensure_future(model.infer(one, call())) for one in requests]
+        while model.queue.waiting < len(requests):
+            await asyncio.sleep(0)
+    await first
+    answers = await asyncio.gather(*others, return_exceptions=True)
+    return [plain(answer) if isinstance(answer, InferResponse) else answer for answer in answers]
+
+
+async def test_requests_that_wait_are_run_together_and_get_their_own_rows() -> None:
+    engine = FakeEngine()
+
+    answers = await ask_while_busy(engine, rows(1), rows(2, 3), rows(4))
+
+    assert answers == [{"out": [[2, 2]]}, {"out": [[4, 4], [6, 6]]}, {"out": [[8, 8]]}]
+    assert engine.sizes == [1, 4]
+
+
+@pytest.mark.parametrize(("bad", "error"), [(-1, UnprocessableInput), (101, InferenceFailed)])
+async def test_a_bad_request_fails_alone(bad: float, error: type[ServingError]) -> None:
+    first, second, third = await ask_while_busy(FakeEngine(), rows(1), rows(bad), rows(3))
+
+    assert (first, type(second), third) == ({"out": [[2, 2]]}, error, {"out": [[6, 6]]})
+
+
+async def test_requests_of_different_shapes_or_types_are_never_merged() -> None:
+    engine = FakeEngine(lambda inputs: {"out": inputs["rows"]})
+
+    await ask_while_busy(engine, rows(1), request(rows=[[1.0, 2.0]]), request(rows=[[1, 2, 3]]), rows(2))
+
+    assert sorted(engine.sizes) == [1, 1, 1, 2]
+
+
+async def test_inputs_without_rows_are_run_alone() -> None:
+    engine = FakeEngine(lambda inputs: {"out": inputs["rows"]}, (ROWS, TEXTS))
+    uneven = request(rows=[[1.0, 2.0]], texts=["a", "b"])
+
+    await ask_while_busy(engine, uneven, uneven)
+
+    assert engine.sizes == [1, 2, 2]
+
+
+async def test_a_model_that_knows_one_batch_size_gets_each_request_as_it_is() -> None:
+    engine = FakeEngine(inputs=(TensorMetadata("rows", "FP32", (1, 2)),))
+
+    await ask_while_busy(engine, rows(1), rows(2))
+
+    assert engine.sizes == [1, 1, 1]
+
+
+async def test_results_that_are_not_one_for_each_row_reach_nobody() -> None:
+    engine = FakeEngine(lambda inputs: {"out": np.zeros((1, 1))})
+
+    answers = await ask_while_busy(engine, rows(1, 1), rows(2, 2))
+
+    # Alone there is nothing to be cut.
+    assert answers == [{"out": [[0]]}, {"out": [[0]]}]
+    assert engine.sizes == [1, 4, 2, 2]
+
+
+async def test_a_closed_model_finishes_what_it_was_asked_for() -> None:
+    engine = FakeEngine()
+    model = serve(engine)
+    with engine.held():
+        asked = asyncio.ensure_future(model.infer(rows(1), call()))
+        await asyncio.to_thread(engine.running.wait)
+        await model.close()
+
+    assert plain(await asked) == {"out": [[2, 2]]}
