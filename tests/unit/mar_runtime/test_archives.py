@@ -99,8 +99,9 @@ def test_of_files_of_one_name_the_last_counts(tmp_path: Path, folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["../escaped.py", "a/../../escaped.py", "/escaped.py", "..\\escaped.py", "\\escaped.py", "C:\\escaped.py", "."]
-)  # fmt: skip
+    "name",
+    ["../escaped.py", "a/../../escaped.py", "/escaped.py", "..\\escaped.py", "\\escaped.py", "C:\\escaped.py", "."],
+)
 @pytest.mark.parametrize("kind", ["mar", "tar"])
 def test_a_path_that_leads_out_is_refused(tmp_path: Path, folder: Path, name: str, kind: str) -> None:
     if kind == "mar":
@@ -271,10 +272,10 @@ def test_an_archive_without_a_manifest_is_refused(tmp_path: Path, folder: Path) 
         (b"{}", "Object missing required field `model`"),
         (b'{"model": {"modelName": "m"}}', "Object missing required field `handler` - at `$.model`"),
         (b'{"model": {"handler": 1}}', "Expected `str`, got `int` - at `$.model.handler`"),
-        (b'{"model": {"handler": "h", "configFile": []}}', "Expected `str | null`, got `array` - at `$.model.configFile`"),
+        (b'{"model": {"handler": "h", "configFile": []}}', "got `array` - at `$.model.configFile`"),
         (b'{"x": ' + b"[" * 100_000, "maximum recursion depth exceeded"),
     ],
-)  # fmt: skip
+)
 def test_a_manifest_that_cannot_be_used_is_refused(tmp_path: Path, folder: Path, content: bytes, reason: str) -> None:
     refusal = refused(write_mar(tmp_path / "bert.mar", content), folder)
 

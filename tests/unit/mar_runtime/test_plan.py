@@ -17,11 +17,15 @@ from transformer_sdk.model_store.settings import BatchOptions
 from transformer_sdk.model_store.versions import ModelVersion
 
 
+MANIFEST = ModelManifest("handler.py")
+OPTIONS = Options(BatchOptions())
+
+
 def plan(
-    manifest: ModelManifest = ModelManifest("handler.py"),
+    manifest: ModelManifest = MANIFEST,
     yaml: Mapping[str, Any] | None = None,
     properties: Mapping[str, str] | None = None,
-    options: Options = Options(BatchOptions()),
+    options: Options = OPTIONS,
     **parameters: Any,
 ) -> ArchivePlan:
     version = ModelVersion("bert", "1.0", "bert.mar", is_default=True, parameters=parameters)
@@ -69,8 +73,12 @@ def test_the_services_batch_size_wins() -> None:
 
 @pytest.mark.parametrize(
     ("own", "properties", "workers"),
-    [({}, {"default_workers_per_model": "2"}, 2), ({"minWorkers": 0}, {}, 1), ({}, {"default_workers_per_model": "0"}, 1)],
-)  # fmt: skip
+    [
+        ({}, {"default_workers_per_model": "2"}, 2),
+        ({"minWorkers": 0}, {}, 1),
+        ({}, {"default_workers_per_model": "0"}, 1),
+    ],
+)
 def test_a_model_has_a_worker(own: dict[str, int], properties: dict[str, str], workers: int) -> None:
     assert plan(properties=properties, **own).policy.workers == workers
 

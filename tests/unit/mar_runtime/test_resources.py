@@ -20,8 +20,15 @@ def quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("content", "processors"),
-    [(None, 4), ("max 100000\n", 4), ("200000 100000\n", 2), ("150000 100000\n", 2), ("50000 100000\n", 1), ("900000 100000\n", 4)],
-)  # fmt: skip
+    [
+        (None, 4),
+        ("max 100000\n", 4),
+        ("200000 100000\n", 2),
+        ("150000 100000\n", 2),
+        ("50000 100000\n", 1),
+        ("900000 100000\n", 4),
+    ],
+)
 def test_processors_are_those_of_the_affinity_or_fewer_by_the_limit(
     quota: Path, content: str | None, processors: int
 ) -> None:

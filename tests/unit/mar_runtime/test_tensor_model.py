@@ -216,8 +216,8 @@ async def ask_while_busy(
         first = asyncio.ensure_future(model.infer(rows(0), call()))
         await asyncio.to_thread(engine.running.wait)
         others = [asyncio.ensure_future(model.infer(one, call())) for one in requests]
-        while model.queue.waiting < len(requests):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert model.queue.waiting == len(requests)
     await first
     answers = await asyncio.gather(*others, return_exceptions=True)
     return [plain(answer) if isinstance(answer, InferResponse) else answer for answer in answers]

@@ -17,14 +17,19 @@ def test_a_folder_is_made_and_free_again_afterwards(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with claimed(tmp_path), pytest.raises(StartError, match="is in use by another server; choose another by --work"):
-        with claimed(tmp_path):
-            pass
+    with (
+        claimed(tmp_path),
+        pytest.raises(StartError, match="is in use by another server; choose another by --work-dir"),
+        claimed(tmp_path),
+    ):
+        pass
 
 
 def test_a_path_that_can_be_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StartError, match="cannot be written to: .*; choose another by --work-dir"):
-        with claimed(tmp_path / "file/folder"):
-            pass
+    with (
+        pytest.raises(StartError, match=r"cannot be written to: .*; choose another by --work-dir"),
+        claimed(tmp_path / "file/folder"),
+    ):
+        pass
