@@ -43,7 +43,7 @@ fmt: setup ## Format the code
 lint: setup ## Formatting, lint, types, layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-test: setup ## Unit, golden, contract and integration tests (a real API server and a real TorchServe)
+test: setup ## Unit, golden, contract, integration and conformance tests (a real API server, a real TorchServe)
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --durations=10 $(ARGS)
 
 e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
