@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 
+from torchserve_adapter.archive_safety import check_archive
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
@@ -107,6 +108,8 @@ def _configure(
     wishes.check()
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)
+    for file in {file for model in models for file in model.archive.split(", ")}:
+        check_archive(store / file)
     form_batches_here(draft, archives, settings)
     for change in draft.changes:
         log.info("config.properties: %s", change)

@@ -1,0 +1,53 @@
+"""An archive that would do harm when it is unpacked is refused with its name."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pytest
+
+from tests.support.model_folder import write_mar
+from torchserve_adapter.archive_safety import check_archive
+from transformer_sdk.model_store.errors import ModelFailed
+
+
+def add(archive: Path, member: str | ZipInfo, content: bytes = b"") -> Path:
+    with ZipFile(archive, "a", ZIP_DEFLATED) as members:
+        members.writestr(member, content)
+    return archive
+
+
+def link() -> ZipInfo:
+    member = ZipInfo("weights.pt")
+    member.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return member
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ("../escaped.py", r"^bad.mar holds '../escaped.py', a path that leads out of it"),
+        ("a/../../escaped.py", "leads out of it"),
+        ("..\\escaped.py", "leads out of it"),
+        ("/escaped.py", "leads out of it"),
+        (link(), "^bad.mar holds a link, weights.pt"),
+    ],
+)
+def test_what_leads_out_of_the_archive_is_refused(tmp_path: Path, member: str | ZipInfo, message: str) -> None:
+    with pytest.raises(ModelFailed, match=message):
+        check_archive(add(write_mar(tmp_path / "bad.mar"), member))
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    archive = add(write_mar(tmp_path / "bad.mar"), "weights.pt", bytes(257 * 2**20))
+
+    with pytest.raises(ModelFailed, match="bad.mar unpacks to more than 200 times its size"):
+        check_archive(archive)
+
+
+def test_what_is_as_it_should_be_passes(tmp_path: Path) -> None:
+    check_archive(add(write_mar(tmp_path / "good.mar"), "a..b/c.py"))
+    check_archive(tmp_path)  # a folder
+    check_archive(tmp_path / "archive.tar.gz")
