@@ -82,7 +82,7 @@ def histogram(counts: Counter[str]) -> str:
     if not counts.total():
         return "the server counts no batches"
     lines = [
-        f"  up to {size:>4} requests: {count:6} {'#' * (50 * count // max(counts.values()))}"
+        f"  up to {float(size):>4g} requests: {count:6} {'#' * (50 * count // max(counts.values()))}"
         for size, count in counts.items()
         if count
     ]
