@@ -29,13 +29,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10)
     options = parser.parse_args()
     body = form(options.picture.read_bytes())
-    before = batches(options.address, options.model)
+    before = batches(options)
     deadline = time.monotonic() + options.seconds
     with ThreadPoolExecutor(options.clients) as clients:
         runs = [clients.submit(ask_until, deadline, options, body) for _ in range(options.clients)]
         times = sorted(spent for run in runs for spent in run.result())
     print(summary(times, options.seconds, options.clients))
-    print(histogram(batches(options.address, options.model) - before))
+    print(histogram(batches(options) - before))
     return 0
 
 
@@ -48,8 +48,7 @@ def form(picture: bytes) -> bytes:
 def ask_until(deadline: float, options: argparse.Namespace, body: bytes) -> list[float]:
     """Seconds of each request of one client; ends the run at the first that fails."""
     connection = http.client.HTTPConnection(options.address, timeout=60)
-    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    headers |= {"Host": options.host} if options.host else {}
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}", **host(options)}
     times = []
     while (started := time.monotonic()) < deadline:
         connection.request("POST", f"/predictions/{options.model}", body, headers)
@@ -61,13 +60,17 @@ def ask_until(deadline: float, options: argparse.Namespace, body: bytes) -> list
     return times
 
 
-def batches(address: str, model: str) -> Counter[str]:
+def host(options: argparse.Namespace) -> dict[str, str]:
+    return {"Host": options.host} if options.host else {}
+
+
+def batches(options: argparse.Namespace) -> Counter[str]:
     """How many batches so far, by their size; the server's counts are of sizes up to each."""
-    connection = http.client.HTTPConnection(address, timeout=60)
-    connection.request("GET", "/metrics")
+    connection = http.client.HTTPConnection(options.address, timeout=60)
+    connection.request("GET", "/metrics", headers=host(options))
     counted, below = Counter[str](), 0
     for size, name, upto in BUCKET.findall(connection.getresponse().read().decode()):
-        if name == model:
+        if name == options.model:
             counted[size] = int(float(upto)) - below
             below = int(float(upto))
     return counted
