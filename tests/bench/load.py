@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Load:
 
 def press(port: int, question: Question, clients: int, seconds: float, cores: str) -> Load:
     """Ask for some seconds; the load generator is held to ``cores``."""
+    if not shutil.which("wrk"):
+        raise SystemExit("wrk is not installed; it is a package of the same name in Debian, Fedora and Homebrew.")
     with tempfile.NamedTemporaryFile() as body:
         body.write(question.body)
         body.flush()

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OURS = ("#b2182b", "#ef8a62", "#d6604d")
+OURS = ("#b2182b", "#ff7f00", "#d9a400")
 PEERS = ("#2166ac", "#67a9cf", "#1b7837", "#7b3294", "#4d4d4d")
+TITLES = {"mnist": "MNIST ConvNet", "image": "ResNet-18 on a JPEG", "noop": "no-op", "big": "10 MB bodies"}
 
 
 def main(results: Path, out: Path) -> None:
@@ -21,33 +22,35 @@ def main(results: Path, out: Path) -> None:
     from matplotlib import pyplot
 
     cells = [cell for cell in json.loads(results.read_text())["cells"] if cell.get("cores") == "one core"]
-    works = list(dict.fromkeys(cell["work"] for cell in cells))
     colours = _colours(cells)
-    figure, axes = pyplot.subplots(1, len(works), figsize=(4.2 * len(works), 4.4), squeeze=False)
-    for axis, work in zip(axes[0], works, strict=True):
+    figure, axes = pyplot.subplots(2, 2, figsize=(10, 8))
+    for axis, work in zip(axes.flat, TITLES, strict=True):
         _panel(axis, work, [cell for cell in cells if cell["work"] == work], colours)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=4, frameon=False)
-    figure.suptitle("Requests a second, server held to one core, each server at its best setting")
-    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
+    figure.suptitle("Requests a second by clients; server held to one core, each at its best setting")
+    figure.tight_layout(rect=(0, 0.1, 1, 1))
     figure.savefig(out)
 
 
 def _panel(axis: Any, work: str, cells: list[dict[str, Any]], colours: dict[str, str]) -> None:
     clients = sorted({cell["clients"] for cell in cells})
     for server, colour in colours.items():
-        best = {
-            number: max(
-                (cell["requests_per_s"] for cell in cells if (cell["server"], cell["clients"]) == (server, number)),
-                default=None,
-            )
+        mine = [cell for cell in cells if cell["server"] == server]
+        best = [
+            max((cell["requests_per_s"] for cell in mine if cell["clients"] == number), default=float("nan"))
             for number in clients
-        }
-        points = [(number, rate) for number, rate in best.items() if rate is not None]
-        style = "-" if server.startswith("ours") else "--"
-        axis.plot(*zip(*points, strict=True) if points else ([], []), style, marker="o", color=colour, label=server)
-    axis.set(title=work, xlabel="clients", xscale="log", yscale="log")
-    axis.set_xticks(clients, [str(number) for number in clients], minor=False)
+        ]
+        ours = server.startswith("ours")
+        axis.plot(clients, best, "-" if ours else "--", marker="o", markersize=5, linewidth=2.2 if ours else 1.3,
+                  color=colour, label=server)  # fmt: skip
+    axis.set_title(TITLES[work])
+    axis.set_xscale("log")
+    axis.set_xticks(clients, [str(number) for number in clients])
+    axis.minorticks_off()
+    axis.set_ylim(bottom=0)
+    axis.yaxis.get_major_locator().set_params(integer=True)
+    axis.yaxis.set_major_formatter("{x:,.0f}")
     axis.grid(alpha=0.3)
 
 

@@ -69,7 +69,10 @@ class NativeTorchServe:
 
 @dataclass(frozen=True)
 class KServeHop:
-    """KServe's model server passes each request on to TorchServe; both share the cores."""
+    """KServe's model server passes each request on to TorchServe; both share the cores.
+
+    It has one process: with more, kserve 0.21 answers that it could not find its predictor.
+    """
 
     name: str = "KServe's ModelServer + TorchServe"
 
@@ -77,11 +80,12 @@ class KServeHop:
         return {f"{workers} workers": {"minWorkers": workers} for workers in {1, cores}}
 
     def commands(self, place: Place, setting: Any) -> Sequence[Command]:
-        behind = free_port()
+        behind, logging = free_port(), place.folder / "logging.json"
+        logging.write_text(json.dumps({"version": 1, "loggers": {"uvicorn": {"level": "WARNING"}}}))
         hop = (
             place.python("kserve"), PROGRAMS / "kserve_hop.py", f"--model_name={place.work.name}",
             f"--predictor_host=127.0.0.1:{behind}", f"--http_port={place.port}", "--enable_grpc=false",
-            f"--workers={setting['minWorkers']}",
+            "--enable_latency_logging=false", f"--log_config_file={logging}",
         )  # fmt: skip
         predictor = torchserve(place, behind, setting, service_envelope="kserve")
         return [predictor, Command(hop, place.environment())]
