@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.integration.torchserve import handlers
 from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
+from tests.support.model_folder import manifest, write_mar
 
 # Over several lines, as a Java properties file allows; with TorchServe's own batching.
 TWO_MODELS = r"""
@@ -70,6 +72,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     models = model_dir(folder / "models", BARE)
     build_archive(models / "model-store", "lengths.mar", handler, requirements=f"{package}\n")
     environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
+    environment["BATCH_TIMEOUT"] = "1000"
     with Adapter(models, **environment) as running:
         yield running.wait_ready()
 
@@ -78,12 +81,49 @@ def test_a_snapshot_that_only_names_an_archive_which_has_requirements_is_served(
     assert bare.predict("named", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
 
 
+def test_a_request_that_takes_longer_than_the_batchers_timeout_is_given_up(bare: Adapter, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+
+    given_up = bare.predict("named", {"instances": [{"data": f"wait for {release}"}]})
+    behind = bare.predict("named", {"instances": [{"data": "one"}]})
+    release.touch()
+    bare.wait_until(lambda: bare.predict("named", {"instances": [{"data": "one"}]}).status == 200)
+
+    assert [(one.status, one.document["component"]) for one in (given_up, behind)] == [(504, "queue")] * 2
+    assert given_up.document["error"].startswith("Model named did not answer within 1 s")
+
+
 def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:
     effective = (bare.folder / "work" / "config.properties").read_text()
 
     assert "inference_address=http\\://127.0.0.1\\:" in effective
     said = "inference_address: unset → http://0.0.0.0:8085 (from the environment variable TS_INFERENCE_ADDRESS)"
     assert said in bare.log
+
+
+def test_an_archive_that_batches_by_itself_makes_nobody_wait(tmp_path: Path) -> None:
+    """TorchServe alone would answer after ten minutes, when no more requests have come."""
+    folder = model_dir(tmp_path / "models", "load_models=all\n")
+    write_mar(
+        folder / "model-store/lengths.mar",
+        manifest(modelName="lengths", configFile="model-config.yaml"),
+        {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": b"batchSize: 8\nmaxBatchDelay: 600000\n"},
+    )
+    with Adapter(folder) as adapter:
+        adapter.wait_ready()
+
+        assert adapter.predict("lengths", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
+        assert "go to the model together, up to 8 instances" in adapter.log
+
+
+def test_a_batch_size_of_one_is_kept_and_said(tmp_path: Path) -> None:
+    models = {"lengths": {"1.0": {"marName": "lengths.mar", "minWorkers": 2, "maxWorkers": 2, "batchSize": 1}}}
+    folder = model_dir(tmp_path / "models", f"models={json.dumps(models)}\n")
+    build_archive(folder / "model-store", "lengths.mar", handlers.LENGTHS)
+    with Adapter(folder) as adapter:
+        adapter.wait_ready()
+
+        assert "model lengths, version 1.0: requests are not merged, as batchSize is 1" in adapter.log
 
 
 def test_the_health_answer_names_what_is_not_ready(tmp_path: Path) -> None:
