@@ -1,16 +1,19 @@
 """Runs TorchServe in a pod: writes the configuration it needs, starts and watches it, and is its only door.
 
-__main__    flags and environment → Settings; errors → exit code and termination message
-properties  the user's config.properties → the effective one and the list of changes (pure)
-rules       what is changed, one rule a function (pure)
-snapshot    what a model_snapshot lacks (pure)
-models      which models the configuration asks for (pure)
-archives    the .mar files of a model store
-launch      the work directory and the command line of TorchServe
-process     the TorchServe process: its log, its death, its end
-client      the only socket to TorchServe
-readiness   which models can answer, asked of TorchServe
-endpoints   the HTTP surface
-supervisor  all of it together, from start to exit
-worker      the one file that runs inside TorchServe's Python workers
+The protocols, the queues and what a model directory holds are `transformer_sdk`'s; here is what is TorchServe's own.
+
+__main__          flags and environment → Service; errors → exit code and termination message
+rules             what is changed in config.properties, one rule a function (pure)
+batching          how large batches may be, and what makes TorchServe not wait for them (pure)
+archive_settings  the YAML in an archive
+archive_safety    what an archive may not hold
+launch            the work directory and the command line of TorchServe
+ports             TorchServe's ports on loopback
+process           the TorchServe process: its log, its death, its end
+client            the only sockets to TorchServe; a batch is one request
+watch             which models can answer, asked of TorchServe
+served            the versions that it serves, as models behind queues
+management        models that come and go while it runs
+supervisor        all of it together, from start to exit
+worker            what runs inside TorchServe's Python workers
 """
