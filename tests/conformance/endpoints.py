@@ -14,6 +14,7 @@ from tests.conformance.archives import DIRECTORIES
 from tests.conformance.case import JSON
 from tests.support.runtimes import Request
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.server.endpoints.v2 import EXTENSIONS, server_version
 
 MODELS = [archive.model for archive in DIRECTORIES["kserve"]]
 ROWS = [[1.0, 2.5], [3.0, 4.0]]
@@ -21,6 +22,7 @@ NUMBERS = [number for row in ROWS for number in row]
 SUMS = [3.5, 7.0]
 METADATA = {"name": "sums", "versions": ["1.0"], "platform": "pytorch_torchserve", "inputs": [], "outputs": []}
 INDEX: list[dict[str, str]] = [{"name": name, "version": "1.0", "state": "READY", "reason": ""} for name in MODELS]
+SERVER = {"name": "isvc-operator", "version": server_version(), "extensions": list(EXTENSIONS)}
 READY = {"name": "sums", "ready": True}
 INPUT = {"name": "rows", "shape": [2, 2], "datatype": "FP32", "data": NUMBERS}
 OUTPUT = {"name": "predictions", "shape": [2], "datatype": "FP64", "data": SUMS}
@@ -52,8 +54,10 @@ V1 = (
     _get("/v1/models", {"models": MODELS}),
     _get("/v1/models/<model>", READY),
     _post("/v1/models/<model>:predict", json.dumps({"instances": ROWS}).encode(), {"predictions": SUMS}),
+    _post("/v1/models/<model>:explain", json.dumps({"instances": ROWS}).encode(), {"explanations": SUMS}),
 )
 V2 = (
+    _get("/v2", SERVER),
     _get("/v2/health/live", {"live": True}),
     _get("/v2/health/ready", {"ready": True}),
     _get("/v2/models", {"models": MODELS}),
@@ -93,6 +97,7 @@ _INFERRED = {
 METHODS = (
     Method("ServerLive", {}, {"live": True}),
     Method("ServerReady", {}, {"ready": True}),
+    Method("ServerMetadata", {}, SERVER),
     Method("ModelReady", {"name": "sums"}, {"ready": True}),
     Method("ModelMetadata", {"name": "sums"}, _without_empty(METADATA)),
     Method("ModelInfer", {"modelName": "sums", "id": "an-id", "inputs": [_CONTENTS]}, _INFERRED),

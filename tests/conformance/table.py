@@ -14,6 +14,7 @@ from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/conformance.md"
 _CASES = "test_handlers"
+_ENDPOINTS = "test_endpoints"
 _HEAD = """\
 # Conformance
 
@@ -38,6 +39,17 @@ _SECTIONS = (
     ),
     ("TorchServe's stock handlers", stock.CASES),
 )
+# What takes more than one request is tested where such tests are.
+ELSEWHERE = (
+    ("`POST /v2/repository/models/<model>/load` and `…/unload`, `isvc-mar`",
+     "tests/integration/mar_runtime/test_serving.py::test_a_model_is_loaded_and_unloaded_while_others_are_served"),
+    ("`POST /v2/repository/models/<model>/load` and `…/unload`, `kserve-torchserve`",
+     "tests/integration/torchserve/test_registered.py::test_the_repository_loads_and_unloads_what_the_store_holds"),
+    ("`RepositoryModelLoad`, `RepositoryModelUnload` of gRPC",
+     "tests/unit/grpc/test_server.py::test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients"),
+    ("the binary tensor extension",
+     "tests/unit/protocol_v2/test_round_trips.py::test_a_request_survives_the_binary_form"),
+)  # fmt: skip
 _OTHERS = (
     ("`get_request_id` is the answer's `x-request-id`", "the same", "test_the_handlers_request_id"),
     ("`set_response_header` reaches the client", "the same", "test_a_response_header_of_the_handler"),
@@ -64,7 +76,8 @@ def render() -> str:
             _section("Archives that cannot be served", ("archive", "exit code", "test"), _bad_archives()),
             _section("The v1 protocol", _ENDPOINT_COLUMNS, map(_endpoint_row, V1)),
             _section("The v2 protocol (Open Inference Protocol), HTTP", _ENDPOINT_COLUMNS, map(_endpoint_row, V2)),
-            _section("The v2 protocol, gRPC", ("method", "test"), ((f"`{one.name}`", one.name) for one in METHODS)),
+            _section("The v2 protocol, gRPC", ("method", "test"), ((f"`{one.name}`", _ENDPOINTS) for one in METHODS)),
+            _section("More of the v2 protocol", _ENDPOINT_COLUMNS, ELSEWHERE),
             _section("TorchServe's API, besides predictions", _ENDPOINT_COLUMNS, map(_endpoint_row, TORCHSERVES)),
         ]
     )
@@ -109,4 +122,4 @@ def _bad_archives() -> Iterator[tuple[str, ...]]:
 
 
 def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:
-    return (f"`{endpoint.template}`", "test_endpoints")
+    return (f"`{endpoint.template}`", _ENDPOINTS)
