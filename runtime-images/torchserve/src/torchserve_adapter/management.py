@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -93,7 +93,8 @@ class StoreRepository:
         archives = {archive.model_name: archive for archive in read_store(self.store).values() if not archive.problem}
         if (archive := archives.get(name)) is None:
             raise ModelNotFound(name, archives)
-        limits = self.wishes.limits(name, archive.model_version, archive.file)
+        wishes = replace(self.wishes, archives={archive.file: read_settings(self.store / archive.file)})
+        limits = wishes.limits(name, archive.model_version, archive.file)
         parameters = {
             "url": archive.file, "model_name": name, "initial_workers": self.workers, "synchronous": "true",
             "batch_size": limits.max_batch_size, "max_batch_delay": 0,

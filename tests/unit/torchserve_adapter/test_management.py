@@ -1,0 +1,123 @@
+"""What becomes of a registration on its way to TorchServe, which must not wait for batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+import pytest
+
+from tests.support.model_folder import manifest, write_mar
+from torchserve_adapter.batching import Wishes
+from torchserve_adapter.client import TorchServeClient
+from torchserve_adapter.management import ManagementEndpoints, StoreRepository
+from torchserve_adapter.watch import ModelWatch
+from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
+from transformer_sdk.messages import Request, Response
+from transformer_sdk.model_store.settings import BatchOptions
+
+WISHES = Wishes(BatchOptions(), {}, {})
+
+
+class FakeClient:
+    """Keeps what it is sent, and gives one answer."""
+
+    def __init__(self, answer: Response) -> None:
+        self.answer = answer
+        self.sent: list[tuple[str, str, dict[str, str]]] = []
+
+    async def manage(self, method: str, path_and_query: str) -> Response:
+        url = urlsplit(path_and_query)
+        self.sent.append((method, url.path, dict(parse_qsl(url.query))))
+        return self.answer
+
+
+class FakeWatch:
+    looks = 0
+
+    async def look(self) -> None:
+        self.looks += 1
+
+
+class Managed:
+    """The API over a store with one archive that asks for batches of 6."""
+
+    def __init__(self, store: Path, answer: Response) -> None:
+        write_mar(
+            store / "six.mar",
+            manifest(modelName="six", configFile="c.yaml"),
+            {"handler.py": b"", "c.yaml": b"batchSize: 6"},
+        )
+        self.client, self.watch = FakeClient(answer), FakeWatch()
+        client, watch = cast(TorchServeClient, self.client), cast(ModelWatch, self.watch)
+        self.endpoints = ManagementEndpoints(client, watch, WISHES, store)
+        self.repository = StoreRepository(client, watch, WISHES, store, workers=2)
+
+    async def register(self, query: str = "", document: Any = None) -> Response:
+        body = b"" if document is None else orjson.dumps(document)
+        headers = () if document is None else ((b"content-type", b"application/json"),)
+        return await self.endpoints.register(Request("POST", "/models", {}, headers, body, "id", query.encode()))
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> Managed:
+    return Managed(tmp_path, Response(b'{"status": "registered"}'))
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "sent"),
+    [
+        ("url=x.mar&batch_size=8&max_batch_delay=50", None, {"url": "x.mar", "batch_size": "8"}),
+        ("url=x.mar", None, {"url": "x.mar", "batch_size": "32"}),
+        ("url=six.mar", None, {"url": "six.mar", "batch_size": "6"}),
+        (
+            "",
+            {"url": "x.mar", "batch_size": 1, "synchronous": True},
+            {"url": "x.mar", "batch_size": "1", "synchronous": "true"},
+        ),
+        ("url=http%3A%2F%2Fhost%2Fa%20b.mar", None, {"url": "http://host/a b.mar", "batch_size": "32"}),
+    ],
+)
+async def test_torchserve_is_told_the_batch_size_and_not_to_wait(
+    managed: Managed, query: str, document: Any, sent: dict[str, str]
+) -> None:
+    answer = await managed.register(query, document)
+
+    assert managed.client.sent == [("POST", "/models", {**sent, "max_batch_delay": "0"})]
+    assert (answer, managed.watch.looks) == (managed.client.answer, 1)
+
+
+async def test_a_body_that_is_no_registration_is_refused(managed: Managed) -> None:
+    with pytest.raises(InvalidInput, match="is not a JSON object like"):
+        await managed.register(document=["six.mar"])
+
+
+async def test_all_else_passes_as_it_is(managed: Managed) -> None:
+    request = Request("PUT", "/models/a b", {}, (), b"", "id", b"min_worker=2&max_worker=3")
+
+    await managed.endpoints.forward(request)
+
+    assert managed.client.sent == [("PUT", "/models/a%20b", {"min_worker": "2", "max_worker": "3"})]
+    assert managed.watch.looks == 1
+
+
+async def test_the_repository_loads_an_archive_by_its_models_name(managed: Managed) -> None:
+    await managed.repository.load("six")
+
+    assert managed.client.sent == [
+        ("POST", "/models", {"url": "six.mar", "model_name": "six", "initial_workers": "2", "synchronous": "true",
+                             "batch_size": "6", "max_batch_delay": "0"})
+    ]  # fmt: skip
+    with pytest.raises(ModelNotFound, match="Models served here: six"):
+        await managed.repository.load("seven")
+
+
+async def test_what_torchserve_refuses_is_the_repositorys_error(tmp_path: Path) -> None:
+    refusing = Managed(tmp_path, Response(b'{"code": 507, "message": "no memory"}', 507))
+
+    with pytest.raises(UpstreamError, match="torchserve: no memory") as raised:
+        await refusing.repository.load("six")
+
+    assert raised.value.status == 507
