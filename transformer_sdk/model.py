@@ -58,8 +58,8 @@ class Model(Protocol):
         """Answers a request of the v2 protocol."""
         ...
 
-    async def raw(self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False) -> Response:
-        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>` does."""
+    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
+        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does."""
         ...
 
 

@@ -41,7 +41,7 @@ class FakeModel:
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         raise Unsupported("v2 only")
 
-    async def raw(self, body: bytes, content_type: str, query: bytes, call: Call, *, explain: bool = False) -> Response:
+    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
         raise Unsupported("v2 only")
 
 

@@ -68,6 +68,7 @@ class BatchQueue(Generic[P, R]):
         self._concurrency = concurrency
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
+        self._instances = 0  # waiting and running
         self._running: set[asyncio.Task[None]] = set()
         self._woken = False
         self._duration = BatchDuration()
@@ -106,6 +107,7 @@ class BatchQueue(Generic[P, R]):
             lane = self._lanes[key] = _Lane(key)
         lane.entries.append(entry)
         self._waiting += 1
+        self._instances += size
         self._wake()
         try:
             return await entry.answer
@@ -148,11 +150,8 @@ class BatchQueue(Generic[P, R]):
         while lane.entries and (not taken or (self.merging and size + lane.entries[0].size <= limit)):
             entry = lane.entries.popleft()
             self._waiting -= 1
-            if entry.answer.done():
-                continue
-            if entry.call.is_gone():
-                entry.answer.set_exception(ClientGone())
-                self._metrics.abandoned.inc()
+            if self._is_pointless(entry):
+                self._instances -= entry.size
                 continue
             taken.append(entry)
             size += entry.size
@@ -160,8 +159,20 @@ class BatchQueue(Generic[P, R]):
             del self._lanes[lane.key]
         return taken
 
+    def _is_pointless(self, entry: _Entry[P, R]) -> bool:
+        """Nobody waits for the answer any more."""
+        if entry.answer.done():
+            return True
+        if entry.call.is_gone():
+            entry.answer.set_exception(ClientGone())
+            self._metrics.abandoned.inc()
+            return True
+        return False
+
     def _batch_limit(self) -> int:
-        limit = self._limits.max_batch_size
+        # Each worker takes its share of all there is: else one takes all that waits, and the others find nothing.
+        share = -(-self._instances // self._concurrency)
+        limit = min(self._limits.max_batch_size, share)
         if self._limits.max_latency_s is None:
             return limit
         return self._duration.largest_within(self._limits.max_latency_s, limit)
@@ -177,6 +188,7 @@ class BatchQueue(Generic[P, R]):
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
+        self._instances -= size
         ended = time.monotonic()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._duration.observe(size, ended - started)

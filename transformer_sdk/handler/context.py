@@ -19,10 +19,10 @@ class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
 
     def __init__(self, request: Request, form: Form) -> None:
         headers: dict[str, Any] = {part.name: {"content-type": part.content_type} for part in request.parts}
-        headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
-        headers["explain"] = str(form in ("explain", "raw-explain"))
         if form in ("raw", "raw-explain"):
             headers["url_path"] = ""
+        headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
+        headers["explain"] = str(form in ("explain", "raw-explain"))
         super().__init__(headers)
 
     def get_request_property(self, key: str) -> Any:

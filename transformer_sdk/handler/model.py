@@ -72,17 +72,10 @@ class HandlerModel:
         outputs = tensors.outputs(answer.body, request.outputs)
         return InferResponse(self.name, self.version, outputs, request.id, {})
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        query: bytes,  # noqa: ARG002 - as with TorchServe it reaches no handler
-        call: Call,
-        *,
-        explain: bool = False,
-    ) -> Response:
+    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
         """Answers a body of any kind, as the handler understands it."""
-        frame = frames.Request(call.id, call.headers, parts.split(body, content_type))
+        headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
+        frame = frames.Request(call.id, headers, parts.split(body, content_type))
         return await self._ask("raw-explain" if explain else "raw", frame, 1, call)
 
     async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:

@@ -55,7 +55,9 @@ class Router:
 
 
 def _compile(template: str) -> re.Pattern[str]:
-    literal_and_name = re.split(r"\{(\w+)\}", template)
-    return re.compile(
-        "".join(f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part) for index, part in enumerate(literal_and_name))
-    )
+    """`{name}` is one segment of the path, `{name*}` all that is left of it."""
+    literal_name_star = re.split(r"\{(\w+)(\*?)\}", template)
+    pattern = re.escape(literal_name_star[0])
+    for name, star, literal in zip(*(literal_name_star[start::3] for start in (1, 2, 3)), strict=True):
+        pattern += f"(?P<{name}>{'.+' if star else '[^/]+'})" + re.escape(literal)
+    return re.compile(pattern)

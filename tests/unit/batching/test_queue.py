@@ -244,3 +244,16 @@ def test_every_caller_gets_its_own_answer(sizes: list[int], limit: int, workers:
         assert queue.waiting == 0
 
     asyncio.run(scenario())
+
+
+async def test_a_free_worker_leaves_their_share_to_the_others() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, concurrency=2)
+    first = await submitted(queue, "a")
+    second = await submitted(queue, "b")
+    waiting = await submitted(queue, *"cdefgh")
+    model.free = True
+    model.finish()
+
+    assert await asyncio.gather(*first, *second, *waiting) == list("ABCDEFGH")
+    assert model.batches == [["a"], ["b"], ["c", "d", "e"], ["f", "g", "h"]]

@@ -57,7 +57,7 @@ def test_an_archive_is_unpacked_with_its_manifest(tmp_path: Path, folder: Path) 
 
     unpacked = unpack(archive, folder)
 
-    assert unpacked == Unpacked(folder, ModelManifest("handler.py", "json", "requirements.txt", "c.yaml"))
+    assert unpacked == Unpacked(folder, ModelManifest("handler.py", "requirements.txt", "c.yaml"))
     assert {name: data for name, data in read_tree(folder).items() if "MANIFEST" not in name} == {
         "handler.py": CODE,
         "data/words.txt": b"words",

@@ -16,7 +16,6 @@ from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.settings import BatchOptions
 from transformer_sdk.model_store.versions import ModelVersion
 
-
 MANIFEST = ModelManifest("handler.py")
 OPTIONS = Options(BatchOptions())
 
@@ -45,8 +44,11 @@ def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
 
 def test_all_that_can_be_said_is_followed() -> None:
     made = plan(
-        ModelManifest("module:function", "json", "requirements.txt"),
-        properties={"install_py_dep_per_model": "TRUE", "job_queue_size": "7", "default_startup_timeout": "300"},
+        ModelManifest("module:function", "requirements.txt"),
+        properties={
+            "install_py_dep_per_model": "TRUE", "job_queue_size": "7", "default_startup_timeout": "300",
+            "service_envelope": "json",
+        },
         options=Options(BatchOptions(None, 250, 5000), max_requests=1000, max_memory_mib=2048),
         minWorkers=3, responseTimeout=60, batchSize=4, workerType="thread",
     )  # fmt: skip
@@ -61,10 +63,13 @@ def test_all_that_can_be_said_is_followed() -> None:
     )
 
 
-def test_the_archives_yaml_gives_way_to_the_configuration() -> None:
-    made = plan(yaml={"minWorkers": 2, "batchSize": 8, "responseTimeout": 9}, minWorkers=3)
+@pytest.mark.parametrize(("snapshot", "workers"), [("{…}", 3), ("", 2)])
+def test_the_archives_yaml_gives_way_to_a_snapshot_and_wins_over_models(snapshot: str, workers: int) -> None:
+    yaml = {"minWorkers": 2, "batchSize": 8, "responseTimeout": 9}
 
-    assert (made.policy.workers, made.limits.max_batch_size, made.policy.response_timeout_s) == (3, 8, 9)
+    made = plan(yaml=yaml, properties={"model_snapshot": snapshot}, minWorkers=3)
+
+    assert (made.policy.workers, made.limits.max_batch_size, made.policy.response_timeout_s) == (workers, 8, 9)
 
 
 def test_the_services_batch_size_wins() -> None:
@@ -84,17 +89,11 @@ def test_a_model_has_a_worker(own: dict[str, int], properties: dict[str, str], w
 
 
 @pytest.mark.parametrize(
-    ("manifest", "properties", "envelope"),
-    [
-        (ModelManifest("h"), {"service_envelope": "body"}, "body"),
-        (ModelManifest("h"), {"service_envelope": ""}, "none"),
-        (ModelManifest("h", "kservev2"), {"service_envelope": "body"}, "kservev2"),
-    ],
+    ("properties", "envelope"),
+    [({}, "kserve"), ({"service_envelope": "body"}, "body"), ({"service_envelope": ""}, "none")],
 )
-def test_the_envelope_is_the_manifests_else_the_configurations(
-    manifest: ModelManifest, properties: dict[str, str], envelope: str
-) -> None:
-    assert plan(manifest, properties=properties).envelope == envelope
+def test_the_envelope_is_the_configurations(properties: dict[str, str], envelope: str) -> None:
+    assert plan(properties=properties).envelope == envelope
 
 
 def test_requirements_are_installed_only_where_that_is_turned_on() -> None:

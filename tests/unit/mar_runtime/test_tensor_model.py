@@ -172,7 +172,7 @@ async def test_nothing_is_explained() -> None:
     with pytest.raises(Unsupported, match="Model m has no handler that could explain"):
         await model.explain(body, call())
     with pytest.raises(Unsupported):
-        await model.raw(body.body, "", b"", call(), explain=True)
+        await model.raw(body.body, "", "", call(), explain=True)
 
 
 # --- v2 ----------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ async def test_an_input_that_the_model_does_not_have_is_refused() -> None:
 async def test_a_raw_body_is_a_v2_request() -> None:
     body = b'{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'
 
-    answer: Response = await serve(FakeEngine()).raw(body, "application/json", b"", call())
+    answer: Response = await serve(FakeEngine()).raw(body, "application/json", "", call())
 
     assert orjson.loads(answer.body)["outputs"] == [
         {"name": "out", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}

@@ -18,14 +18,10 @@ class TorchServeEndpoints:
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of the API that is for clients."""
         predictions = [
-            Route(method, path, self.predict)
-            for path in ("/predictions/{model}", "/predictions/{model}/{version}")
-            for method in ("POST", "PUT", "GET")
+            Route(method, path, self.predict) for path in _paths("predictions") for method in ("POST", "PUT", "GET")
         ]
         explanations = [
-            Route(method, path, self.explain)
-            for path in ("/explanations/{model}", "/explanations/{model}/{version}")
-            for method in ("POST", "PUT", "GET")
+            Route(method, path, self.explain) for path in _paths("explanations") for method in ("POST", "PUT", "GET")
         ]
         return (Route("GET", "/ping", self.ping), *predictions, *explanations)
 
@@ -44,5 +40,11 @@ class TorchServeEndpoints:
         model = self._models.get(request.params["model"], request.params.get("version"))
         call = self._calls.begin(request)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")
-        response = await model.raw(request.body, content_type, request.query, call, explain=explain)
+        path = request.params.get("path", "")
+        response = await model.raw(request.body, content_type, path, call, explain=explain)
         return self._calls.finish(request, call, response)
+
+
+def _paths(kind: str) -> tuple[str, ...]:
+    """What comes after the version is the handler's to understand."""
+    return f"/{kind}/{{model}}", f"/{kind}/{{model}}/{{version}}", f"/{kind}/{{model}}/{{version}}/{{path*}}"

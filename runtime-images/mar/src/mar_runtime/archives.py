@@ -31,7 +31,6 @@ class ModelManifest(msgspec.Struct, frozen=True, rename="camel"):
     """What MAR-INF/MANIFEST.json says of the model, as far as it is used here."""
 
     handler: str
-    envelope: str | None = None
     requirements_file: str | None = None
     config_file: str | None = None
 

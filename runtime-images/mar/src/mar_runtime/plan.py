@@ -75,9 +75,13 @@ def archive_plan(
     properties: Mapping[str, str],
     options: Options,
 ) -> ArchivePlan:
-    """What the archive's YAML says gives way to config.properties; raises ConfigurationError."""
-    parameters = {**yaml_config, **request.version.parameters}
-    envelope = manifest.envelope or properties.get("service_envelope", "kserve").strip() or "none"
+    """As in TorchServe, a model_snapshot wins over the archive's YAML, and that over `models`.
+
+    A manifest's envelope is not looked at, as TorchServe 0.12 does not. Raises ConfigurationError.
+    """
+    own = request.version.parameters
+    parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
+    envelope = properties.get("service_envelope", "kserve").strip() or "none"
     if envelope not in ENVELOPES:
         raise ConfigurationError(f"There is no service envelope {envelope!r}; use one of {', '.join(ENVELOPES)}.")
     worker_type = parameters.get("workerType", "process")

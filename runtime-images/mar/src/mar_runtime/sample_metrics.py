@@ -6,13 +6,14 @@ import logging
 import re
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from transformer_sdk.handler.frames import Sample
 
 log = logging.getLogger(__name__)
 
-_KINDS = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+# A Counter would add _total to its name; by TorchServe's names people have their dashboards.
+_KINDS = {"counter": Gauge, "gauge": Gauge, "histogram": Histogram}
 
 
 class SampleMetrics:
@@ -20,7 +21,7 @@ class SampleMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._metrics: dict[str, Counter | Gauge | Histogram] = {}
+        self._metrics: dict[str, Gauge | Histogram] = {}
         self._refused: set[str] = set()
 
     def add(self, samples: Iterable[Sample]) -> None:
@@ -46,13 +47,14 @@ class SampleMetrics:
             metric = kind(_name(sample.name), "Reported by a handler.", list(labels), registry=self._registry)
             self._metrics[sample.name] = metric
         child = metric.labels(**labels) if labels else metric
-        match child:
-            case Counter():
-                child.inc(sample.value)
-            case Gauge():
-                child.set(sample.value)
-            case Histogram():
-                child.observe(sample.value)
+        if isinstance(child, Histogram):
+            child.observe(sample.value)
+        elif sample.kind == "counter":
+            if sample.value < 0:
+                raise ValueError(f"a counter cannot fall by {-sample.value:g}")
+            child.inc(sample.value)
+        else:
+            child.set(sample.value)
 
 
 def _name(text: str) -> str:

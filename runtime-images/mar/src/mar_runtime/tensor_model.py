@@ -72,7 +72,7 @@ class TensorModel:
         self,
         body: bytes,
         content_type: str,  # noqa: ARG002 - of the protocol
-        query: bytes,  # noqa: ARG002
+        path: str,  # noqa: ARG002
         call: Call,
         *,
         explain: bool = False,
