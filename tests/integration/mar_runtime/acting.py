@@ -1,0 +1,100 @@
+"""A handler that does what each instance says, `{"do": ACTION, …}`, and answers with the process it did it in."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+leaked = []
+
+
+class Acting:
+    def initialize(self, context):
+        self.settings = context.model_yaml_config or {}
+        self.version = context.manifest["model"]["modelVersion"]
+        wait_while(Path(context.system_properties["model_dir"]).parent / "closed")
+
+    def handle(self, instances, context):
+        if len(instances) > 1:
+            log.info("a batch of %d", len(instances))
+        results = [getattr(self, instance["do"])(**{**instance, "do": None}) for instance in instances]
+        return results[1:] if any(instance["do"] == "forget" for instance in instances) else results
+
+    def tell(self, **_):
+        return os.getpid()
+
+    forget = tell
+
+    def tell_version(self, **_):
+        return self.version
+
+    def tell_settings(self, **_):
+        return self.settings
+
+    def tell_where(self, **_):
+        return [str(Path.cwd()), sys.path[0]]
+
+    def tell_module(self, name, **_):
+        return __import__(name).WORD
+
+    def wait(self, file, **_):
+        """Until there is a file of this name; says by another that it waits."""
+        Path(file).with_suffix(".reached").touch()
+        while not Path(file).exists():
+            time.sleep(0.01)
+        return os.getpid()
+
+    def note(self, file, text, **_):
+        with Path(file).open("a") as notes:
+            notes.write(text)
+        return text
+
+    def start(self, **_):
+        """A process of its own, which would outlive it."""
+        return subprocess.Popen(["sleep", "1000"]).pid
+
+    def say(self, text, **_):
+        print(text)
+        return text
+
+    def leak(self, mib, **_):
+        """Memory that is really used, and never given back."""
+        leaked.append(os.urandom(1) * (mib * 1024 * 1024))
+        return os.getpid()
+
+    def echo(self, text, **_):
+        return text
+
+    def fail(self, **_):
+        raise ValueError("cannot read this")
+
+    def hang(self, **_):
+        while True:
+            time.sleep(10)
+
+    def exit(self, **_):
+        sys.exit(3)
+
+    def end(self, **_):
+        os._exit(7)
+
+    def interrupt(self, **_):
+        raise KeyboardInterrupt
+
+    def kill(self, **_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def crash(self, **_):
+        os.abort()
+
+
+def wait_while(file):
+    while file.exists():
+        time.sleep(0.01)
+    if file.with_name("broken").exists():
+        raise RuntimeError(json.dumps("it is broken now"))

@@ -1,0 +1,122 @@
+"""How the server ends: with an exit code and one line that says why, or after a drain; nothing outlives it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from mar_runtime.work_dir import claimed
+from tests.integration.mar_runtime.serving import Waiting, do, model_dir, result
+from tests.support.runtimes import Runtime, wait_ended
+
+UNEXPECTED, CONFIGURATION_ERROR, MODEL_FAILED = 1, 3, 4
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return model_dir(tmp_path / "models", {"m": {"minWorkers": 2}, "other": {"startupTimeout": 1}})
+
+
+def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -> None:
+    with Runtime("mar", folder) as runtime:
+        runtime.wait_ready(["m", "other"])
+        answers = [do(runtime, "other", "exit") for _ in range(5)]
+
+        assert runtime.wait_exit() == MODEL_FAILED
+        assert [answer.status for answer in answers] == [502] * 5
+        assert runtime.termination_message.startswith(
+            "The worker of model other (other-1.0.mar) died 5 times in a row; "
+            "the last time it exited with code 3: SystemExit: 3 (at acting.py:"
+        )
+        assert len(runtime.termination_message.splitlines()) == 1
+
+
+def test_sigterm_lets_requests_under_way_finish(folder: Path, tmp_path: Path) -> None:
+    with Runtime("mar", folder) as runtime:
+        children = runtime.wait_ready(["m", "other"]).children()
+        with Waiting(runtime, "m", tmp_path) as waiting:
+            runtime.process.terminate()
+            runtime.wait_until(lambda: "draining" in runtime.log, "it drains")
+
+            assert isinstance(result(waiting.release()), int)
+        assert runtime.wait_exit() == 0
+        wait_ended(children)
+
+
+def test_sigterm_ends_a_server_that_still_loads(folder: Path) -> None:
+    with Runtime("mar", folder) as runtime:
+        closed = runtime.folder / "work/models/m@1.0/closed"
+        closed.parent.mkdir(parents=True)
+        closed.touch()
+        runtime.wait_ready(["other"])
+        children = runtime.children()
+
+        runtime.process.terminate()
+
+        assert runtime.wait_exit() == 0
+        wait_ended(children)
+
+
+def test_a_killed_server_leaves_nothing_running(folder: Path, tmp_path: Path) -> None:
+    with Runtime("mar", folder) as runtime:
+        runtime.wait_ready(["m", "other"])
+        children = runtime.children()
+        with Waiting(runtime, "m", tmp_path) as waiting:
+            runtime.process.kill()
+
+            wait_ended(children)
+            assert waiting.answer.exception()
+
+
+def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> None:
+    folder = model_dir(tmp_path / "models", {"m": {"startupTimeout": 1}})
+    with Runtime("mar", folder) as runtime:
+        unpacked = runtime.folder / "work/models/m@1.0"
+        unpacked.mkdir(parents=True)
+        (unpacked / "closed").touch()
+
+        assert runtime.wait_exit() == MODEL_FAILED
+        assert runtime.termination_message == (
+            "Model m (m-1.0.mar) was not loaded within 1 s (startupTimeout); raise it, or load less in `initialize`."
+        )
+
+
+def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
+    folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread", "responseTimeout": 1}})
+    with Runtime("mar", folder) as runtime:
+        runtime.wait_ready(["m"])
+
+        given_up = do(runtime, "m", "hang")
+
+        assert runtime.wait_exit() == MODEL_FAILED
+        assert (given_up.status, given_up.document["error"]) == (504, runtime.termination_message)
+        assert runtime.termination_message == (
+            "Model m did not answer within 1 s (responseTimeout); "
+            "a thread cannot be ended, so the server has to start again."
+        )
+
+
+@pytest.mark.parametrize("flag", ["--http-port", "--grpc-port"])
+def test_a_port_that_is_taken_is_named(folder: Path, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with Runtime("mar", folder, flag, port) as runtime:
+            assert runtime.wait_exit() == UNEXPECTED
+            assert runtime.termination_message.startswith(f"Port {port} cannot be opened: ")
+            assert flag in runtime.termination_message
+
+
+def test_a_work_directory_of_another_server_is_named(folder: Path, tmp_path: Path) -> None:
+    with claimed(tmp_path / "work"), Runtime("mar", folder, "--work-dir", str(tmp_path / "work")) as runtime:
+        assert runtime.wait_exit() == UNEXPECTED
+        assert runtime.termination_message == (
+            f"{tmp_path / 'work'} is in use by another server; choose another by --work-dir."
+        )
+
+
+def test_a_directory_with_nothing_to_serve_is_named(tmp_path: Path) -> None:
+    with Runtime("mar", tmp_path) as runtime:
+        assert runtime.wait_exit() == CONFIGURATION_ERROR
+        assert runtime.termination_message.startswith(f"There is no model in {tmp_path}: put config/config.properties")

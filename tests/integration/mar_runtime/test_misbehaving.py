@@ -1,0 +1,151 @@
+"""Handlers that raise, hang or end their process: what it costs, whom it costs, and what is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.integration.mar_runtime.serving import Waiting, do, metric, model_dir, result, told
+from tests.support.runtimes import Runtime
+
+# One model for each, so that none pays for another's deaths.
+DEATHS = {
+    "exit": "it exited with code 3: SystemExit: 3 (at acting.py:",
+    "interrupt": "it exited with code 1: KeyboardInterrupt:  (at acting.py:",
+    "end": "it exited with code 7.",
+    "kill": "it was ended by SIGKILL; if that was for memory, raise the container's memory limit.",
+    "crash": "it was ended by SIGABRT.",
+}
+MODELS = {
+    **{death: {} for death in DEATHS},
+    "m": {},
+    "hasty": {"responseTimeout": 1},
+    "slow": {},
+    "narrow": {"jobQueueSize": 1},
+    "often": {},
+}
+REQUEST_TIMEOUT_S = 3
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    folder = model_dir(tmp_path_factory.mktemp("misbehaving"), MODELS)
+    with Runtime("mar", folder, "--request-timeout", str(REQUEST_TIMEOUT_S), "--max-request-size=100000000") as running:
+        yield running.wait_ready(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"), [("fail", "ValueError : cannot read this"), ("forget", "1 expected, got 0")]
+)
+def test_a_handler_that_fails_says_why_and_goes_on(runtime: Runtime, action: str, words: str) -> None:
+    worker = told(runtime, "m")
+
+    failed = do(runtime, "m", action)
+
+    assert (failed.status, failed.document["component"]) == (500, "model")
+    assert words in failed.document["error"]
+    assert told(runtime, "m") == worker
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_handler_that_ends_its_process_costs_the_request_that_it_held(runtime: Runtime, death: str) -> None:
+    before = told(runtime, death)
+
+    lost = do(runtime, death, death)
+
+    assert (lost.status, lost.document["component"]) == (502, "worker")
+    assert f"The worker of model {death} died while it had the request: {DEATHS[death]}" in lost.document["error"]
+    assert told(runtime, death) != before
+    assert {told(runtime, other) for other in DEATHS if other != death}
+
+
+def test_deaths_with_answers_between_them_are_no_loop(runtime: Runtime) -> None:
+    for _ in range(6):
+        do(runtime, "often", "exit")
+        told(runtime, "often")
+
+    assert runtime.process.poll() is None
+
+
+def test_what_a_handler_says_last_is_in_the_log(runtime: Runtime) -> None:
+    do(runtime, "end", "say", text="these are my last words")
+    do(runtime, "end", "end")
+
+    assert "these are my last words" in runtime.log
+    assert "the handler ended its process" in runtime.log  # with the traceback of "exit"
+
+
+def test_a_handler_that_hangs_is_ended_with_what_it_started(runtime: Runtime) -> None:
+    before, started = told(runtime, "hasty"), told(runtime, "hasty", "start")
+
+    given_up = do(runtime, "hasty", "hang")
+
+    assert (given_up.status, given_up.document["error"]) == (
+        504,
+        "Model hasty did not answer within 1 s (responseTimeout); its worker is replaced.",
+    )
+    assert told(runtime, "hasty") != before
+    runtime.wait_until(lambda: started not in [child.pid for child in runtime.children()], "it is gone")
+
+
+def test_while_there_is_no_worker_the_server_is_not_ready_and_requests_wait(runtime: Runtime) -> None:
+    closed = runtime.folder / "work/models/slow@1.0/closed"
+    closed.touch()
+    do(runtime, "slow", "kill")
+
+    ready, model, index = (
+        runtime.get(path) for path in ("/v2/health/ready", "/v1/models/slow", "/v2/models/slow/ready")
+    )
+    with ThreadPoolExecutor(1) as client:
+        waiting = client.submit(told, runtime, "slow")
+        told(runtime, "m")
+        closed.unlink()
+
+        assert isinstance(waiting.result(), int)
+    assert [ready.status, model.status, index.status] == [503, 503, 503]
+    assert ready.document["models"]["slow"] == (
+        "lost its worker (it was ended by SIGKILL; if that was for memory, raise the container's memory limit); "
+        "a new one is being started"
+    )
+    assert runtime.get("/v2/health/ready").document == {"ready": True}
+
+
+def test_a_request_that_is_not_answered_in_time_is_given_up(runtime: Runtime, tmp_path: Path) -> None:
+    with Waiting(runtime, "m", tmp_path) as waiting:
+        answer = waiting.answer.result()
+
+    assert answer.status == 504
+    assert re.fullmatch(rf"Model m did not answer within {REQUEST_TIMEOUT_S}[\d.]* s\.", answer.document["error"])
+
+
+def test_a_full_queue_refuses_and_a_client_that_hung_up_is_dropped(runtime: Runtime, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    dropped = json.dumps({"instances": [{"do": "note", "file": str(notes), "text": "dropped"}]}).encode()
+    with (
+        Waiting(runtime, "narrow", tmp_path) as waiting,
+        socket.create_connection(("127.0.0.1", runtime.port)) as client,
+    ):
+        head = f"POST /v1/models/narrow:predict HTTP/1.1\r\nhost: x\r\ncontent-length: {len(dropped)}\r\n\r\n"
+        client.sendall(head.encode() + dropped)
+        # The queue holds that one now.
+        refused = do(runtime, "narrow", "tell")
+        client.close()
+        result(waiting.release())
+        told(runtime, "narrow", "note", file=str(notes), text="kept")
+
+    assert (refused.status, refused.headers["retry-after"], refused.document["component"]) == (429, "1", "queue")
+    assert notes.read_text() == "kept"
+    assert metric(runtime, 'requests_abandoned_total{model_name="narrow"}') == 1
+    assert metric(runtime, 'requests_rejected_total{model_name="narrow"}') == 1
+
+
+def test_large_requests_and_answers_come_through_whole(runtime: Runtime) -> None:
+    text = "large " * 8_000_000
+
+    assert told(runtime, "m", "echo", text=text) == text

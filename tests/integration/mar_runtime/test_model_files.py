@@ -1,0 +1,111 @@
+"""A directory with a model file and nothing else, read-only, served by a user without a name and a home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from tests.support.runtimes import Request, Runtime
+from tests.support.torch_models import Affine, save_scripted
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import InferRequest
+from transformer_sdk.protocol.v2.tensors import Tensor
+
+# A user namespace: whoever runs the tests is another in it, with no rights but those of the files' modes.
+AS_NOBODY_KNOWN = """
+import os, sys
+uid = ["--map-user=12345", "--map-group=12345"]
+os.execvp("unshare", ["unshare", "--user", *uid, sys.executable, *sys.argv[1:]])
+"""
+
+
+class NamelessRuntime(Runtime):
+    """Runs as a user id that no user has."""
+
+    def _command(self) -> list[str]:
+        return ["-c", AS_NOBODY_KNOWN, *super()._command()]
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    folder = tmp_path_factory.mktemp("files") / "models"
+    folder.mkdir()
+    save_scripted(folder / "model.pt", Affine())
+    folder.chmod(0o555)
+    with NamelessRuntime("mar", folder, "--service-name", "affine", HOME="/nonexistent") as running:
+        yield running.wait_ready(["affine"])
+    folder.chmod(0o755)
+
+
+def infer(runtime: Runtime, datatype: str, rows: Sequence[Sequence[float]]) -> tuple[int, object]:
+    shape = [len(rows), len(rows[0])]
+    data = {"inputs": [{"name": "rows", "datatype": datatype, "shape": shape, "data": rows}]}
+    answer = runtime.send(Request("POST", "/v2/models/affine/infer", json.dumps(data).encode()))
+    return answer.status, answer.document
+
+
+def test_the_server_is_that_user(runtime: Runtime) -> None:
+    status = Path(f"/proc/{runtime.process.pid}/environ").read_bytes()
+
+    assert b"HOME=/nonexistent" in status
+
+
+def test_v1(runtime: Runtime) -> None:
+    assert runtime.predict("affine", {"instances": [[1, 2, 3], [4, 5, 6]]}).document == {
+        "predictions": [[3, 5, 7], [9, 11, 13]]
+    }
+
+
+def test_v2(runtime: Runtime) -> None:
+    status, document = infer(runtime, "FP32", [[1, 2, 3]])
+
+    assert isinstance(document, dict)
+    assert (status, document["model_name"], document["outputs"]) == (
+        200, "affine", [{"name": "output-0", "datatype": "FP32", "shape": [1, 3], "data": [3, 5, 7]}],
+    )  # fmt: skip
+
+
+def test_grpc(runtime: Runtime) -> None:
+    tensor = Tensor.from_numpy("rows", np.array([[1, 2, 3]], np.float32))
+    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
+        call = channel.unary_unary(
+            "/inference.GRPCInferenceService/ModelInfer",
+            request_serializer=pb.ModelInferRequest.SerializeToString,
+            response_deserializer=pb.ModelInferResponse.FromString,
+        )
+        answer = wire.response_from_proto(call(wire.request_to_proto(InferRequest((tensor,), "42"), "affine")))
+
+    assert (answer.id, answer.outputs[0].data.tolist()) == ("42", [[3, 5, 7]])
+
+
+def test_it_says_what_it_takes(runtime: Runtime) -> None:
+    described = runtime.get("/v2/models/affine").document
+
+    assert (described["name"], described["versions"], [one["name"] for one in described["inputs"]]) == (
+        "affine", ["1"], ["rows"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("instances", "status"), [([["a", "b", "c"]], 422), ([[1, 2], [3]], 422), ([], 200), ([{"other": [1, 2, 3]}], 422)]
+)
+def test_instances_that_the_model_does_not_take_are_refused(
+    runtime: Runtime, instances: list[object], status: int
+) -> None:
+    assert runtime.predict("affine", {"instances": instances}).status == status
+
+
+def test_there_is_nothing_to_explain(runtime: Runtime) -> None:
+    answer = runtime.send(Request("POST", "/v1/models/affine:explain", b'{"instances": [[1, 2, 3]]}'))
+
+    assert (answer.status, "no handler that could explain" in answer.document["error"]) == (501, True)
+
+
+def test_nothing_is_written_into_the_model_directory(runtime: Runtime) -> None:
+    assert [path.name for path in runtime._model_dir.iterdir()] == ["model.pt"]

@@ -1,0 +1,231 @@
+"""Several models, versions and workers of one server, in processes and in threads, loaded and unloaded as it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, metric, result, told, write_acting
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import Answer, Request, Runtime
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+YAML = b"minWorkers: 2\nprobe: [1, two]\n"
+WORD = "from a wheel"
+
+
+def make_wheel(folder: Path) -> Path:
+    """A package of one module, as pip makes it."""
+    source = folder / "words"
+    source.mkdir()
+    (source / "setup.py").write_text(
+        "from setuptools import setup\nsetup(name='words-for-tests', py_modules=['words'])\n"
+    )
+    (source / "words.py").write_text(f"WORD = {WORD!r}\n")
+    command = ["-m", "pip", "wheel", "--quiet", "--no-index", "--no-build-isolation", "--wheel-dir", folder, source]
+    subprocess.run([sys.executable, *map(str, command)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serving")
+    store = folder / "models/model-store"
+    for version in ("1.0", "2.0"):
+        write_acting(store, "versions", version)
+    described = manifest(modelName="pair", handler="acting.py", configFile="c.yaml")
+    write_mar(store / "pair-1.0.mar", described, {"acting.py": ACTING, "c.yaml": YAML})
+    for name in ("threaded", "clashing"):
+        described = manifest(modelName=name, handler="in_thread.py", configFile="c.yaml")
+        write_mar(store / f"{name}-1.0.mar", described, {"in_thread.py": ACTING, "c.yaml": b"workerType: thread\n"})
+    wheel = make_wheel(folder)
+    described = manifest(modelName="installing", handler="acting.py", requirementsFile="r.txt")
+    files = {"acting.py": ACTING, "r.txt": f"words-for-tests @ {wheel.as_uri()}\n".encode()}
+    write_mar(store / "installing-1.0.mar", described, files)
+    write_acting(store, "later")
+    served = ("versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "threaded-1.0.mar", "installing-1.0.mar")
+    configure(
+        store.parent,
+        f"load_models={','.join(served)}",
+        "install_py_dep_per_model=true",
+        "model_snapshot=",
+        f"models={json.dumps({'versions': {'1.0': {'marName': 'versions-1.0.mar', 'defaultVersion': True}}})}",
+    )
+    return store
+
+
+@pytest.fixture(scope="module")
+def runtime(store: Path) -> Iterator[Runtime]:
+    with Runtime("mar", store.parent) as running:
+        yield running.wait_ready(["versions", "pair", "threaded", "installing"])
+
+
+def post(runtime: Runtime, path: str) -> Answer:
+    return runtime.send(Request("POST", path))
+
+
+def index(runtime: Runtime) -> dict[str, list[str]]:
+    entries = post(runtime, "/v2/repository/index").document
+    return {
+        entry["name"]: sorted([*(e["version"] for e in entries if e["name"] == entry["name"])]) for entry in entries
+    }
+
+
+def load_all_of(store: Path, *more: str) -> None:
+    """Changes the configuration to serve archives besides those that are served."""
+    path = store.parent / "config/config.properties"
+    lines = path.read_text().splitlines()
+    served = ["versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "threaded-1.0.mar", "installing-1.0.mar", *more]
+    path.write_text("\n".join([f"load_models={','.join(served)}", *lines[1:], ""]))
+
+
+def test_every_model_and_version_is_listed(runtime: Runtime) -> None:
+    assert runtime.get("/v1/models").document == {"models": ["versions", "pair", "threaded", "installing"]}
+    assert index(runtime) == {"versions": ["1.0", "2.0"], "pair": ["1.0"], "threaded": ["1.0"], "installing": ["1.0"]}
+
+
+def test_a_version_is_chosen_by_its_path_and_the_default_otherwise(runtime: Runtime) -> None:
+    body = json.dumps({"instances": [{"do": "tell_version"}]}).encode()
+
+    def version(path: str) -> str:
+        return str(result(runtime.send(Request("POST", path, body))))
+
+    assert told(runtime, "versions", "tell_version") == "1.0"
+    assert version("/predictions/versions/2.0") == "2.0"
+    assert runtime.get("/v2/models/versions/versions/3.0").status == 404
+
+
+def test_a_handler_has_its_settings_and_its_surroundings(runtime: Runtime) -> None:
+    folder = str(runtime.folder / "work/models/pair@1.0/archive")
+
+    assert told(runtime, "pair", "tell_settings") == {"minWorkers": 2, "probe": [1, "two"]}
+    assert told(runtime, "pair", "tell_where") == [folder, folder]
+
+
+def test_two_workers_serve_two_requests_at_a_time(runtime: Runtime, tmp_path: Path) -> None:
+    with Waiting(runtime, "pair", tmp_path) as waiting:
+        other = told(runtime, "pair")
+
+        assert result(waiting.release()) != other
+
+
+def test_requirements_are_the_models_own(runtime: Runtime) -> None:
+    assert told(runtime, "installing", "tell_module", name="words") == WORD
+    assert do(runtime, "pair", "tell_module", name="words").status == 500
+
+
+# --- threads -----------------------------------------------------------------------------------------
+
+
+def test_a_handler_in_a_thread_answers_from_the_servers_process(runtime: Runtime) -> None:
+    assert told(runtime, "threaded") == runtime.process.pid
+
+
+@pytest.mark.parametrize(
+    ("action", "words"), [("fail", "ValueError : cannot read this"), ("exit", "SystemExit: 3 (at in_thread.py:")]
+)
+def test_a_handler_in_a_thread_that_fails_costs_its_request_only(runtime: Runtime, action: str, words: str) -> None:
+    failed = do(runtime, "threaded", action)
+
+    assert (failed.status, words in failed.document["error"]) == (500, True), failed
+    assert told(runtime, "threaded") == runtime.process.pid
+
+
+def test_threads_share_modules_so_a_name_that_is_taken_is_refused(runtime: Runtime, store: Path) -> None:
+    load_all_of(store, "clashing-1.0.mar")
+
+    refused = post(runtime, "/v2/repository/models/clashing/load")
+
+    assert refused.status == 500
+    assert "its in_thread.py has the name of a module that is loaded already (" in refused.document["error"]
+    assert "threaded@1.0/archive/in_thread.py), and threads share modules; rename it or" in refused.document["error"]
+    assert told(runtime, "threaded") == runtime.process.pid
+
+
+# --- loading and unloading ---------------------------------------------------------------------------
+
+
+def test_a_model_is_loaded_and_unloaded_while_others_are_served(runtime: Runtime, store: Path) -> None:
+    load_all_of(store, "later-1.0.mar")
+
+    loaded = post(runtime, "/v2/repository/models/later/load")
+    worker = told(runtime, "later")
+    again = post(runtime, "/v2/repository/models/later/load")
+    replaced = told(runtime, "later")
+    unloaded = post(runtime, "/v2/repository/models/later/unload")
+
+    assert [loaded.document, again.document] == [{"name": "later", "load": True}] * 2
+    assert unloaded.document == {"name": "later", "unload": True}
+    assert worker != replaced
+    assert do(runtime, "later", "tell").status == 404
+    assert {worker, replaced}.isdisjoint(child.pid for child in runtime.children())
+    assert runtime.get("/v2/health/ready").document == {"ready": True}
+
+
+def test_a_model_can_be_loaded_over_grpc(runtime: Runtime, store: Path) -> None:
+    load_all_of(store, "later-1.0.mar")
+    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
+        call = channel.unary_unary(
+            "/inference.GRPCInferenceService/RepositoryModelLoad",
+            request_serializer=pb.RepositoryModelLoadRequest.SerializeToString,
+            response_deserializer=pb.RepositoryModelLoadResponse.FromString,
+        )
+        answer = call(pb.RepositoryModelLoadRequest(model_name="later"))
+
+    assert answer == pb.RepositoryModelLoadResponse(model_name="later", isLoaded=True)
+    assert metric(runtime, 'grpc_requests_total{code="OK",method="RepositoryModelLoad"}') == 1
+    assert post(runtime, "/v2/repository/models/later/unload").status == 200
+
+
+def test_requests_under_way_are_answered_before_a_model_is_unloaded(
+    runtime: Runtime, store: Path, tmp_path: Path
+) -> None:
+    load_all_of(store, "later-1.0.mar")
+    post(runtime, "/v2/repository/models/later/load")
+
+    with Waiting(runtime, "later", tmp_path) as waiting, ThreadPoolExecutor(1) as client:
+        unloading = client.submit(post, runtime, "/v2/repository/models/later/unload")
+        runtime.wait_until(lambda: runtime.get("/v1/models/later").status == 503, "it is being unloaded")
+        refused = do(runtime, "later", "tell")
+
+        assert isinstance(result(waiting.release()), int)
+        assert unloading.result().status == 200
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+
+
+def test_a_model_that_cannot_be_loaded_leaves_all_others_alone(runtime: Runtime, store: Path) -> None:
+    broken = write_mar(store / "broken-1.0.mar", manifest(modelName="broken"), {"handler.py": b"import nothing_here\n"})
+    load_all_of(store, broken.name)
+
+    refused = post(runtime, "/v2/repository/models/broken/load")
+
+    assert (refused.status, refused.document["component"]) == (500, "model")
+    assert refused.document["error"].startswith(
+        "Model broken (broken-1.0.mar) could not be loaded: ModuleNotFoundError: No module named 'nothing_here'"
+    )
+    assert "broken" not in index(runtime)
+    assert runtime.get("/v2/health/ready").document == {"ready": True}
+    assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4
+
+
+def test_a_configuration_that_has_become_wrong_leaves_all_models_alone(runtime: Runtime, store: Path) -> None:
+    load_all_of(store, "missing.mar")
+
+    refused = post(runtime, "/v2/repository/models/pair/load")
+
+    assert (refused.status, "missing.mar is not in the model store" in refused.document["error"]) == (500, True)
+    assert isinstance(told(runtime, "pair"), int)
+
+
+def test_a_model_that_is_nowhere_cannot_be_loaded(runtime: Runtime, store: Path) -> None:
+    load_all_of(store)
+
+    assert [post(runtime, f"/v2/repository/models/{name}").status for name in ("x/load", "x/unload")] == [404, 404]
