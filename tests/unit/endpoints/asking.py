@@ -1,0 +1,101 @@
+"""Requests to the whole application, through its wire, without a server; and a model that keeps what it got."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tests.support.fake_models import FakeModel, serving
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call, Models
+from transformer_sdk.model_server.serving import Doors, build_app
+from transformer_sdk.protocol.v1 import PredictRequest
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
+from transformer_sdk.protocol.v2.tensors import Tensor
+from transformer_sdk.server.metrics import ServerMetrics
+
+REQUEST_ID = "7"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(compare=False, default_factory=dict)
+
+    @property
+    def document(self) -> Any:
+        return orjson.loads(self.body)
+
+
+@dataclass
+class RecordingModel(FakeModel):
+    """Answers in every protocol with what it got."""
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        return self._echo("predictions", request.body, call)
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:
+        return self._echo("explanations", request.body, call)
+
+    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
+        self.calls.append(call)
+        told = f"{self.version} {content_type} {path} {explain} ".encode()
+        return Response(told + body, 201, b"text/plain", ((b"x-of-handler", b"yes"),))
+
+    def _echo(self, key: str, body: bytes, call: Call) -> Response:
+        self.calls.append(call)
+        call.timings["model"] = 0.0015
+        return Response(orjson.dumps({key: orjson.loads(body)["instances"]}))
+
+
+async def doubled(request: InferRequest, call: Call) -> InferResponse:
+    """Every input twice as large, with the request's parameters."""
+    call.timings["model"] = 0.0015
+    outputs = tuple(Tensor.from_numpy(one.name, one.data * np.array(2, one.data.dtype)) for one in request.inputs)
+    return InferResponse("m", "1", outputs, None, request.parameters)
+
+
+class Server:
+    """The application over models: one, `m` in versions 1 and 2, unless told otherwise."""
+
+    def __init__(self, *models: FakeModel, expected: tuple[str, ...] = (), alias: str | None = None) -> None:
+        self.model = RecordingModel(doubled)
+        served = models or (self.model, RecordingModel(doubled, version="2"))
+        self.models = serving(*served, expected=expected)
+        if alias:
+            self.models = Models(alias=alias)
+            for one in served:
+                self.models.add(one)
+        self.metrics = ServerMetrics()
+        self._app = build_app(Doors(None, "", 0, 1_000_000, 60.0, 1), self.models, self.metrics)  # type: ignore[arg-type]
+
+    async def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> Answer:
+        """`x_name="value"` is the header `x-name: value`."""
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        path, _, query = path.partition("?")
+        named = {"x-request-id": REQUEST_ID, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        scope = {
+            "type": "http", "method": method, "path": path, "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        }  # fmt: skip
+        await self._app(scope, receive, send)
+        start, content = sent
+        answered = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Answer(start["status"], content["body"], answered)
+
+
+def error(message: str, component: str = "server") -> dict[str, str]:
+    return {"error": message, "component": component, "request_id": REQUEST_ID}

@@ -1,0 +1,71 @@
+"""TorchServe's inference API, and the metrics of all that was asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.endpoints.asking import Answer, Server, error
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "GET"])
+@pytest.mark.parametrize(
+    ("path", "version", "rest", "explains"),
+    [
+        ("/predictions/m", "1", "", False),
+        ("/predictions/m/2", "2", "", False),
+        ("/predictions/m/2/some/path", "2", "some/path", False),
+        ("/explanations/m", "1", "", True),
+        ("/explanations/m/2", "2", "", True),
+    ],
+)
+async def test_a_body_of_any_kind_reaches_the_model_and_its_answer_the_client(
+    method: str, path: str, version: str, rest: str, explains: bool
+) -> None:
+    answer = await Server().ask(method, path, b"\x00any", content_type="image/png")
+
+    assert answer == Answer(201, f"{version} image/png {rest} {explains} ".encode() + b"\x00any")
+    assert (answer.headers["content-type"], answer.headers["x-of-handler"]) == ("text/plain", "yes")
+
+
+async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
+    assert "server-timing" in (await Server().ask("POST", "/predictions/m", x_server_timing="1")).headers
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/predictions/x", 404, "Model with name x does not exist. Models served here: m, slow."),
+        ("/predictions/m/3", 404, "Model with name m, version 3, does not exist. Models served here: m 1, m 2."),
+        ("/explanations/slow", 503, "Model with name slow is not ready: it is loading."),
+    ],
+)
+async def test_a_model_that_cannot_be_asked_is_told(path: str, status: int, message: str) -> None:
+    answer = await Server(expected=("slow",)).ask("POST", path)
+
+    assert (answer.status, answer.document) == (status, error(message))
+
+
+async def test_ping_is_healthy_when_all_models_are_ready() -> None:
+    server = Server(expected=("slow",))
+    unhealthy = await server.ask("GET", "/ping")
+    server.models.mark_ready("slow")
+    healthy = await server.ask("GET", "/ping")
+
+    assert [(answer.status, answer.document) for answer in (unhealthy, healthy)] == [
+        (500, {"status": "Unhealthy"}),
+        (200, {"status": "Healthy"}),
+    ]
+
+
+async def test_requests_are_counted_by_route_never_by_path() -> None:
+    server = Server()
+    for path in ("/predictions/m", "/predictions/x", "/nowhere", "/nowhere/else"):
+        await server.ask("POST", path)
+
+    lines = (await server.ask("GET", "/metrics")).body.decode().splitlines()
+
+    assert [line for line in lines if line.startswith("http_requests_total")] == [
+        'http_requests_total{method="POST",route="/predictions/{model}",status="201"} 1.0',
+        'http_requests_total{method="POST",route="/predictions/{model}",status="404"} 1.0',
+        'http_requests_total{method="POST",route="none",status="404"} 2.0',
+    ]

@@ -1,0 +1,283 @@
+"""The v2 protocol over HTTP, with its repository extension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from tests.unit.endpoints.asking import RecordingModel, Server, doubled, error
+from transformer_sdk.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
+from transformer_sdk.model import Call
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
+
+INPUT = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
+LENGTH = "inference_header_content_length"
+
+
+def body(**fields: Any) -> bytes:
+    return orjson.dumps({"inputs": [INPUT], **fields})
+
+
+@pytest.mark.parametrize("path", ["/v2/models/m/infer", "/v2/models/m/versions/1/infer"])
+async def test_tensors_are_answered_with_the_requests_id_and_parameters(path: str) -> None:
+    answer = await Server().ask("POST", path, body(id="42", parameters={"seed": 1}))
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.document == {
+        "model_name": "m",
+        "model_version": "1",
+        "id": "42",
+        "parameters": {"seed": 1},
+        "outputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}],
+    }
+
+
+async def test_a_request_without_an_id_is_answered_with_that_of_its_header() -> None:
+    assert (await Server().ask("POST", "/v2/models/m/infer", body())).document["id"] == "7"
+
+
+async def test_only_the_outputs_asked_for_are_sent() -> None:
+    inputs = [INPUT, {**INPUT, "name": "y"}]
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", body(inputs=inputs, outputs=[{"name": "y"}]))
+
+    assert [output["name"] for output in answer.document["outputs"]] == ["y"]
+
+
+async def test_tensors_travel_as_memory_both_ways_where_the_client_likes() -> None:
+    described = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+    text = orjson.dumps({"inputs": [described], "parameters": {"binary_data_output": True}})
+    memory = np.array([1, 2], np.float32).tobytes()
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", text + memory, **{LENGTH: str(len(text))})
+
+    length = int(answer.headers["inference-header-content-length"])
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert orjson.loads(answer.body[:length])["outputs"][0]["parameters"] == {"binary_data_size": 8}
+    assert np.frombuffer(answer.body[length:], np.float32).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("value", ["-1", "ten", "1.5", "1000", "²"])
+async def test_a_length_of_the_json_that_cannot_be_is_refused(value: str) -> None:
+    sent = body()
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", sent, **{LENGTH: value})
+
+    assert answer.status == 400
+    assert answer.document["error"].endswith(f"it must be a number of bytes up to the body's {len(sent)}.")
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (b"", "empty"),
+        (b"{", "not valid JSON"),
+        (b"{}", "inputs"),
+        (body(inputs=[{**INPUT, "shape": [3]}]), "shape"),
+        (body(inputs=[{**INPUT, "datatype": "FP31"}]), "FP31"),
+    ],
+)
+async def test_a_body_that_is_no_request_is_refused(sent: bytes, words: str) -> None:
+    server = Server()
+
+    answer = await server.ask("POST", "/v2/models/m/infer", sent)
+
+    assert (answer.status, answer.document["component"], server.model.calls) == (400, "server", [])
+    assert words in answer.document["error"]
+
+
+async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
+    answer = await Server().ask("POST", "/v2/models/m/infer", body(), x_server_timing="1")
+
+    assert answer.headers["server-timing"] == "model;dur=1.500"
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "component", "retry_after"),
+    [
+        (UnprocessableInput("no"), 422, "model", None),
+        (QueueFull("m", 9), 429, "queue", "1"),
+        (InferenceFailed("no"), 500, "model", None),
+        (InferenceFailed("no", 507), 507, "model", None),
+        (UpstreamBroken("no"), 502, "server", None),
+        (KeyError("no"), 500, "server", None),
+    ],
+)
+async def test_what_a_model_raises_becomes_its_status(
+    raised: Exception, status: int, component: str, retry_after: str | None
+) -> None:
+    async def fail(_: InferRequest, __: Call) -> InferResponse:
+        raise raised
+
+    answer = await Server(RecordingModel(fail)).ask("POST", "/v2/models/m/infer", body())
+
+    assert (answer.status, answer.document["component"]) == (status, component)
+    assert answer.headers.get("retry-after") == retry_after
+
+
+async def test_an_event_is_answered_by_one() -> None:
+    attributes = {"ce_specversion": "1.0", "ce_id": "42", "ce_source": "/camera", "ce_type": "image"}
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", body(), **attributes)
+
+    assert (answer.status, answer.headers["ce-id"], answer.headers["ce-source"]) == (200, "42", "io.kserve.inference.m")
+
+
+# --- what there is -----------------------------------------------------------------------------------
+
+
+async def test_the_server_says_what_it_is() -> None:
+    document = (await Server().ask("GET", "/v2")).document
+
+    assert (document["name"], document["extensions"]) == (
+        "isvc-operator",
+        ["model_repository_extension", "binary_tensor_data"],
+    )
+
+
+async def test_it_lives_whatever_its_models_do() -> None:
+    server = Server(expected=("slow",))
+
+    assert (await server.ask("GET", "/v2/health/live")).document == {"live": True}
+    assert (await server.ask("GET", "/")).document == {"status": "alive"}
+
+
+async def test_a_server_that_is_not_ready_says_why() -> None:
+    server = Server(expected=("slow",))
+    loading = await server.ask("GET", "/v2/health/ready")
+    server.models.mark_ready("slow")
+    ready = await server.ask("GET", "/v2/health/ready")
+    server.models.draining = True
+    draining = await server.ask("GET", "/v2/health/ready")
+
+    assert [(answer.status, answer.document) for answer in (loading, ready, draining)] == [
+        (503, {"ready": False, "models": {"slow": "is loading"}}),
+        (200, {"ready": True}),
+        (503, {"ready": False, "reason": "the server is shutting down"}),
+    ]
+
+
+@pytest.mark.parametrize("path", ["/v2/models/m", "/v2/models/m/versions/2"])
+async def test_a_model_says_what_it_takes(path: str) -> None:
+    assert (await Server().ask("GET", path)).document == {
+        "name": "m",
+        "versions": ["1", "2"],
+        "platform": "fake",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
+        "outputs": [],
+    }
+
+
+async def test_models_are_listed() -> None:
+    assert (await Server().ask("GET", "/v2/models")).document == {"models": ["m"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "ready"),
+    [("m/ready", 200, True), ("m/versions/2/ready", 200, True), ("slow/ready", 503, False)],
+)
+async def test_readiness_is_told_by_model_and_version(path: str, status: int, ready: bool) -> None:
+    answer = await Server(expected=("slow",)).ask("GET", f"/v2/models/{path}")
+
+    assert (answer.status, answer.document) == (status, {"name": path.partition("/")[0], "ready": ready})
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/infer"), ("GET", "/ready"), ("GET", "")], ids=["infer", "ready", "metadata"]
+)
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("x", "Model with name x does not exist. Models served here: m."),
+        ("m/versions/3", "Model with name m, version 3, does not exist. Models served here: m 1, m 2."),
+    ],
+)
+async def test_a_model_or_version_that_is_not_there_is_told(method: str, path: str, model: str, message: str) -> None:
+    answer = await Server().ask(method, f"/v2/models/{model}{path}", body())
+
+    assert (answer.status, answer.document) == (404, error(message))
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/infer"), ("GET", "")])
+async def test_a_model_that_is_not_ready_says_when_to_come_back(method: str, path: str) -> None:
+    answer = await Server(expected=("slow",)).ask(method, f"/v2/models/slow{path}", body())
+
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v2/models/m/infer", "POST"),
+        ("POST", "/v2/health/live", "GET"),
+        ("GET", "/v2/repository/index", "POST"),
+    ],
+)
+async def test_other_methods_are_refused(method: str, path: str, allowed: str) -> None:
+    answer = await Server().ask(method, path)
+
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
+
+
+# --- the repository ----------------------------------------------------------------------------------
+
+
+class Repository:
+    """Keeps what it was asked to do."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def load(self, name: str) -> None:
+        self.done.append(f"load {name}")
+
+    async def unload(self, name: str) -> None:
+        self.done.append(f"unload {name}")
+
+
+async def test_the_index_names_every_version_and_its_state() -> None:
+    server = Server(expected=("slow", "lost"))
+    server.models.mark_unready("lost", "lost its worker")
+
+    assert (await server.ask("POST", "/v2/repository/index")).document == [
+        {"name": "slow", "version": "", "state": "LOADING", "reason": "is loading"},
+        {"name": "lost", "version": "", "state": "UNAVAILABLE", "reason": "lost its worker"},
+        {"name": "m", "version": "1", "state": "READY", "reason": ""},
+        {"name": "m", "version": "2", "state": "READY", "reason": ""},
+    ]
+
+
+async def test_models_are_loaded_and_unloaded() -> None:
+    server = Server()
+    repository = server.models.repository = Repository()
+
+    loaded = await server.ask("POST", "/v2/repository/models/new/load")
+    unloaded = await server.ask("POST", "/v2/repository/models/new/unload", b"{}")
+
+    assert (loaded.document, unloaded.document) == ({"name": "new", "load": True}, {"name": "new", "unload": True})
+    assert repository.done == ["load new", "unload new"]
+
+
+@pytest.mark.parametrize("verb", ["load", "unload"])
+async def test_without_a_repository_nothing_is_loaded(verb: str) -> None:
+    answer = await Server().ask("POST", f"/v2/repository/models/m/{verb}")
+
+    assert (answer.status, answer.document) == (
+        501,
+        error("This server does not load or unload models while it runs."),
+    )
+
+
+async def test_a_model_that_is_removed_is_gone_for_all() -> None:
+    server = Server(RecordingModel(doubled), expected=("slow",))
+    server.models.remove("slow")
+    server.models.remove("m")
+
+    assert (await server.ask("POST", "/v2/repository/index")).document == []
+    assert (await server.ask("GET", "/v2/health/ready")).status == 200
+    assert (await server.ask("POST", "/v2/models/m/infer", body())).document == error(
+        "Model with name m does not exist. Models served here: none."
+    )
