@@ -11,7 +11,7 @@ from tests.bench.peers.launch import attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import BOTH_CORES, ONE_CORE
-from tests.bench.report import Measured, Row, versions
+from tests.bench.report import Measured, Row, slug, versions
 from tests.bench.work import Work, load
 
 _CONNECTIONS = 64
@@ -42,7 +42,7 @@ def _mismatches(peer: Peer, work: Work, options: Options) -> tuple[Row, dict[str
     what = f"{peer.name}: requests of {seen.requests:,} ({count:,} instances) that failed or got another's answer"
     cell = {"server": peer.name, "requests": seen.requests, "instances": count, "failed": seen.failed,
             "mismatched": seen.mismatched, "seconds": seen.seconds}  # fmt: skip
-    return Row(f"mismatched {peer.name}", what, bad, "requests", "0", bad == 0), cell
+    return Row(slug(f"mismatched {peer.name}"), what, bad, "requests", "0", bad == 0), cell
 
 
 def _idle(kind: type[Adapter] | type[MarRuntime], work: Work, options: Options) -> Row:
@@ -55,5 +55,5 @@ def _idle(kind: type[Adapter] | type[MarRuntime], work: Work, options: Options) 
                 server.warm_up(2)
                 p50[name].append(server.press(1, 3).p50_ms)
     ours, theirs = statistics.median(p50["batched"]), statistics.median(p50["unbatched"])
-    return Row(f"idle {kind().name}", f"{kind().name}: p50 of one client, batches of up to 32", ours, "ms",
+    return Row(slug(f"idle {kind().name}"), f"{kind().name}: p50 of one client, batches of up to 32", ours, "ms",
                f"≤ {_SLOWER:g}×", ours <= _SLOWER * theirs, "batchSize 1", theirs)  # fmt: skip

@@ -11,7 +11,7 @@ from tests.bench.peers.launch import Launched, attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, BareTorchScript, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import ONE_CORE, held_to
-from tests.bench.report import Measured, Row, versions
+from tests.bench.report import Measured, Row, slug, versions
 from tests.bench.work import load
 
 _PEERS: tuple[Peer, ...] = (Adapter(), MarRuntime(), BareTorchScript())
@@ -21,7 +21,7 @@ _TARGET = 3
 
 def measure(options: Options) -> Measured:
     """A row for each of our servers."""
-    work, seconds = load(options)["mnist"], 2 if options.quick else 5
+    work, seconds = load(options)["mnist"], 2 if options.quick else 4
     rows: list[Row] = []
     cells: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -37,7 +37,7 @@ def measure(options: Options) -> Measured:
 def _row(peer: Peer, runs: list[dict[str, Any]]) -> Row:
     ratio = round(statistics.median(run["p99_ms"] / run["p50_ms"] for run in runs), 2)
     what = f"{peer.name}: p99 / p50 at 70 % of the highest load, median of {len(runs)}"
-    return Row(f"tail {peer.name}", what, ratio, "×", f"≤ {_TARGET}", ratio <= _TARGET)
+    return Row(slug(f"tail {peer.name}"), what, ratio, "×", f"≤ {_TARGET}", ratio <= _TARGET)
 
 
 def _run(server: Launched, seconds: int) -> dict[str, Any]:

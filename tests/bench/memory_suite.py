@@ -8,7 +8,7 @@ from tests.bench.peers.launch import attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.processes import BOTH_CORES
-from tests.bench.report import Measured, Row, versions
+from tests.bench.report import Measured, Row, slug, versions
 from tests.bench.work import load
 
 _PEERS: tuple[Peer, ...] = (Adapter(), MarRuntime())
@@ -36,5 +36,5 @@ def _row(peer: Peer, early: int, late: int, options: Options) -> Row:
         client.repeat(up.server.port, up.question, late - early, _CLIENTS)
         after = up.server.pss_mib()
     what, holds = f"{peer.name}: memory after {late:,} requests", after <= (1 + _GROWTH) * before
-    return Row(f"memory {peer.name}", what, round(after, 1), "MiB", f"≤ {1 + _GROWTH:g}×", holds,
+    return Row(slug(f"memory {peer.name}"), what, round(after, 1), "MiB", f"≤ {1 + _GROWTH:g}×", holds,
                f"after {early:,}", round(before, 1))  # fmt: skip

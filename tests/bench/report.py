@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -76,6 +77,11 @@ class Report:
             lines.append(f"| {row.what} | {row.ours:g} {row.unit} | {theirs} | {ratio} | {row.target} | {holds} |")
         notes = "\n".join(f"- {note}" for note in self.measured.notes)
         return "\n\n".join(filter(None, ["\n".join(lines), self.measured.tables, notes]))
+
+
+def slug(words: str) -> str:
+    """An id for a row: lower case, hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
 def versions(**more: str) -> dict[str, str]:

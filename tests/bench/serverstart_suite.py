@@ -17,7 +17,7 @@ from tests.bench.peers.ours import Adapter, BareTorchScript, MarRuntime
 from tests.bench.peers.peer import Peer
 from tests.bench.peers.torchserve import KServeHop, TorchServe
 from tests.bench.processes import BOTH_CORES
-from tests.bench.report import Measured, Row, versions
+from tests.bench.report import Measured, Row, slug, versions
 from tests.bench.work import Work, load
 
 _TARGETS: tuple[tuple[Peer, float], ...] = ((MarRuntime(), 5), (BareTorchScript(), 5), (Adapter(), 10))
@@ -40,7 +40,7 @@ def measure(options: Options) -> Measured:
 
 def _row(peer: Peer, target: float, taken: Mapping[str, float]) -> Row:
     ours, like = taken[peer.name], "TorchServe" if isinstance(peer, Adapter) else "LitServe"
-    return Row(f"start {peer.name}", f"{peer.name}: process started → ready and answers", ours, "s",
+    return Row(slug(f"start {peer.name}"), f"{peer.name}: process started → ready and answers", ours, "s",
                f"≤ {target:g}", ours <= target, like, taken.get(like))  # fmt: skip
 
 
@@ -58,4 +58,4 @@ def _seconds(peer: Peer, work: Work, runs: int, options: Options) -> float:
 
 def _torch(runs: int) -> Row:
     taken = [float(subprocess.check_output([sys.executable, "-Wignore", "-c", _IMPORT])) for _ in range(runs)]
-    return Row("start torch", "… of which importing torch", round(statistics.median(taken), 2), "s", "–", True)
+    return Row("start-torch", "… of which importing torch", round(statistics.median(taken), 2), "s", "–", True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.report import Row
+from tests.bench.report import Row, slug
 from tests.bench.work import Work
 
 TORCHSERVE, NATIVE, HOP = "TorchServe", "TorchServe, native batching", "KServe's ModelServer + TorchServe"
@@ -85,7 +85,7 @@ def _shares(best: Best, raw: float) -> Iterator[Row]:
         ours = best.rate(server, ONE)
         if ours is not None:
             yield Row(
-                f"{server.removeprefix('ours: ')} of raw torch", f"{server}: best throughput on one core", ours,
+                slug(f"{server} of raw torch"), f"{server}: best throughput on one core", ours,
                 "req/s", f"≥ {share:.0%}", ours >= share * raw, "raw torch in a loop, best of batch 1–32", raw,
             )  # fmt: skip
 
@@ -94,7 +94,7 @@ def _times(best: Best, server: str, peer: str, factor: float, cores: str, client
     ours, theirs = best.rate(server, cores, clients), best.rate(peer, cores, clients)
     if ours is None or theirs is None:
         return None
-    return Row(f"{server} vs {peer}, {clients} clients, {cores}", f"{server}, {clients} clients, {cores}", ours,
+    return Row(slug(f"{server} vs {peer} {clients} {cores}"), f"{server}, {clients} clients, {cores}", ours,
                "req/s", f"≥ {factor:g}×", ours >= factor * theirs, peer, theirs)  # fmt: skip
 
 
