@@ -30,6 +30,14 @@ from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger("mar_runtime")
 
+# For the libraries that models use; who starts the server may set them otherwise.
+_SETTINGS = {
+    # Threads of torch that wait for one another would else spin, on processors that the server needs.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Torch's remark on nvgpu's pynvml is no user's business.
+    "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; what ended the server is on stderr and in the termination log."""
@@ -37,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
     )
-    # Torch's remark on nvgpu's pynvml is no user's business.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:The pynvml package is deprecated:FutureWarning")
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)

@@ -96,7 +96,8 @@ class ServedModels:
         async with self._changing:
             prepared = await asyncio.gather(*map(self._prepare, requests))
             workers = sum(one.plan.policy.workers if isinstance(one, _Prepared) else 1 for one in prepared)
-            self._threads = max(1, self._around.processors // workers)
+            # One processor is left to the server: where torch takes all of them, both wait for each other.
+            self._threads = max(1, (self._around.processors - 1) // workers)
             await asyncio.gather(*(self._serve(name, of_model) for name, of_model in _by_name(prepared).items()))
         error = await self._failed.get()
         for parts in self._parts.values():

@@ -170,6 +170,8 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         # A handler's print() shows when it happens; torch's remark on nvgpu's pynvml is no user's business.
         "PYTHONUNBUFFERED": "1",
+        # Torch's threads would else spin while they wait for one another, on processors that TorchServe needs.
+        "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
         **{name: value for name, value in environment.items() if name not in _OVERRIDES},
     }
