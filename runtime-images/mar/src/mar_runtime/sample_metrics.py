@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
@@ -13,7 +13,7 @@ from transformer_sdk.handler.frames import Sample
 log = logging.getLogger(__name__)
 
 # A Counter would add _total to its name; by TorchServe's names people have their dashboards.
-_KINDS = {"counter": Gauge, "gauge": Gauge, "histogram": Histogram}
+_KINDS: Mapping[str, type[Gauge] | type[Histogram]] = {"counter": Gauge, "gauge": Gauge, "histogram": Histogram}
 
 
 class SampleMetrics:
