@@ -64,7 +64,7 @@ class WorkerProcess:
         _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
         worker = cls(process, pipe, spec.gpu)
         try:
-            loaded = msgspec.msgpack.decode(await asyncio.wait_for(pipe.answer(), timeout_s), type=Loaded)
+            loaded = msgspec.msgpack.decode(await asyncio.wait_for(pipe.first, timeout_s), type=Loaded)
         except BaseException:
             worker.kill()
             raise
@@ -131,13 +131,18 @@ class WorkerProcess:
 
 
 class _Pipe(asyncio.Protocol):
-    """Frames, each behind its head, over a socket. `lost` is done when the connection is."""
+    """Frames, each behind its head, over a socket. `lost` is done when the connection is.
+
+    The other side sends its `first` frame unasked, be it before anybody waits for it.
+    """
 
     def __init__(self) -> None:
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self.first: asyncio.Future[bytes] = loop.create_future()
         self.last_words = ""
         self._buffer = bytearray()
-        self._waiting: asyncio.Future[bytes] | None = None
+        self._waiting = self.first
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -153,7 +158,7 @@ class _Pipe(asyncio.Protocol):
         return self._waiting
 
     def fail(self, error: WorkerDied) -> None:
-        if self._waiting and not self._waiting.done():
+        if not self._waiting.done():
             self._waiting.set_exception(error)
 
     def data_received(self, data: bytes) -> None:
@@ -167,7 +172,7 @@ class _Pipe(asyncio.Protocol):
             del self._buffer[:end]
             if is_last:
                 self.last_words = frame.decode("utf-8", "replace")
-            elif self._waiting and not self._waiting.done():
+            elif not self._waiting.done():
                 self._waiting.set_result(frame)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature

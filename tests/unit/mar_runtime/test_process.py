@@ -1,0 +1,99 @@
+"""Frames between the server and a worker process, however the socket cuts them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mar_runtime.process import WorkerDied, _Pipe
+from mar_runtime.worker import HEAD
+
+
+def framed(frame: bytes, *, is_last: bool = False) -> bytes:
+    return HEAD.pack(is_last, len(frame)) + frame
+
+
+@asynccontextmanager
+async def connected(before: bytes = b"") -> AsyncIterator[tuple[_Pipe, socket.socket]]:
+    """A pipe and its other end, which has said something before the pipe was there."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(before)
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
+    with theirs:
+        yield pipe, theirs
+        pipe.close()
+        await pipe.lost
+
+
+async def test_a_worker_that_is_loaded_before_anybody_waits_for_it_is_heard() -> None:
+    async with connected(framed(b"loaded")) as (pipe, _):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+        assert await pipe.first == b"loaded"
+
+
+async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        answer = pipe.answer()
+        for byte in framed(b"an answer"):
+            await loop.sock_sendall(theirs, bytes([byte]))
+            await asyncio.sleep(0)
+
+        assert await answer == b"an answer"
+
+
+async def test_a_large_frame_comes_through_both_ways() -> None:
+    loop, large = asyncio.get_running_loop(), bytes(range(256)) * 400_000
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        pipe.send(large)
+        answer = pipe.answer()
+        received = bytearray()
+        while len(received) < HEAD.size + len(large):
+            received += await loop.sock_recv(theirs, 1 << 20)
+        await loop.sock_sendall(theirs, received)
+
+        assert bytes(received) == framed(large)
+        assert await answer == large
+
+
+async def test_last_words_are_kept_and_no_answer() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        answer = pipe.answer()
+        await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), is_last=True))
+        theirs.close()
+        await pipe.lost
+        pipe.fail(WorkerDied("it exited"))
+
+        with pytest.raises(WorkerDied):
+            await answer
+        assert pipe.last_words == "SystemExit: ü"
+
+
+async def test_frames_that_nobody_asked_for_are_dropped() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
+        await pipe.first
+        answer = pipe.answer()
+        await loop.sock_sendall(theirs, framed(b"an answer"))
+
+        assert await answer == b"an answer"
+
+
+async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
+    async with connected() as (pipe, theirs):
+        theirs.close()
+        await pipe.lost
+
+        pipe.send(b"too late")
