@@ -24,6 +24,9 @@ from transformer_sdk.errors import (
 )
 
 
+DEFAULTS = BatchLimits()
+
+
 def queue_for(
     model: ControlledModel, limits: BatchLimits = BatchLimits(), concurrency: int = 1
 ) -> BatchQueue[str, str]:
