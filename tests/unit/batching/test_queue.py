@@ -23,13 +23,10 @@ from transformer_sdk.errors import (
     UpstreamBroken,
 )
 
-
 DEFAULTS = BatchLimits()
 
 
-def queue_for(
-    model: ControlledModel, limits: BatchLimits = BatchLimits(), concurrency: int = 1
-) -> BatchQueue[str, str]:
+def queue_for(model: ControlledModel, limits: BatchLimits = DEFAULTS, concurrency: int = 1) -> BatchQueue[str, str]:
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
     return BatchQueue("m", model.run, limits, metrics, concurrency)
