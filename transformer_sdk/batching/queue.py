@@ -71,6 +71,7 @@ class BatchQueue(Generic[P, R]):
         self._instances = 0  # waiting and running
         self._running: set[asyncio.Task[None]] = set()
         self._woken = False
+        self._drained = asyncio.Event()
         self._duration = BatchDuration()
         self.merging = True  # False: every request is a batch of its own
 
@@ -117,10 +118,9 @@ class BatchQueue(Generic[P, R]):
 
     async def drained(self) -> None:
         """Returns when nothing waits and nothing runs."""
-        while self._waiting or self._running:
-            if self._running:
-                await asyncio.wait(self._running)
-            await asyncio.sleep(0)  # finished batches start the next
+        if self._waiting or self._running:
+            self._drained.clear()
+            await self._drained.wait()
 
     def _wake(self) -> None:
         """Batches are formed when all requests that arrived together are in the queue."""
@@ -136,11 +136,12 @@ class BatchQueue(Generic[P, R]):
                 task = asyncio.get_running_loop().create_task(self._run_batch(lane.key, entries))
                 self._running.add(task)
                 task.add_done_callback(self._finished)
+        if not self._waiting and not self._running:
+            self._drained.set()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if self._waiting:
-            self._dispatch()
+        self._dispatch()
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
         """The next batch of a lane; requests that nobody waits for any more are dropped."""
