@@ -93,7 +93,9 @@ def store_below(configured: str, destination: PurePosixPath) -> PurePosixPath | 
 
 
 def _looks_like_torchserve(root: Path) -> bool:
-    return (root / CONFIG).is_file()
+    """A store alone may be what is wanted: the runtime without Java serves it. A misplaced configuration never is."""
+    has_store = any((root / store).is_dir() for store in STORES)
+    return (root / CONFIG).is_file() or (has_store and any(root.rglob(PurePosixPath(CONFIG).name)))
 
 
 def _read_config(root: Path) -> bytes:

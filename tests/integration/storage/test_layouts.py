@@ -96,10 +96,21 @@ def test_a_missing_configuration(
     (source / moved).parent.mkdir(exist_ok=True)
     (source / "config/config.properties").rename(source / moved)
 
-    outcome = initialize(source, models)
+    outcome = initialize(source, models, "--layout", "torchserve")
 
     assert (outcome.exit_code, outcome.reason) == (13, f"{source}: {complaint}")
     assert list(models.iterdir()) == []
+
+
+@pytest.mark.parametrize(("moved", "code"), [("conf/config.properties", 13), ("notes.txt", 0)])
+def test_a_store_without_configuration_is_for_the_runtime_without_java(
+    initialize: Initialize, tmp_path: Path, models: Path, moved: str, code: int
+) -> None:
+    source = write_volume(tmp_path / "source")
+    (source / moved).parent.mkdir(exist_ok=True)
+    (source / "config/config.properties").rename(source / moved)
+
+    assert initialize(source, models, "--layout", "auto").exit_code == code
 
 
 @pytest.mark.parametrize(
