@@ -26,20 +26,10 @@ class V1Endpoints:
         )
 
     async def predict(self, request: Request) -> Response:
-        model = self._models.get(request.params["model"])
-        call = self._calls.begin(request)
-        event = cloudevents.unwrap(request.headers, request.body)
-        response = await model.predict(v1.decode_request(event.payload if event else request.body), call)
-        response = self._calls.finish(request, call, response)
-        return cloudevents.wrap(event, response, model.name) if event else response
+        return await self._ask(request, explain=False)
 
     async def explain(self, request: Request) -> Response:
-        model = self._models.get(request.params["model"])
-        call = self._calls.begin(request)
-        event = cloudevents.unwrap(request.headers, request.body)
-        response = await model.explain(v1.decode_request(event.payload if event else request.body), call)
-        response = self._calls.finish(request, call, response)
-        return cloudevents.wrap(event, response, model.name) if event else response
+        return await self._ask(request, explain=True)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
@@ -48,3 +38,12 @@ class V1Endpoints:
         name = self._models.resolve(request.params["model"])
         ready = self._models.is_ready(name)
         return json_response({"name": name, "ready": ready}, 200 if ready else 503)
+
+    async def _ask(self, request: Request, *, explain: bool) -> Response:
+        model = self._models.get(request.params["model"])
+        call = self._calls.begin(request)
+        event = cloudevents.unwrap(request.headers, request.body)
+        asked = v1.decode_request(event.payload if event else request.body)
+        response = await (model.explain(asked, call) if explain else model.predict(asked, call))
+        response = self._calls.finish(request, call, response)
+        return cloudevents.wrap(event, response, model.name) if event else response
