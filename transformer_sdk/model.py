@@ -162,10 +162,6 @@ class Models:
             raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))
         return versions[version if version is not None else self._default[own]]
 
-    def peek(self, name: str, version: str) -> Model:
-        """The model whether it can answer or not."""
-        return self._versions[name][version]
-
     def versions(self, name: str) -> tuple[str, ...]:
         """The versions of a model; raises ModelNotFound."""
         return tuple(self._versions[self.resolve(name)])

@@ -5,7 +5,6 @@ TorchServe's own loader does it; ours puts `HandlerCalls` between requests and h
 
 from __future__ import annotations
 
-import functools
 import os
 import traceback
 from collections.abc import Callable
@@ -27,7 +26,6 @@ class LoadFailure:
     message: str
     where: str
     missing_module: str | None
-    traceback: str = ""
 
     def document(self) -> dict[str, str | None]:
         """As JSON."""
@@ -65,7 +63,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
             self.calls = HandlerCalls(entry_point, envelope)
             return self.calls
 
-        return functools.partial(wrap)
+        return wrap
 
 
 def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailure:
@@ -81,5 +79,4 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
         message=str(error),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
-        traceback="".join(traceback.format_exception(error)),
     )

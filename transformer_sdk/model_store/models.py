@@ -68,10 +68,10 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
         table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
         named = [(name, parameters["marName"]) for name, _, parameters in entries("model_snapshot", table)]
     else:
-        named = _load_models(properties["load_models"], archives)
+        named = load_models(properties["load_models"], archives)
     if not named:
         raise ConfigurationError(f"There is no archive in the model store {store}: put a .mar file there.")
-    named = [(name, _file_name(archive)) for name, archive in named]
+    named = [(name, file_name(archive)) for name, archive in named]
     for name, file in named:
         _check_archive(name, file, archives, store)
     files: dict[str, list[str]] = {}  # a model may have several versions
@@ -80,7 +80,7 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
     return tuple(Model(name, ", ".join(of_model)) for name, of_model in files.items())
 
 
-def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:
+def load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:
     """(name or "" for the manifest's, file) for each entry of `load_models`."""
     if value.strip().lower() == "all":
         return [("", file) for file in archives]
@@ -88,7 +88,7 @@ def _load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str,
     return [(name.strip(), file.strip()) for name, _, file in named]
 
 
-def _file_name(archive: str) -> str:
+def file_name(archive: str) -> str:
     """TorchServe looks for the last part of a path in its store, whatever comes before."""
     return archive if "://" in archive else archive.rpartition("/")[2]
 

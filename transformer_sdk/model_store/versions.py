@@ -9,7 +9,14 @@ from typing import Any
 
 from transformer_sdk.model_store.archives import Archive
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import entries, parse_table, requested_models, snapshot_models
+from transformer_sdk.model_store.models import (
+    entries,
+    file_name,
+    load_models,
+    parse_table,
+    requested_models,
+    snapshot_models,
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,9 @@ def requested_versions(
     properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
 ) -> tuple[ModelVersion, ...]:
     """Every version to serve, each checked to be in the store; raises ConfigurationError."""
-    requested_models(properties, archives, store)
+    for model in requested_models(properties, archives, store):
+        if "://" in model.archive:  # TorchServe alone fetches archives
+            raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
     found = list(_from_snapshot(properties) if "model_snapshot" in properties else _from_names(properties, archives))
     by_model: dict[str, list[ModelVersion]] = {}
     for version in found:
@@ -40,27 +49,16 @@ def requested_versions(
 def _from_snapshot(properties: Mapping[str, str]) -> Iterator[ModelVersion]:
     table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
     for name, version, parameters in entries("model_snapshot", table):
-        yield ModelVersion(name, version, _file(parameters["marName"]), _is_default(parameters), parameters)
+        yield ModelVersion(name, version, file_name(parameters["marName"]), _is_default(parameters), parameters)
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
     table = parse_table("models", properties.get("models") or "{}")
-    for entry in _named(properties.get("load_models", "all"), archives):
-        given, _, file = entry.rpartition("=")
-        archive = archives[_file(file)]
-        name = given.strip() or archive.model_name
+    for given, file in load_models(properties.get("load_models", "all"), archives):
+        archive = archives[file_name(file)]
+        name = given or archive.model_name
         parameters = table.get(name, {}).get(archive.model_version, {})
         yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
-
-
-def _named(load_models: str, archives: Mapping[str, Archive]) -> list[str]:
-    if load_models.strip().lower() == "all":
-        return list(archives)
-    return [entry.strip() for entry in load_models.split(",") if entry.strip()]
-
-
-def _file(archive: str) -> str:
-    return archive.strip().rpartition("/")[2]
 
 
 def _is_default(parameters: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@
     outputs:
       - {name: scores, datatype: FP32, shape: [-1, 10]}
     batchSize: 32        # most instances in one run
-    maxBatchDelay: 5     # milliseconds that the first of them waits at most
+    maxBatchDelay: 5     # understood and not needed: no request waits for others
 
 Everything is optional; sizes of -1 are any. The names of the last two are TorchServe's.
 """
