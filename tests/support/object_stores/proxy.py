@@ -1,0 +1,212 @@
+"""A proxy on loopback that does harm when it is told to; without a server behind it, it plays one.
+
+What becomes of a request is decided by a function of it, so that a test says which request fails and how. What is not
+harmed passes byte for byte: signatures hold. Each connection carries one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+_CHUNK_BYTES = 64 * 1024
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asks; names of headers are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Given in the server's place."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """The connection is reset after so many bytes of the body."""
+
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """The connection is closed in an orderly way after so many bytes of the body."""
+
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Nothing more comes after so many bytes of the body, until the client gives up."""
+
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Damage:
+    """The byte at this place of the body is another one."""
+
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class Slow:
+    """The body comes at this rate."""
+
+    bytes_per_s: int
+
+
+Action = Answer | Reset | Truncate | Stall | Damage | Slow
+Decide = Callable[[Request], Action | None]
+"""What to do with a request; None lets it pass."""
+
+
+def harmless(_: Request) -> None:
+    """Everything passes."""
+
+
+def is_object(request: Request) -> bool:
+    """A read of an object's content, in S3's, GCS's and plain HTTP's ways; not a listing."""
+    return request.method == "GET" and not any(word in request.target for word in ("list-type", "/o?"))
+
+
+def on(action: Action, numbers: Container[int], of: Callable[[Request], bool] = is_object) -> Decide:
+    """``action`` for some, counted from 1, of the requests that ``of`` is true of."""
+    count = itertools.count(1)
+    return lambda request: action if of(request) and next(count) in numbers else None
+
+
+class Proxy:
+    """A running proxy. ``requests`` are those that came, in order."""
+
+    def __init__(self, upstream: str | None, decide: Decide) -> None:
+        self.requests: list[Request] = []
+        self.url = ""
+        self._upstream = urlsplit(upstream) if upstream else None
+        self._decide = decide
+
+    async def listen(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        return server
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Cancelled when the proxy ends, which the streams of Python 3.11 would complain about.
+        ended = (OSError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        with contextlib.suppress(*ended), contextlib.closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            request = _parse(head)
+            body = await reader.readexactly(int(request.headers.get("content-length", 0)))
+            request = Request(request.method, request.target, request.headers, body)
+            self.requests.append(request)
+            action = self._decide(request)
+            if isinstance(action, Answer):
+                writer.write(_format(action))
+            else:
+                await self._forward(head + body, action, reader, writer)
+            await writer.drain()
+
+    async def _forward(
+        self, request: bytes, action: Action | None, client: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert self._upstream is not None, "this proxy has no server to ask"
+        upstream, sender = await asyncio.open_connection(self._upstream.hostname, self._upstream.port, limit=1 << 20)
+        with contextlib.closing(sender):
+            sender.write(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            writer.write(await upstream.readuntil(b"\r\n\r\n"))
+            match action:
+                case Reset(after) | Truncate(after) | Stall(after):
+                    writer.write(await _up_to(after, upstream))
+                    await writer.drain()
+                    await _end(action, client, writer)
+                case Damage(at):
+                    writer.write(await _up_to(at, upstream))
+                    writer.write(bytes([(await upstream.readexactly(1))[0] ^ 0xFF]))
+                    await _relay(upstream, writer)
+                case Slow(bytes_per_s):
+                    await _relay(upstream, writer, bytes_per_s)
+                case _:
+                    await _relay(upstream, writer)
+
+
+async def _relay(source: asyncio.StreamReader, target: asyncio.StreamWriter, bytes_per_s: int | None = None) -> None:
+    """Slow or not, in pieces: twenty a second of a slow one."""
+    size = max(1, bytes_per_s // 20) if bytes_per_s else _CHUNK_BYTES
+    while chunk := await source.read(size):
+        target.write(chunk)
+        await target.drain()
+        if bytes_per_s:
+            await asyncio.sleep(len(chunk) / bytes_per_s)
+
+
+async def _up_to(count: int, source: asyncio.StreamReader) -> bytes:
+    try:
+        return await source.readexactly(count)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+
+
+async def _end(action: Reset | Truncate | Stall, client: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if isinstance(action, Stall):
+        await client.read()
+    elif isinstance(action, Reset):
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        writer.transport.abort()
+
+
+def _parse(head: bytes) -> Request:
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    pairs = (line.split(":", 1) for line in lines)
+    return Request(method, target, {name.lower(): value.strip() for name, value in pairs}, b"")
+
+
+def _format(answer: Answer) -> bytes:
+    headers = {**answer.headers, "Content-Length": str(len(answer.body)), "Connection": "close"}
+    lines = [f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body
+
+
+@contextlib.contextmanager
+def proxy(upstream: str | None, decide: Decide = harmless) -> Iterator[Proxy]:
+    """A proxy before ``upstream`` (``http://host:port``), in a thread of its own for the block."""
+    loop, made = asyncio.new_event_loop(), Proxy(upstream, decide)
+    server = loop.run_until_complete(made.listen())
+    thread = threading.Thread(target=loop.run_forever, name="proxy")
+    thread.start()
+    try:
+        yield made
+    finally:
+        asyncio.run_coroutine_threadsafe(_close(server), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _close(server: asyncio.Server) -> None:
+    server.close()
+    connections = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in connections:
+        task.cancel()
+    await asyncio.gather(*connections, return_exceptions=True)

@@ -1,0 +1,62 @@
+"""A certificate authority that nobody knows, and a certificate of it for loopback."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_AUTHORITY = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A private authority")])
+_SERVER = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+_NAMES = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Files in PEM: the authority that a client must trust, the server's certificate, its key."""
+
+    authority: Path
+    chain: Path
+    key: Path
+
+
+def issue(folder: Path) -> Certificate:
+    """A new authority, and a certificate for localhost and 127.0.0.1."""
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority = _sign(_AUTHORITY, authority_key, authority_key, x509.BasicConstraints(ca=True, path_length=0))
+    server = _sign(_SERVER, key, authority_key, x509.SubjectAlternativeName(_NAMES))
+    made = Certificate(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+    made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    made.chain.write_bytes(server.public_bytes(serialization.Encoding.PEM))
+    made.key.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return made
+
+
+def _sign(
+    subject: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    authority_key: ec.EllipticCurvePrivateKey,
+    extension: x509.ExtensionType,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(_AUTHORITY)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(identifier, critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
