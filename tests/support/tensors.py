@@ -8,9 +8,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from transformer_sdk.protocol.v2 import tensors
+from transformer_sdk.protocol.v2 import bfloat16, tensors
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
 from transformer_sdk.protocol.v2.tensors import DATATYPES, Parameter, Tensor
+
+_NOT_FINITE = 0x7F80  # the exponent of infinities and NaN in BF16
 
 names = st.text(max_size=8)
 parameters: st.SearchStrategy[dict[str, Parameter]] = st.dictionaries(
@@ -51,6 +53,9 @@ def arrays(draw: st.DrawFn, datatype: str, *, json: bool) -> np.ndarray[Any, Any
         array = np.empty(shape, dtype=object)
         array[...] = draw(hnp.arrays(object, shape, elements=element))
         return array
+    if datatype == "BF16":
+        halves = st.integers(0, 0xFFFF).filter(lambda half: not json or half & _NOT_FINITE != _NOT_FINITE)
+        return bfloat16.widen(draw(hnp.arrays(bfloat16.WIRE, shape, elements=halves)))
     wanted = tensors.dtype("x", datatype)
     finite = {"allow_nan": not json, "allow_infinity": not json} if wanted.kind == "f" else {}
     return draw(hnp.arrays(wanted, shape, elements=hnp.from_dtype(wanted, **finite)))

@@ -65,6 +65,7 @@ def test_raw_contents_are_looked_at_where_they_lie() -> None:
         (pb.ModelInferRequest(), "The request has no inputs"),
         (message("FLOAT", fp32_contents=[1, 2]), 'Tensor "x": there is no datatype "FLOAT"'),
         (message("FP16"), 'Tensor "x": FP16 has no typed contents; send raw contents.'),
+        (message("BF16", fp32_contents=[1, 2]), 'Tensor "x": BF16 has no typed contents; send raw contents.'),
         (message("FP32"), 'Tensor "x": shape [2] has 2 elements, the data has 0'),
         (message(int_contents=[1, 2]), 'Tensor "x" is FP32 and has int_contents; FP32 goes in fp32_contents.'),
         (message("INT8", int_contents=[1, 128]), "element 1 is 128; INT8 takes whole numbers from -128 to 127."),
@@ -85,7 +86,7 @@ def test_raw_contents_are_looked_at_where_they_lie() -> None:
         ),
     ],
     ids=[
-        "no-inputs", "datatype", "fp16", "no-data", "wrong-field", "int8", "uint16", "negative", "overflow",
+        "no-inputs", "datatype", "fp16", "bf16", "no-data", "wrong-field", "int8", "uint16", "negative", "overflow",
         "raw-count", "both", "half-an-element", "cut-bytes", "parameter", "twice",
     ],
 )  # fmt: skip
@@ -115,6 +116,13 @@ def test_an_answer_with_fp16_is_raw_because_nothing_else_holds_it() -> None:
     half = ROW.astype(np.float16)
     response = InferResponse("m", None, (Tensor.from_numpy("y", ROW), Tensor.from_numpy("z", half)))
     assert list(grpc.response_to_proto(response).raw_output_contents) == [ROW.tobytes(), half.tobytes()]
+
+
+def test_bf16_is_two_bytes_in_raw_contents() -> None:
+    (tensor,) = grpc.request_from_proto(with_raw(message("BF16"), b"\x80\x3f\xc0\xbf")).inputs
+    assert plain(tensor) == plain(Tensor("x", "BF16", (2,), np.array([1, -1.5], np.float32)))
+    response = InferResponse("m", None, (Tensor("y", "BF16", (2,), np.array([1, -1.5], np.float32)),))
+    assert list(grpc.response_to_proto(response).raw_output_contents) == [b"\x80\x3f\xc0\xbf"]
 
 
 def test_an_answer_that_is_none_is_the_upstreams_fault() -> None:

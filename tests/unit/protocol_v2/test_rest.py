@@ -152,6 +152,21 @@ def test_json_has_null_for_what_is_no_number() -> None:
     assert orjson.loads(document)["outputs"][0]["data"] == [1.0, None, None]
 
 
+def test_bf16_is_numbers_in_json_and_two_bytes_in_binary_form() -> None:
+    halves = np.array([0x3F80, 0xBFC0], np.uint16)
+    numbers = Tensor("x", "BF16", (2,), np.array([1, -1.5], np.float32))
+    described = {"name": "x", "shape": [2], "datatype": "BF16"}
+    in_json = rest.decode_request(body({**described, "data": [1.001, -1.5]})).inputs[0]
+    head = body({**described, "parameters": {"binary_data_size": 4}})
+    in_binary = rest.decode_request(head + halves.tobytes(), len(head)).inputs[0]
+    assert [plain(in_json), plain(in_binary)] == [plain(numbers)] * 2
+
+    document, _ = rest.encode_response(answer(numbers), asking())
+    sent, json_length = rest.encode_response(answer(numbers), asking(parameters={"binary_data_output": True}))
+    assert orjson.loads(document)["outputs"] == [{**described, "data": [1.0, -1.5]}]
+    assert sent[json_length:] == halves.tobytes()
+
+
 def test_an_output_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidInput, match='Model m has no output "p"; its outputs are y'):
         rest.encode_response(answer(Tensor.from_numpy("y", SQUARE)), asking(outputs=(RequestedOutput("p"),)))

@@ -141,6 +141,9 @@ def test_shape_and_data_that_disagree_are_refused(body: bytes, message: str) -> 
         ("FP32", '"1"', "element 0 is '1'; FP32 takes"),
         ("FP32", "1e39", "element 0 is 1e+39; FP32 takes"),
         ("FP16", "65520", "element 0 is 65520; FP16 takes numbers from -65504 to 65504."),
+        ("BF16", "3.4e38", "element 0 is 3.4e+38; BF16 takes numbers from -3.3895314e+38 to 3.3895314e+38."),
+        ("BF16", "1, 1e39", "element 1 is 1e+39; BF16 takes"),
+        ("BF16", '"1"', "element 0 is '1'; BF16 takes"),
         ("FP64", "{}", "element 0 is {}; FP64 takes"),
         ("BOOL", "true, 1", "element 1 is 1; BOOL takes true and false."),
         ("BYTES", '"a", 1', "element 1 is 1; BYTES takes strings."),
@@ -160,6 +163,7 @@ BINARY = {"name": "x", "shape": [2], "datatype": "INT16"}
         (4, b"abc", {}, "binary_data_size is 4, but 3 bytes are left after the JSON"),
         (4, b"abcde", {}, "1 bytes follow the last tensor's binary data"),
         (3, b"abc", {}, 'Tensor "x": 3 bytes of binary data; an element of INT16 has 2.'),
+        (3, b"abc", {"datatype": "BF16"}, 'Tensor "x": 3 bytes of binary data; an element of BF16 has 2.'),
         (2, b"ab", {}, 'Tensor "x": shape [2] has 2 elements, the data has 1'),
         (-1, b"", {}, "binary_data_size is -1; it takes a number of bytes."),
         (True, b"a", {}, "binary_data_size is True; it takes a number of bytes."),
@@ -173,8 +177,8 @@ BINARY = {"name": "x", "shape": [2], "datatype": "INT16"}
         (6, b"\xff\xff\xff\xffab", {"datatype": "BYTES"}, "its binary data ends within element 0"),
     ],
     ids=[
-        "short", "long", "half-an-element", "too-few", "negative", "bool", "float", "text", "both", "datatype",
-        "not-bool", "cut-length", "cut-next-length", "cut-element",
+        "short", "long", "half-an-element", "half-a-bf16", "too-few", "negative", "bool", "float", "text", "both",
+        "datatype", "not-bool", "cut-length", "cut-next-length", "cut-element",
     ],
 )  # fmt: skip
 def test_binary_data_that_does_not_fit_is_refused(size: Any, tail: bytes, fields: dict[str, Any], message: str) -> None:

@@ -1,6 +1,7 @@
 """The gRPC form of the Open Inference Protocol: protobuf messages and the same dataclasses as JSON's. Pure.
 
-A message carries the data of all its tensors either as typed contents or as raw memory. FP16 has no typed contents.
+A message carries the data of all its tensors either as typed contents or as raw memory. FP16 and BF16 have no typed
+contents.
 """
 
 from __future__ import annotations

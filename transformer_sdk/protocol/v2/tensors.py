@@ -1,7 +1,8 @@
 """Tensors of the Open Inference Protocol, and the three forms their data has on the wire.
 
 Values are plain numbers, as in JSON and in protobuf's typed contents; a buffer is the tensor's memory, little-endian;
-the elements of BYTES in a buffer each follow their length, four bytes of it.
+the elements of BYTES in a buffer each follow their length, four bytes of it; those of BF16 have two bytes there, and
+four in a tensor's array.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.protocol.v2 import bfloat16
 
 Parameter = bool | int | float | str
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -27,10 +29,10 @@ _CODES = {
     "BOOL": "?",
     "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
     "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q",
-    "FP16": "e", "FP32": "f", "FP64": "d",
+    "FP16": "e", "FP32": "f", "FP64": "d", "BF16": "f",
 }  # fmt: skip
 _DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
-_DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items()}
+_DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items() if datatype != "BF16"}
 DATATYPES = (*_CODES, "BYTES")
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
@@ -78,18 +80,19 @@ def from_buffer(
     buffer: memoryview,
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor over this memory, which is not copied but for BYTES; raises InvalidInput."""
+    """A tensor over this memory, which is not copied but for BYTES and BF16; raises InvalidInput."""
     if datatype == "BYTES":
         elements = _split(name, buffer)
         return _shaped(name, datatype, shape, _bytes_array(elements, (len(elements),)), parameters)
-    element = dtype(name, datatype)
+    element = bfloat16.WIRE if datatype == "BF16" else dtype(name, datatype)
     if len(buffer) % element.itemsize:
         raise InvalidInput(
             f'Tensor "{name}": {len(buffer)} bytes of binary data; an element of {datatype} has {element.itemsize}.'
         )
     if datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max(initial=0) > 1:
         raise InvalidInput(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
-    return _shaped(name, datatype, shape, np.frombuffer(buffer, element), parameters)
+    data = np.frombuffer(buffer, element)
+    return _shaped(name, datatype, shape, bfloat16.widen(data) if datatype == "BF16" else data, parameters)
 
 
 def to_flat(tensor: Tensor) -> Array:
@@ -100,6 +103,8 @@ def to_flat(tensor: Tensor) -> Array:
 
 def to_buffer(tensor: Tensor) -> bytes:
     """The tensor's memory."""
+    if tensor.datatype == "BF16":
+        return bfloat16.narrow(to_flat(tensor)).tobytes()
     if tensor.datatype != "BYTES":
         return to_flat(tensor).tobytes()
     return b"".join(itertools.chain.from_iterable((_LENGTH.pack(len(item)), item) for item in tensor.data.flat))
@@ -145,16 +150,19 @@ def _without_negative(name: str, shape: tuple[int, ...], count: int) -> tuple[in
 
 
 def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
-    element = dtype(name, datatype)
+    dtype(name, datatype)
     try:
-        return np.frombuffer(_pack(datatype, values), element)
+        return _converted(datatype, values)
     except _UNFIT:
-        raise _refuse(name, datatype, values, lambda value: _pack(datatype, [value])) from None
+        raise _refuse(name, datatype, values, lambda value: _converted(datatype, [value])) from None
 
 
-def _pack(datatype: str, values: Sequence[Any]) -> bytes:
+def _converted(datatype: str, values: Sequence[Any]) -> Array:
     """Strict, and fast: msgspec takes no text and no true for a number, struct wraps nothing around."""
-    return struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[_DTYPES[datatype].kind]))
+    element = _DTYPES[datatype]
+    packed = struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[element.kind]))
+    numbers = np.frombuffer(packed, element)
+    return bfloat16.round_(numbers) if datatype == "BF16" else numbers
 
 
 def _from_strings(name: str, values: Sequence[Any]) -> Array:
@@ -186,7 +194,8 @@ def _domain(datatype: str) -> str:
         return "true and false"
     element = _DTYPES[datatype]
     if element.kind == "f":
-        return f"numbers from {np.finfo(element).min:.8g} to {np.finfo(element).max:.8g}"
+        largest = bfloat16.MAX if datatype == "BF16" else np.finfo(element).max
+        return f"numbers from {-largest:.8g} to {largest:.8g}"
     return f"whole numbers from {np.iinfo(element).min} to {np.iinfo(element).max}"
 
 
