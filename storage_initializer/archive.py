@@ -1,70 +1,52 @@
 """Whether TorchServe can load a model archive, and whether unpacking it is safe.
 
 TorchServe takes a ``.mar`` for a zip, any other file for a ``.tar.gz`` with one top folder, and a folder for an
-archive that is unpacked already. Only the directory and the manifest are read: an archive may be very large.
+archive that is unpacked already. Of a zip only the headers and the manifest are read: an archive may be very large.
 """
 
 from __future__ import annotations
 
 import json
-import stat
-import tarfile
-import zlib
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from storage_initializer.contents import Contents, exact, shown
 from storage_initializer.errors import ArchiveError
 from storage_initializer.progress import format_size
+from storage_initializer.tars import open_tar
+from storage_initializer.zips import open_zip
 
+# What TorchServe takes for an archive, beside folders.
+ARCHIVES = (".mar", ".model", ".tar.gz")
 MANIFEST = "MAR-INF/MANIFEST.json"
 _RUNTIMES = ("python", "python3", "LSP")
 _REQUIRED = ("modelName", "modelVersion", "handler")
 _MAX_MANIFEST = 1 << 20
-# Weights hardly compress: an archive that claims to unpack to far more than it weighs fills the node's disk.
-_MAX_EXPANSION = 100
-_HARMLESS_SIZE = 1 << 30
 _REPACK = "make it again with torch-model-archiver"
 
 
-class _Contents:
-    """What an archive's directory says it holds, refused at the first entry that must not be unpacked."""
+@dataclass(frozen=True)
+class ArchivedModel:
+    """What the manifest calls the model in an archive."""
 
-    def __init__(self, name: str, archive_size: int) -> None:
-        self._name = name
-        self._archive_size = archive_size
-        self._seen: set[str] = set()
-        self._unpacked = 0
+    name: str
+    version: str
 
-    def add(self, entry: str, size: int, *, plain: bool) -> None:
-        """``plain``: a file or a folder, not a link or a device."""
-        if _leaves_folder(entry):
-            raise ArchiveError(f"{self._name} would unpack {entry!r} outside of its folder; do not use it, {_REPACK}")
-        if not plain:
-            raise ArchiveError(f"{self._name} holds a link or device, {entry!r}; {_REPACK}, from files only")
-        if entry in self._seen:
-            raise ArchiveError(f"{self._name} holds {entry!r} twice; {_REPACK}")
-        self._seen.add(entry)
-        self._unpacked += size
-        if self._unpacked > max(_HARMLESS_SIZE, _MAX_EXPANSION * self._archive_size):
-            raise ArchiveError(
-                f"{self._name} has {format_size(self._archive_size)} and claims to unpack to "
-                f"{format_size(self._unpacked)} or more; do not use it, {_REPACK}"
-            )
+    def __str__(self) -> str:
+        return f"model {self.name}, version {self.version}"
 
 
-def check_archive(path: Path, name: str) -> None:
+def check_archive(path: Path, name: str) -> ArchivedModel:
     """``name`` is how messages call it."""
     if path.is_dir():
-        _check_folder(path, name)
-    elif path.name.endswith(".mar"):
-        _check_zip(path, name)
-    else:
-        _check_tar(path, name)
+        return _check_folder(path, name)
+    contents = Contents(name, path.stat().st_size, _REPACK, exact)
+    content = _check_zip(path, contents, name) if path.name.endswith(".mar") else _check_tar(path, contents, name)
+    return _check_manifest(content, name)
 
 
-def _check_folder(path: Path, name: str) -> None:
+def _check_folder(path: Path, name: str) -> ArchivedModel:
     entries = list(path.iterdir())
     # TorchServe looks into a lone folder, too: that is how some tools unpack an archive.
     top = entries[0] if len(entries) == 1 and entries[0].is_dir() else path
@@ -72,78 +54,31 @@ def _check_folder(path: Path, name: str) -> None:
     if not manifest.is_file():
         raise ArchiveError(f"{name} has no {MANIFEST}; {_REPACK}")
     with manifest.open("rb") as stream:
-        _check_manifest(_read_manifest(stream, name), name)
+        return _check_manifest(_read_manifest(stream, name), name)
 
 
-def _check_zip(path: Path, name: str) -> None:
-    contents = _Contents(name, path.stat().st_size)
-    try:
-        with ZipFile(path) as archive:
-            for info in archive.infolist():
-                # `filename` is a cleaned form that ends at the first NUL.
-                contents.add(info.orig_filename, info.file_size, plain=_is_plain(info))
-            _check_compression(archive.infolist(), path.stat().st_size, name)
-            try:
-                manifest = archive.open(MANIFEST)
-            except KeyError:
-                raise ArchiveError(f"{name} has no {MANIFEST}; {_REPACK}") from None
-            with manifest:
-                content = _read_manifest(manifest, name)
-    except BadZipFile as error:
-        raise ArchiveError(f"{name} {_zip_damage(path, error)}; copy it to the source again") from error
-    except (OSError, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as error:
-        raise ArchiveError(f"{name} is damaged ({error}); copy it to the source again") from error
-    _check_manifest(content, name)
+def _check_zip(path: Path, contents: Contents, name: str) -> bytes:
+    with open_zip(path, contents) as (archive, files):
+        if not (info := files.get(PurePosixPath(MANIFEST))):
+            raise contents.refusal(f"has no {MANIFEST}")
+        with archive.open(info) as manifest:
+            return _read_manifest(manifest, name)
 
 
-def _is_plain(info: ZipInfo) -> bool:
-    return stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-
-
-def _check_compression(infos: Iterable[ZipInfo], archive_size: int, name: str) -> None:
-    packed = 0
-    for info in infos:
-        packed += info.compress_size
-        if info.flag_bits & 0x1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise ArchiveError(f"{name}: {info.filename} is encrypted or packed in a way Java cannot read; {_REPACK}")
-    if packed > archive_size:
-        raise ArchiveError(f"{name} has entries that overlap; do not use it, {_REPACK}")
-
-
-def _zip_damage(path: Path, error: BadZipFile) -> str:
-    size = path.stat().st_size
-    if size == 0:
-        return "is empty (0 bytes)"
-    with path.open("rb") as stream:
-        starts_as_zip = stream.read(4) == b"PK\x03\x04"
-    if not starts_as_zip:
-        return f"is not a zip archive ({size} bytes)"
-    if str(error) == "File is not a zip file":
-        return f"is truncated: after {size} bytes the zip directory is missing"
-    return f"is damaged ({error})"
-
-
-def _check_tar(path: Path, name: str) -> None:
-    """The whole file is read, once: a tar has no directory, and the manifest is its last member."""
-    contents, manifest = _Contents(name, path.stat().st_size), None
-    try:
-        with tarfile.open(path, mode="r:gz") as archive:
-            for member in archive:
-                contents.add(member.name, member.size, plain=member.isfile() or member.isdir())
-                if PurePosixPath(member.name).parts[1:] == PurePosixPath(MANIFEST).parts:
-                    stream = archive.extractfile(member)
-                    manifest = _read_manifest(stream, name) if stream else None
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        size = path.stat().st_size
-        raise ArchiveError(f"{name} is truncated or not a tar.gz ({size} bytes: {error}); copy it again") from error
+def _check_tar(path: Path, contents: Contents, name: str) -> bytes:
+    """The whole file is read, once: the manifest is its last member."""
+    manifest = None
+    with open_tar(path, contents, gzipped=True) as archive:
+        for member in archive:
+            if member.isdir():
+                contents.add_folder(member.name)
+            elif not member.isfile():
+                raise contents.refusal(f"holds a link or device, {shown(member.name)}")
+            elif contents.add_file(member.name, member.size).parts[1:] == PurePosixPath(MANIFEST).parts:
+                manifest = _read_manifest(archive.content(member), name)
     if manifest is None:
-        raise ArchiveError(f"{name} has no {MANIFEST} below its top folder; {_REPACK}")
-    _check_manifest(manifest, name)
-
-
-def _leaves_folder(name: str) -> bool:
-    parts = name.replace("\\", "/").split("/")
-    return not parts[0] or ":" in parts[0] or ".." in parts or "\0" in name
+        raise contents.refusal(f"has no {MANIFEST} below its top folder")
+    return manifest
 
 
 def _read_manifest(stream: IO[bytes], name: str) -> bytes:
@@ -153,7 +88,7 @@ def _read_manifest(stream: IO[bytes], name: str) -> bytes:
     return content
 
 
-def _check_manifest(content: bytes, name: str) -> None:
+def _check_manifest(content: bytes, name: str) -> ArchivedModel:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError):
@@ -167,3 +102,4 @@ def _check_manifest(content: bytes, name: str) -> None:
         raise ArchiveError(
             f"the {MANIFEST} of {name} has the runtime {manifest.get('runtime')!r}; use {' or '.join(_RUNTIMES)}"
         )
+    return ArchivedModel(model["modelName"], model["modelVersion"])

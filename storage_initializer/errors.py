@@ -90,7 +90,7 @@ class LayoutError(InitializerError):
 
 
 class ArchiveError(InitializerError):
-    """A model archive cannot be loaded, or must not be unpacked."""
+    """An archive is damaged, cannot be loaded, or must not be unpacked."""
 
     exit_code = 14
 

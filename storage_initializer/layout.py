@@ -14,15 +14,13 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from storage_initializer.archive import check_archive
+from storage_initializer.archive import ARCHIVES, ArchivedModel, check_archive
 from storage_initializer.errors import LayoutError
 from storage_initializer.plan import LayoutName
 from storage_initializer.suggest import suggestion
 
 log = logging.getLogger(__name__)
 
-# What TorchServe takes for an archive, beside folders.
-_ARCHIVES = (".mar", ".model", ".tar.gz")
 CONFIG = "config/config.properties"
 STORES = ("model-store", "mar-store")
 # Where KServe's users expect to find the model, and so what an absolute model_store of theirs starts with.
@@ -52,7 +50,7 @@ def check_torchserve(root: Path, destination: PurePosixPath) -> None:
     store = _find_store(root, settings, destination)
     entries = [entry for entry in (root / store).iterdir() if not entry.name.startswith(".")]
     there = [entry.name for entry in entries]
-    for reference in references or _everything_in(store, entries):
+    for reference in references:
         if reference.archive not in there:
             raise LayoutError(
                 f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
@@ -60,6 +58,8 @@ def check_torchserve(root: Path, destination: PurePosixPath) -> None:
             )
         check_archive(root / store / reference.archive, f"{store}/{reference.archive}")
         log.info("checked %s/%s (%s)", store, reference.archive, reference.named_by)
+    if not references:
+        _check_everything(store, entries)
 
 
 def parse_settings(content: bytes) -> dict[str, str]:
@@ -174,9 +174,15 @@ def _file_name(archive: str) -> str:
     return archive.rpartition("/")[2]
 
 
-def _everything_in(store: str, entries: list[Path]) -> list[Reference]:
+def _check_everything(store: str, entries: list[Path]) -> None:
     """What ``load_models=all`` loads, which is also what a server does that is told of no model."""
-    names = sorted(entry.name for entry in entries if entry.name.endswith(_ARCHIVES) or entry.is_dir())
-    if not names:
+    archives = sorted(entry for entry in entries if entry.name.endswith(ARCHIVES) or entry.is_dir())
+    if not archives:
         raise LayoutError(f"{store} holds no archive; put the .mar files there")
-    return [Reference(name, "all are loaded") for name in names]
+    models: dict[ArchivedModel, str] = {}
+    for archive in archives:
+        model = check_archive(archive, f"{store}/{archive.name}")
+        if other := models.get(model):
+            raise LayoutError(f"{other} and {archive.name} in {store} both hold {model}; remove one of them")
+        models[model] = archive.name
+        log.info("checked %s/%s (all are loaded; %s)", store, archive.name, model)

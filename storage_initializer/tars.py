@@ -1,0 +1,121 @@
+"""A tar's members, gzipped or not, one after the other: it has no directory, so each is checked as it comes.
+
+What ``tarfile`` leaves open is closed here: headers of any size, which it would read into memory; a damaged header,
+which it takes for the end; and gzip's checksum, which comes after the end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from storage_initializer.contents import Contents
+
+# All headers of one member: its own, its long names, its extended attributes.
+_MAX_HEADER = 64 << 10
+_CHUNK = 64 << 10
+_END = bytes(tarfile.BLOCKSIZE)
+# ValueError is for numbers that are none, RecursionError for headers of headers.
+_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, RecursionError)
+
+
+class Tar:
+    """An open tar. Each member's content is to be read before the next member."""
+
+    def __init__(self, stream: IO[bytes], contents: Contents) -> None:
+        self._reader = _Reader(stream, contents)
+        self._archive = tarfile.TarFile(fileobj=cast(IO[bytes], self._reader))
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[tarfile.TarInfo]:
+        while member := self._next():
+            if member.issparse():
+                raise self._contents.refusal(f"holds {member.name!r} with holes")
+            if member.size < 0:
+                raise tarfile.ReadError("a negative size")
+            self._reader.allow(member.size)
+            yield member
+        if not self._reader.is_at_end_mark:
+            raise tarfile.ReadError("no end mark")
+        self._reader.drain()
+
+    def content(self, member: tarfile.TarInfo) -> IO[bytes]:
+        return cast(IO[bytes], self._archive.extractfile(member))
+
+    def _next(self) -> tarfile.TarInfo | None:
+        self._reader.allow(_MAX_HEADER)
+        member = self._archive.next()
+        # tarfile keeps them all for as long as it is open.
+        self._archive.members.clear()  # type: ignore[attr-defined]
+        cast(dict[str, str], self._archive.pax_headers).clear()
+        return member
+
+
+@contextmanager
+def open_tar(path: Path, contents: Contents, *, gzipped: bool) -> Iterator[Tar]:
+    """What proves damaged in the block is an ``ArchiveError``, too."""
+    try:
+        with ExitStack() as opened:
+            stream: IO[bytes] = opened.enter_context(path.open("rb"))
+            if gzipped:
+                stream = cast(IO[bytes], opened.enter_context(gzip.GzipFile(fileobj=stream)))
+            yield Tar(stream, contents)
+    except _DAMAGE as error:
+        kind = "tar.gz" if gzipped else "tar"
+        raise contents.damaged(f"is truncated or not a {kind} ({path.stat().st_size} bytes: {error})") from error
+
+
+def is_gzipped(path: Path) -> bool:
+    """By what it holds: a server that knows of ``Content-Encoding`` unzips a ``.tar.gz`` on its way."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+class _Reader:
+    """A tar's bytes in their order: no way back, no more at once than is allowed, and no more in all than is safe."""
+
+    def __init__(self, stream: IO[bytes], contents: Contents) -> None:
+        self._stream = stream
+        self._contents = contents
+        self._position = 0
+        self._last = b""
+        self.allow(_MAX_HEADER)
+
+    @property
+    def is_at_end_mark(self) -> bool:
+        return self._last == _END
+
+    def allow(self, size: int) -> None:
+        """So much may be read until the next call; what is skipped does not count."""
+        self._allowed = size
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int) -> None:
+        if position < self._position:
+            raise tarfile.ReadError("a header that points back")
+        while self._position < position and self._read(min(_CHUNK, position - self._position)):
+            pass
+
+    def read(self, size: int) -> bytes:
+        self._allowed -= size
+        if self._allowed < -1:  # tarfile looks at the byte before each header
+            raise self._contents.hostile("has a header that is too large")
+        return self._read(size)
+
+    def drain(self) -> None:
+        while self._read(_CHUNK):
+            pass
+
+    def _read(self, size: int) -> bytes:
+        self._last = self._stream.read(size)
+        self._position += len(self._last)
+        if self._position > self._contents.limit:
+            raise self._contents.bomb(self._position)
+        return self._last

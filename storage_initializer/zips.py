@@ -1,0 +1,105 @@
+"""A zip's entries, each checked before the first is unpacked.
+
+The directory at its end and the headers between its files must tell the same, and must account for every byte: which
+of the two counts depends on who unpacks it.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from storage_initializer.contents import Contents, shown
+
+# ZipFile holds the whole directory in memory.
+_MAX_DIRECTORY = 8 << 20
+# The lengths of the name and the extra field, which follow it.
+_HEADER = struct.Struct("<26xHH")
+_ENCRYPTED, _HAS_DESCRIPTOR = 0x1, 0x8
+_MAX_DESCRIPTOR = 24
+_DAMAGE = (zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
+
+
+@contextmanager
+def open_zip(path: Path, contents: Contents) -> Iterator[tuple[ZipFile, Mapping[PurePosixPath, ZipInfo]]]:
+    """The archive, and its files by where they belong. What proves damaged in the block is an ``ArchiveError``, too."""
+    try:
+        with _File(path, contents) as file, ZipFile(file) as archive:
+            files = dict(_files(archive, contents))
+            _check_extents(archive, file, contents)
+            yield archive, files
+    except BadZipFile as error:
+        raise contents.damaged(_damage(path, error)) from error
+    except _DAMAGE as error:
+        raise contents.damaged(f"is damaged ({error})") from error
+
+
+def is_executable(info: ZipInfo) -> bool:
+    return bool(info.external_attr >> 16 & 0o111)
+
+
+class _File(io.FileIO):
+    """A file that no lying directory makes anybody read whole."""
+
+    def __init__(self, path: Path, contents: Contents) -> None:
+        super().__init__(path)
+        self._contents = contents
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MAX_DIRECTORY:
+            raise self._contents.hostile("has a directory that is too large")
+        return super().read(size)
+
+
+def _files(archive: ZipFile, contents: Contents) -> Iterator[tuple[PurePosixPath, ZipInfo]]:
+    for info in archive.infolist():
+        # `filename` is a cleaned form that ends at the first NUL.
+        name = info.orig_filename
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise contents.refusal(f"holds a link or device, {shown(name)}")
+        if info.flag_bits & _ENCRYPTED or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise contents.refusal(f"holds {shown(name)} encrypted, or packed in another way than by deflate")
+        if name.endswith(("/", "\\")):
+            contents.add_folder(name)
+        else:
+            yield contents.add_file(name, info.file_size), info
+
+
+def _check_extents(archive: ZipFile, file: _File, contents: Contents) -> None:
+    end = slack = 0
+    infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    for info in infos:
+        _check_gap(info.header_offset - end, slack, contents)
+        file.seek(info.header_offset)
+        end = info.header_offset + _HEADER.size + sum(_HEADER.unpack(file.read(_HEADER.size))) + info.compress_size
+        slack = _MAX_DESCRIPTOR if info.flag_bits & _HAS_DESCRIPTOR else 0
+    _check_gap(archive.start_dir - end, slack, contents)
+    for info in infos:
+        with archive.open(info):  # compares the names in its two headers
+            pass
+
+
+def _check_gap(size: int, slack: int, contents: Contents) -> None:
+    if size < 0:
+        raise contents.hostile("has entries that overlap")
+    if size > slack:
+        raise contents.hostile(f"has {size} bytes between its entries that belong to none")
+
+
+def _damage(path: Path, error: BadZipFile) -> str:
+    size = path.stat().st_size
+    if size == 0:
+        return "is empty (0 bytes)"
+    with path.open("rb") as stream:
+        starts_as_zip = stream.read(4) == b"PK\x03\x04"
+    if not starts_as_zip:
+        return f"is not a zip archive ({size} bytes)"
+    if str(error) == "File is not a zip file":
+        return f"is truncated: after {size} bytes the zip directory is missing"
+    return f"is damaged ({error})"
