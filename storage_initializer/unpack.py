@@ -1,0 +1,133 @@
+"""Unpacks a download that is one archive: strictly, and nothing outside of its folder.
+
+Links never come to be: one to a file of the archive becomes a second name of that file, any other is refused. So no
+path in the folder leads anywhere else, whatever the order of the entries. Archives in the archive stay packed.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import shutil
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from storage_initializer.backends import SourceFile
+from storage_initializer.contents import Contents, folded, shown
+from storage_initializer.errors import EmptySourceError, NoSpaceError
+from storage_initializer.progress import format_size
+from storage_initializer.sharing import share_file
+from storage_initializer.tars import is_gzipped, open_tar
+from storage_initializer.zips import is_executable, open_zip
+
+log = logging.getLogger(__name__)
+
+_TARS = (".tar", ".tar.gz", ".tgz")
+_BUFFER_BYTES = 1 << 20
+_MAX_LINKS = 40
+_REPACK = "pack the model's files again"
+
+
+def lone_archive(files: Sequence[SourceFile]) -> PurePosixPath | None:
+    """The archive that is to be unpacked: only one that is all there is, and never a model archive, a ``.mar``."""
+    (path,) = [file.path for file in files] if len(files) == 1 else [None]
+    return path if path and path.name.lower().endswith((".zip", *_TARS)) else None
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """``folder`` is made and gets the archive's files; it is to be thrown away if this raises."""
+    size = archive.stat().st_size
+    log.info("unpacking %s (%s)", archive.name, format_size(size))
+    contents = Contents(archive.name, size, _REPACK, folded)
+    target = _Target(folder, contents)
+    if archive.name.lower().endswith(".zip"):
+        _unzip(archive, target, contents)
+    else:
+        _untar(archive, target, contents)
+    if not target.files:
+        raise EmptySourceError(f"there is no file in {archive.name}; {_REPACK}")
+    log.info("unpacked %d files, %s", len(target.files), format_size(contents.size))
+
+
+def _unzip(archive: Path, target: _Target, contents: Contents) -> None:
+    with open_zip(archive, contents) as (source, files):
+        target.check_room()
+        for path, info in files.items():
+            with source.open(info) as content:
+                target.write(path, content, info.file_size, executable=is_executable(info))
+
+
+def _untar(archive: Path, target: _Target, contents: Contents) -> None:
+    links: dict[PurePosixPath, PurePosixPath] = {}
+    with open_tar(archive, contents, gzipped=is_gzipped(archive)) as source:
+        for member in source:
+            if member.isdir():
+                contents.add_folder(member.name)
+            elif member.isfile():
+                path = contents.add_file(member.name, member.size)
+                target.check_room()
+                target.write(path, source.content(member), member.size, executable=bool(member.mode & 0o111))
+            elif member.issym() or member.islnk():
+                path = contents.add_file(member.name, 0)
+                links[path] = _destination(member, path, contents)
+            else:
+                raise contents.refusal(f"holds a device, {shown(member.name)}")
+    for path in links:
+        target.link(path, _follow(path, links))
+
+
+def _destination(member: tarfile.TarInfo, path: PurePosixPath, contents: Contents) -> PurePosixPath:
+    base = path.parent if member.issym() else PurePosixPath()
+    destination = PurePosixPath(posixpath.normpath(base / member.linkname))
+    if destination.is_absolute() or destination.parts[:1] == ("..",):
+        raise contents.hostile(f"holds a link out of its folder, {shown(member.name)}")
+    return destination
+
+
+def _follow(path: PurePosixPath, links: dict[PurePosixPath, PurePosixPath]) -> PurePosixPath:
+    for _ in range(_MAX_LINKS):
+        if path not in links:
+            break
+        path = links[path]
+    return path
+
+
+class _Target:
+    """The folder that the files are written to, and which they are."""
+
+    def __init__(self, folder: Path, contents: Contents) -> None:
+        folder.mkdir(parents=True)
+        self.files: set[PurePosixPath] = set()
+        self._folder = folder
+        self._contents = contents
+        self._room = shutil.disk_usage(folder).free
+
+    def check_room(self) -> None:
+        if self._contents.size > self._room:
+            raise NoSpaceError(
+                f"it unpacks to {format_size(self._contents.size)} or more, but {self._folder} has "
+                f"{format_size(self._room)} free; use a bigger volume or node"
+            )
+
+    def write(self, path: PurePosixPath, content: IO[bytes], size: int, *, executable: bool) -> None:
+        place = self._place(path)
+        with place.open("xb") as file:
+            shutil.copyfileobj(content, file, _BUFFER_BYTES)
+        place.chmod(0o755 if executable else 0o644)
+        if (written := place.stat().st_size) != size:
+            raise self._contents.damaged(f"holds {shown(str(path))} with {written} bytes instead of {size}")
+        self.files.add(path)
+
+    def link(self, path: PurePosixPath, destination: PurePosixPath) -> None:
+        if destination not in self.files:
+            raise self._contents.refusal(f"holds a link, {shown(str(path))}, to what is no file in it")
+        source = self._folder / destination
+        share_file(source, self._place(path), source.stat().st_mode)
+        self.files.add(path)
+
+    def _place(self, path: PurePosixPath) -> Path:
+        place = self._folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place

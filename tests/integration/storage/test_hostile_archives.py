@@ -1,0 +1,53 @@
+"""The corpus of hostile archives: each is refused with one line, and nothing outside of the target changes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from storage_initializer import contents
+from storage_initializer.errors import ArchiveError
+from storage_initializer.progress import format_size
+from storage_initializer.unpack import unpack
+from tests.support.hostile_archives import CORPUS, LIMITS, Hostile
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LIMITS.items():
+        monkeypatch.setattr(contents, name, value)
+
+
+def snapshot(root: Path, without: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Everything below ``root`` but ``without``: modes, times, contents."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if Path(folder, name) != without]
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            status = path.lstat()
+            # A folder's time changes with what is made in it, and the target is.
+            content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+            found[str(path)] = (status.st_mode, status.st_mtime_ns if content else 0, content)
+    return found
+
+
+@pytest.mark.parametrize("hostile", [pytest.param(one, id=f"{one.title} ({one.file})") for one in CORPUS])
+def test_a_hostile_archive_is_refused_and_writes_nothing_outside(tmp_path: Path, hostile: Hostile) -> None:
+    target = tmp_path / "a/b/c/target"
+    archive = tmp_path / "a/b/source" / hostile.file
+    archive.parent.mkdir(parents=True)
+    target.parent.mkdir()
+    (tmp_path / "a/evil").write_text("was here before")
+    hostile.write(archive)
+    before = snapshot(tmp_path, target)
+
+    with pytest.raises(ArchiveError) as raised:
+        unpack(archive, target)
+
+    size = archive.stat().st_size
+    assert str(raised.value) == f"{hostile.file} {hostile.reason.format(size=size, weight=format_size(size))}"
+    assert snapshot(tmp_path, target) == before
+    assert [path for path in target.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())] == []

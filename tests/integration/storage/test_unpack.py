@@ -1,0 +1,177 @@
+"""Archives that are the whole download: unpacked next to where they were, whoever packed them and however."""
+
+from __future__ import annotations
+
+import io
+import random
+import tarfile
+from pathlib import Path, PurePosixPath
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import pytest
+
+from storage_initializer.backends import SourceFile
+from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
+from storage_initializer.unpack import lone_archive, unpack
+from tests.support.hostile_archives import member, raw, tar_of, zip_of
+from tests.support.model_folder import read_tree
+
+FILES = {
+    "config/config.properties": b"load_models=all\n",
+    "model-store/bert.mar": bytes(range(256)) * 512,
+    "ä.txt": b"",
+}
+
+
+def write_tar(path: Path, mode: str, form: int = tarfile.PAX_FORMAT) -> Path:
+    with tarfile.open(path, mode, format=form) as archive:
+        for name, content in FILES.items():
+            info = tarfile.TarInfo(f"./{name}")
+            info.size, info.mode = len(content), 0o600
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def modes(root: Path) -> dict[str, int]:
+    return {str(path.relative_to(root)): path.stat().st_mode & 0o7777 for path in root.rglob("*")}
+
+
+# --- which ones --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["m.zip", "m.tar", "m.tar.gz", "m.tgz", "M.ZIP", "below/m.zip"])
+def test_one_archive_alone_is_unpacked(name: str) -> None:
+    assert lone_archive([SourceFile(PurePosixPath(name), 1)]) == PurePosixPath(name)
+
+
+@pytest.mark.parametrize(
+    "names", [["m.mar"], ["m.gz"], ["m.tar.xz"], ["zip"], ["m.zip", "n.zip"], ["m.zip", "README.md"]]
+)
+def test_all_else_stays_as_it_is(names: list[str]) -> None:
+    assert lone_archive([SourceFile(PurePosixPath(name), 1) for name in names]) is None
+
+
+# --- how ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
+def test_a_zip_is_unpacked(tmp_path: Path, compression: int) -> None:
+    with ZipFile(tmp_path / "m.zip", "w", compression) as archive:
+        archive.mkdir("model-store")
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+
+    unpack(tmp_path / "m.zip", tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == FILES
+
+
+def test_a_zip_that_was_written_to_a_pipe_is_unpacked(tmp_path: Path) -> None:
+    """Its sizes come after the files, not before."""
+
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+        def tell(self) -> int:
+            raise io.UnsupportedOperation
+
+    pipe = Pipe()
+    with ZipFile(pipe, "w", ZIP_DEFLATED) as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+    (tmp_path / "m.zip").write_bytes(pipe.getvalue())
+
+    unpack(tmp_path / "m.zip", tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+@pytest.mark.parametrize(("name", "mode"), [("m.tar", "w"), ("m.tar.gz", "w:gz"), ("m.tgz", "w:gz"), ("m.tar.gz", "w")])
+def test_a_tar_is_unpacked(tmp_path: Path, name: str, mode: str, form: int) -> None:
+    """Also one that a server has unzipped on the way."""
+    unpack(write_tar(tmp_path / name, mode, form), tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == FILES
+
+
+def test_files_are_readable_and_no_more_whatever_the_archive_says(tmp_path: Path) -> None:
+    setuid, secret, script = member("setuid"), member("secret"), member("bin/start.sh")
+    setuid.mode, secret.mode, script.mode = 0o4777, 0o000, 0o100
+    tar_of(setuid, secret, script)(tmp_path / "m.tar")
+    entry = ZipInfo("bin/start.sh")
+    entry.external_attr = 0o106777 << 16
+    zip_of(("weights.pt", b""), (entry, b""))(tmp_path / "m.zip")
+
+    unpack(tmp_path / "m.tar", tmp_path / "tar")
+    unpack(tmp_path / "m.zip", tmp_path / "zip")
+
+    assert modes(tmp_path / "tar") == {"setuid": 0o755, "secret": 0o644, "bin": 0o755, "bin/start.sh": 0o755}
+    assert modes(tmp_path / "zip") == {"weights.pt": 0o644, "bin": 0o755, "bin/start.sh": 0o755}
+
+
+def test_links_to_files_of_the_archive_become_those_files(tmp_path: Path) -> None:
+    tar_of(
+        member("snapshots/1/model.pt", tarfile.SYMTYPE, "../../blobs/abc"),
+        member("latest.pt", tarfile.SYMTYPE, "snapshots/1/model.pt"),
+        member("blobs/abc"),
+        member("copies/abc", tarfile.LNKTYPE, "blobs/abc"),
+        content=b"weights",
+    )(tmp_path / "m.tar.gz")
+
+    unpack(tmp_path / "m.tar.gz", tmp_path / "out")
+
+    names = ("blobs/abc", "copies/abc", "latest.pt", "snapshots/1/model.pt")
+    assert read_tree(tmp_path / "out") == dict.fromkeys(names, b"weights")
+    assert not any(path.is_symlink() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_an_archive_in_the_archive_stays_packed(tmp_path: Path) -> None:
+    zip_of(("inner.zip", b"PK"), ("bert.mar", b"PK"))(tmp_path / "m.zip")
+
+    unpack(tmp_path / "m.zip", tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == {"inner.zip": b"PK", "bert.mar": b"PK"}
+
+
+@pytest.mark.parametrize("name", ["m.zip", "m.tar.gz"])
+def test_an_archive_without_files_is_an_empty_source(tmp_path: Path, name: str) -> None:
+    (zip_of(("folder/", b"")) if name == "m.zip" else tar_of(member("folder", tarfile.DIRTYPE)))(tmp_path / name)
+
+    with pytest.raises(EmptySourceError, match=rf"^there is no file in {name}; pack the model's files again$"):
+        unpack(tmp_path / name, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["m.zip", "m.tar.gz"])
+def test_what_does_not_fit_the_disk_is_told_before_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    (zip_of(("w", bytes(1001))) if name == "m.zip" else tar_of(member("w"), content=bytes(1001)))(tmp_path / name)
+
+    with pytest.raises(NoSpaceError, match=r"^it unpacks to 1001 B or more, but .*/out has 1000 B free; use a bigger"):
+        unpack(tmp_path / name, tmp_path / "out")
+    assert read_tree(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize("name", ["m.zip", "m.tar", "m.tar.gz"])
+def test_any_damage_is_refused_or_harmless(tmp_path: Path, name: str) -> None:
+    """No byte of an archive, whatever it becomes, may end in another error than ours, or in other files."""
+    path, chance = tmp_path / name, random.Random(0)
+    write = zip_of(*FILES.items()) if name == "m.zip" else None
+    if write:
+        write(path)
+    else:
+        write_tar(path, "w:gz" if name == "m.tar.gz" else "w")
+    whole, refused = path.read_bytes(), 0
+    for attempt in range(200):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole) if name != "m.tar" else 3000)] ^= 1 << chance.randrange(8)
+        raw(bytes(damaged))(path)
+        try:
+            unpack(path, tmp_path / f"out-{attempt}")
+        except (ArchiveError, NoSpaceError):
+            refused += 1
+    assert refused > 50
+    assert {each.name for each in tmp_path.iterdir() if not each.name.startswith("out-")} == {name}
