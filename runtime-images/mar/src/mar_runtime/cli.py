@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from mar_runtime import directory
+from mar_runtime import directory, memory
 from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, processors
@@ -32,6 +32,7 @@ log = logging.getLogger("mar_runtime")
 
 # For the libraries that models use; who starts the server may set them otherwise.
 _SETTINGS = {
+    **memory.ENVIRONMENT,
     # Threads of torch that wait for one another would else spin, on processors that the server needs.
     "OMP_WAIT_POLICY": "PASSIVE",
     # Torch's remark on nvgpu's pynvml is no user's business.
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    memory.keep_freed_memory()
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
