@@ -14,7 +14,10 @@ from transformer_sdk.model import Call
 
 
 class ControlledModel:
-    """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` request fail."""
+    """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` request fail.
+
+    `model_s` is what it says that a batch took.
+    """
 
     def __init__(
         self,
@@ -23,6 +26,7 @@ class ControlledModel:
         bad: set[str] | None = None,
         error: Exception | None = None,
         drop_last: bool = False,
+        model_s: float = math.nan,
     ) -> None:
         self.free = free
         self.batches: list[list[str]] = []
@@ -30,6 +34,7 @@ class ControlledModel:
         self._bad = bad or set()
         self._error = error
         self._drop_last = drop_last
+        self._model_s = model_s
         self._release = asyncio.Event()
         self._started = asyncio.Condition()
 
@@ -40,6 +45,7 @@ class ControlledModel:
         if not self.free:
             await self._release.wait()
             self._release.clear()
+        batch.model_s = self._model_s
         if self._error:
             raise self._error
         if self._bad.intersection(batch.payloads):

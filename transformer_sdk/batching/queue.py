@@ -21,6 +21,9 @@ from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.errors import ClientGone, DeadlineExceeded, InferenceFailed, QueueFull, ServingError
 from transformer_sdk.model import Call
 
+# Many times what it takes to write the answers of a batch and to read the requests of the next.
+_SHORT_S = 0.1
+
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -58,18 +61,34 @@ class _Lane(Generic[P, R]):
 
 
 class BatchQueue(Generic[P, R]):
-    """Runs the requests of one model by `run`, at most `concurrency` batches at a time."""
+    """Runs the requests of one model by `run`, at most `concurrency` batches at a time.
 
-    def __init__(self, model: str, run: Run[P, R], limits: BatchLimits, metrics: BatchMetrics, concurrency: int = 1):
+    `ahead`: as many again are sent to wait where the model runs, while batches are so short that the model would be
+    idle for a good part of the time until the next one arrives.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        run: Run[P, R],
+        limits: BatchLimits,
+        metrics: BatchMetrics,
+        concurrency: int = 1,
+        *,
+        ahead: bool = False,
+    ) -> None:
         self._model = model
         self._run = run
         self._limits = limits
         self._metrics = metrics
         self._concurrency = concurrency
+        self._ahead = ahead
+        self._is_short = False  # the last batch was
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
         self._instances = 0  # waiting and running
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # those that run a batch or hand out its answers
         self._woken = False
         self._drained = asyncio.Event()
         self._duration = BatchDuration()
@@ -93,7 +112,7 @@ class BatchQueue(Generic[P, R]):
     async def submit(self, payload: P, size: int, key: Hashable, call: Call) -> R:
         """The result for `payload`, which holds `size` instances; raises what the run raises, QueueFull and
         DeadlineExceeded."""
-        if self._waiting >= self._limits.queue_size and len(self._running) >= self._concurrency:
+        if self._waiting >= self._limits.queue_size and self._running >= self._capacity:
             self._metrics.rejected.inc()
             raise QueueFull(self._model, self._limits.queue_size)
         loop = asyncio.get_running_loop()
@@ -116,6 +135,11 @@ class BatchQueue(Generic[P, R]):
             if entry.timer:
                 entry.timer.cancel()
 
+    @property
+    def _capacity(self) -> int:
+        """Batches that may be on their way now."""
+        return self._concurrency * (2 if self._ahead and self._is_short else 1)
+
     async def drained(self) -> None:
         """Returns when nothing waits and nothing runs."""
         if self._waiting or self._running:
@@ -124,24 +148,21 @@ class BatchQueue(Generic[P, R]):
 
     def _wake(self) -> None:
         """Batches are formed when all requests that arrived together are in the queue."""
-        if not self._woken and self._waiting and len(self._running) < self._concurrency:
+        if not self._woken and self._waiting and self._running < self._capacity:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._dispatch)
 
     def _dispatch(self) -> None:
         self._woken = False
-        while self._waiting and len(self._running) < self._concurrency:
+        while self._waiting and self._running < self._capacity:
             lane = min(self._lanes.values(), key=_oldest) if len(self._lanes) > 1 else next(iter(self._lanes.values()))
             if entries := self._take(lane):
                 task = asyncio.get_running_loop().create_task(self._run_batch(lane.key, entries))
-                self._running.add(task)
-                task.add_done_callback(self._finished)
+                self._running += 1
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         if not self._waiting and not self._running:
             self._drained.set()
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._dispatch()
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
         """The next batch of a lane; requests that nobody waits for any more are dropped."""
@@ -172,7 +193,7 @@ class BatchQueue(Generic[P, R]):
 
     def _batch_limit(self) -> int:
         # Each worker takes its share of all there is: else one takes all that waits, and the others find nothing.
-        share = -(-self._instances // self._concurrency)
+        share = -(-self._instances // self._capacity)
         limit = min(self._limits.max_batch_size, share)
         if self._limits.max_latency_s is None:
             return limit
@@ -189,9 +210,13 @@ class BatchQueue(Generic[P, R]):
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
-        self._instances -= size
         ended = time.monotonic()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
+        self._is_short = model_s < _SHORT_S
+        # The model is busy again before the answers are handed out: writing many takes as long as running a few.
+        self._instances -= size
+        self._running -= 1
+        self._dispatch()
         self._duration.observe(size, ended - started)
         self._metrics.observe_batch(size, len(entries), model_s, ended - started - model_s)
         for entry, result in zip(entries, results, strict=True):

@@ -5,6 +5,7 @@ TorchServe's own loader does it; ours puts `HandlerCalls` between requests and h
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from collections.abc import Callable
@@ -53,10 +54,16 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
     ) -> Any:
         """TorchServe's Service for the archive unpacked in `model_dir`; raises what loading raised."""
         try:
-            return super().load(model_name, model_dir, handler, gpu_id, batch_size, envelope or "none", *args, **kwargs)
+            service = super().load(
+                model_name, model_dir, handler, gpu_id, batch_size, envelope or "none", *args, **kwargs
+            )
         except BaseException as error:
             self._report(describe(model_name, model_dir, error))
             raise
+        # What torch's import made stays for good: a full collection would look at all of it, in the middle of serving.
+        gc.collect()
+        gc.freeze()
+        return service
 
     def _load_default_envelope(self, envelope: str) -> Any:
         def wrap(entry_point: Any) -> HandlerCalls:

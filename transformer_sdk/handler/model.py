@@ -43,11 +43,13 @@ class HandlerModel:
         limits: BatchLimits,
         metrics: BatchMetrics,
         concurrency: int,
+        *,
+        ahead: bool = False,
     ) -> None:
         self.name = name
         self.version = version
         self.queue: BatchQueue[frames.Request, frames.Answer] = BatchQueue(
-            name, self._run, limits, metrics, concurrency
+            name, self._run, limits, metrics, concurrency, ahead=ahead
         )
         self._transport = transport
 

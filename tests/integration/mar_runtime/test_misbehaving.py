@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +65,17 @@ def test_a_handler_that_ends_its_process_costs_the_request_that_it_held(runtime:
     assert f"The worker of model {death} died while it had the request: {DEATHS[death]}" in lost.document["error"]
     assert told(runtime, death) != before
     assert {told(runtime, other) for other in DEATHS if other != death}
+
+
+def test_the_batch_that_waits_behind_another_survives_its_worker(runtime: Runtime, tmp_path: Path) -> None:
+    worker = told(runtime, "m")
+    with ThreadPoolExecutor(1) as client, Waiting(runtime, "m", tmp_path) as waiting:
+        behind = client.submit(told, runtime, "m")
+        runtime.get("/v1/models/m")  # that one has been sent to the worker now
+        os.kill(worker, signal.SIGKILL)
+
+        assert waiting.answer.result().status == 502
+        assert behind.result() != worker
 
 
 def test_deaths_with_answers_between_them_are_no_loop(runtime: Runtime) -> None:

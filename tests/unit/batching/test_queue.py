@@ -26,10 +26,12 @@ from transformer_sdk.errors import (
 DEFAULTS = BatchLimits()
 
 
-def queue_for(model: ControlledModel, limits: BatchLimits = DEFAULTS, concurrency: int = 1) -> BatchQueue[str, str]:
+def queue_for(
+    model: ControlledModel, limits: BatchLimits = DEFAULTS, concurrency: int = 1, *, ahead: bool = False
+) -> BatchQueue[str, str]:
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
-    return BatchQueue("m", model.run, limits, metrics, concurrency)
+    return BatchQueue("m", model.run, limits, metrics, concurrency, ahead=ahead)
 
 
 async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:
@@ -256,4 +258,37 @@ async def test_a_free_worker_leaves_their_share_to_the_others() -> None:
     model.finish()
 
     assert await asyncio.gather(*first, *second, *waiting) == list("ABCDEFGH")
-    assert model.batches == [["a"], ["b"], ["c", "d", "e"], ["f", "g", "h"]]
+    # When the first comes free there are seven: the six that wait, and the one that the other still has.
+    assert model.batches == [["a"], ["b"], ["c", "d", "e", "f"], ["g", "h"]]
+
+
+async def test_the_model_is_busy_again_before_the_answers_are_handed_out() -> None:
+    model = ControlledModel()
+    queue = queue_for(model)
+    (first,) = await submitted(queue, "a")
+    (second,) = await submitted(queue, "b")
+    order: list[str] = []
+    first.add_done_callback(lambda _: order.append(f"answer a, batches {model.batches}"))
+    model.finish()
+    await first
+    model.finish()
+
+    assert await second == "B"
+    assert order == ["answer a, batches [['a'], ['b']]"]
+
+
+@pytest.mark.parametrize(("model_s", "sent"), [(0.01, [["a"], ["b"], ["c"]]), (1.0, [["a"], ["b"]])])
+async def test_the_next_batch_is_sent_ahead_where_batches_are_short(model_s: float, sent: list[list[str]]) -> None:
+    model = ControlledModel(model_s=model_s)
+    queue = queue_for(model, ahead=True)
+    first = await submitted(queue, "a")
+    model.finish()
+    await asyncio.gather(*first)
+    later = [*await submitted(queue, "b"), *await submitted(queue, "c")]
+
+    assert model.batches == sent
+    model.free = True
+    model.finish()
+    await model.started(3)
+    model.finish()
+    assert await asyncio.gather(*later) == ["B", "C"]

@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mar_runtime.process import WorkerDied, _Pipe
+from mar_runtime.process import NeverStarted, WorkerDied, _Pipe
 from mar_runtime.worker import HEAD
+
+PATIENT = 60.0  # seconds
 
 
 def framed(frame: bytes, *, is_last: bool = False) -> bytes:
@@ -43,7 +45,7 @@ async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.answer()
+        answer = pipe.ask(b"", PATIENT)
         for byte in framed(b"an answer"):
             await loop.sock_sendall(theirs, bytes([byte]))
             await asyncio.sleep(0)
@@ -55,8 +57,7 @@ async def test_a_large_frame_comes_through_both_ways() -> None:
     loop, large = asyncio.get_running_loop(), bytes(range(256)) * 400_000
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        pipe.send(large)
-        answer = pipe.answer()
+        answer = pipe.ask(large, PATIENT)
         received = bytearray()
         while len(received) < HEAD.size + len(large):
             received += await loop.sock_recv(theirs, 1 << 20)
@@ -70,7 +71,7 @@ async def test_last_words_are_kept_and_no_answer() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.answer()
+        answer = pipe.ask(b"", PATIENT)
         await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), is_last=True))
         theirs.close()
         await pipe.lost
@@ -85,10 +86,49 @@ async def test_frames_that_nobody_asked_for_are_dropped() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.answer()
+        answer = pipe.ask(b"", PATIENT)
         await loop.sock_sendall(theirs, framed(b"an answer"))
 
         assert await answer == b"an answer"
+
+
+async def test_answers_belong_to_frames_in_the_order_of_their_sending() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        answers = [pipe.ask(b"", PATIENT) for _ in range(3)]
+        answers[1].cancel()  # nobody waits for it any more; its answer comes all the same
+        await loop.sock_sendall(theirs, framed(b"1") + framed(b"2") + framed(b"3"))
+
+        assert [await answers[0], await answers[2]] == [b"1", b"3"]
+        assert pipe.pending == 0
+
+
+async def test_only_the_first_frame_can_have_been_the_end_of_the_process() -> None:
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        answers = [pipe.ask(b"", PATIENT) for _ in range(3)]
+        theirs.close()
+        await pipe.lost
+        pipe.fail(WorkerDied("it exited"))
+
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [WorkerDied, NeverStarted, NeverStarted]
+
+
+async def test_the_time_of_a_frame_runs_from_when_those_before_it_are_answered() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        first, second = pipe.ask(b"", PATIENT), pipe.ask(b"", 0.0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(second), 0.05)
+        assert not second.done()
+
+        await loop.sock_sendall(theirs, framed(b"1"))
+        assert await first == b"1"
+        with pytest.raises(TimeoutError):
+            await second
 
 
 async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
@@ -96,4 +136,8 @@ async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
         theirs.close()
         await pipe.lost
 
-        pipe.send(b"too late")
+        answer = pipe.ask(b"too late", PATIENT)
+        pipe.fail(WorkerDied("it exited"))
+
+        with pytest.raises(WorkerDied):
+            await answer

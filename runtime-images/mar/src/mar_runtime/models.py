@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -90,6 +91,8 @@ class ServedModels:
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
         self._changing = asyncio.Lock()
         self._threads = 1
+        # With a processor to spare, the server writes answers and reads requests while a model computes.
+        self._ahead = around.processors > 1
 
     async def run(self, requests: Sequence[ModelRequest]) -> None:
         """Load all and watch for ever; raises ModelFailed for a model that cannot be served."""
@@ -142,6 +145,7 @@ class ServedModels:
             await part.queue.drained()
         await self._close(name)
         self._models.remove(name)
+        gc.unfreeze()  # what this model held can go
 
     async def _close(self, name: str) -> None:
         for part in self._parts.pop(name, []):
@@ -187,7 +191,10 @@ class ServedModels:
         how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add, self._failed.put_nowait)
         runner = HandlerThreads(*how) if plan.worker_type == "thread" else WorkerPool(self._context, *how)
         metrics = self._metrics.batches.of_model(version.name)
-        model = HandlerModel(version.name, version.version, runner, plan.limits, metrics, plan.policy.workers)
+        model = HandlerModel(
+            version.name, version.version, runner, plan.limits, metrics, plan.policy.workers,
+            ahead=self._ahead and plan.worker_type == "process",
+        )  # fmt: skip
         self._parts.setdefault(version.name, []).append(_Part(model.queue, runner))
         await runner.start()
         self._models.add(model, default=version.is_default)
@@ -204,9 +211,13 @@ class ServedModels:
             raise ModelFailed(f"Model {request.name}: {error}.") from error
         own = {"batchSize": batch_size} if batch_size else {}
         limits = batch_limits(self._around.options.batching, own, self._around.properties)
-        model = TensorModel(request.name, "1", engine, limits, self._metrics.batches.of_model(request.name))
+        metrics = self._metrics.batches.of_model(request.name)
+        model = TensorModel(request.name, "1", engine, limits, metrics, ahead=self._ahead)
         self._parts.setdefault(request.name, []).append(_Part(model.queue, model))
         self._models.add(model, default=True)
+        # What torch's import made stays for good: a full collection would look at all of it, in the middle of serving.
+        gc.collect()
+        gc.freeze()
 
     def _on_workers(self, name: str, queue: BatchQueue[Any, Any], workers: int, why: str) -> None:
         """As many batches run at a time as there are workers; without any, the model is not ready."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from multiprocessing.context import ForkServerContext
 
-from mar_runtime.process import WorkerDied, WorkerProcess
+from mar_runtime.process import NeverStarted, WorkerDied, WorkerProcess
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import NotReady, UpstreamBroken
@@ -20,6 +20,7 @@ from transformer_sdk.model_store.errors import ModelFailed
 log = logging.getLogger(__name__)
 
 _MAX_DEATHS = 5  # in a row, without an answer between them
+_PENDING = 2  # batches of a worker: the one that it runs, and the next
 _MEMORY_CHECK_S = 1.0
 _CLOSE_S = 5.0
 _MIB = 1024 * 1024
@@ -52,23 +53,19 @@ class WorkerPool:
         self._on_samples = on_samples
         self._on_failure = on_failure
         self._on_change: Callable[[int, str], None] = lambda *_: None
-        self._workers: set[WorkerProcess] = set()
-        self._idle: deque[WorkerProcess] = deque()
+        self._workers: list[WorkerProcess] = []
+        self._waiting: deque[asyncio.Future[None]] = deque()  # for a worker that can take a batch
         self._replacing: dict[WorkerProcess, bool] = {}  # those too old, and whether the new one is there
         self._memory_checked: dict[WorkerProcess, float] = {}
         self._deaths = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-
-    @property
-    def size(self) -> int:
-        """How many workers there are."""
-        return len(self._workers)
+        self._given_up = False
 
     def watch(self, on_change: Callable[[int, str], None]) -> None:
         """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
         self._on_change = on_change
-        on_change(self.size, "")
+        self._tell()
 
     async def start(self) -> None:
         """Returns when all workers are ready; raises ModelFailed where the handler cannot be loaded."""
@@ -82,36 +79,63 @@ class WorkerPool:
             raise
 
     async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:  # noqa: ARG002 - the queue's to watch
-        """The result of a free worker; the queue never sends more batches than there are workers."""
-        if not self._idle:
-            raise NotReady(f"Model {self._spec.model} has no worker at the moment.")
-        worker = self._idle.popleft()
-        try:
-            answer = await worker.ask(frames.encode(batch), self._policy.response_timeout_s)
-        except TimeoutError:
-            self._drop(worker, "it did not answer in time and was ended")
-            worker.kill()
-            raise WorkerTimeout(self._spec.model, self._policy.response_timeout_s, "its worker is replaced") from None
-        except WorkerDied as error:
-            raise WorkerBroken(
-                f"The worker of model {self._spec.model} died while it had the request: {error}."
-            ) from None
+        """A worker's result. A batch that a worker did not come to before it died goes to another."""
+        frame = frames.encode(batch)
+        while True:
+            worker = await self._free_worker()
+            try:
+                answer = await worker.ask(frame, self._policy.response_timeout_s)
+            except NeverStarted:
+                continue
+            except TimeoutError:
+                self._drop(worker, "it did not answer in time and was ended")
+                worker.kill()
+                raise WorkerTimeout(
+                    self._spec.model, self._policy.response_timeout_s, "its worker is replaced"
+                ) from None
+            except WorkerDied as error:
+                raise WorkerBroken(
+                    f"The worker of model {self._spec.model} died while it had the request: {error}."
+                ) from None
+            return self._answered(worker, answer)
+
+    def _answered(self, worker: WorkerProcess, answer: bytes) -> frames.Result:
         self._deaths = 0
-        self._put_back(worker)
+        self._look_after(worker)
+        self._wake()
         result = frames.decode_result(answer)
         if result.samples:
             self._on_samples(result.samples)
         return result
+
+    async def _free_worker(self) -> WorkerProcess:
+        """The one with the least to do; waits for one that can take a batch."""
+        while not (free := [worker for worker in self._workers if self._is_free(worker)]):
+            if self._closed or self._given_up:
+                raise NotReady(f"Model {self._spec.model} has no worker any more.")
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        return min(free, key=lambda worker: worker.pending)
+
+    def _is_free(self, worker: WorkerProcess) -> bool:
+        return worker.pending < _PENDING and not self._replacing.get(worker) and not worker.gone.done()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
 
     async def close(self) -> None:
         """End all workers; returns when they are gone."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        ending, self._workers = self._workers, set()
-        self._idle.clear()
+        ending, self._workers = self._workers, []
         for worker in ending:
             worker.kill()
+        self._wake()
         if ending:
             await asyncio.wait([worker.gone for worker in ending], timeout=_CLOSE_S)
 
@@ -131,19 +155,19 @@ class WorkerPool:
         if self._closed:
             worker.kill()
             return
-        self._workers.add(worker)
-        self._idle.append(worker)
+        self._workers.append(worker)
         worker.gone.add_done_callback(lambda gone: self._drop(worker, gone.result()))
-        self._on_change(self.size, "")
+        self._tell()
+        self._wake()
 
-    def _put_back(self, worker: WorkerProcess) -> None:
+    def _look_after(self, worker: WorkerProcess) -> None:
+        """It has answered: is it too old, or only here to finish what it has?"""
         if worker not in self._workers:
             return
         if self._replacing.get(worker):
-            self._retire(worker)
-            return
-        self._idle.append(worker)
-        if worker not in self._replacing and (reason := self._too_old(worker)):
+            if not worker.pending:
+                self._retire(worker)
+        elif worker not in self._replacing and (reason := self._too_old(worker)):
             log.info("model %s: worker %d is replaced: %s", self._spec.model, worker.pid, reason)
             self._replacing[worker] = False
             self._spawn(self._replace(worker))
@@ -161,7 +185,7 @@ class WorkerPool:
         return ""
 
     async def _replace(self, worker: WorkerProcess) -> None:
-        """The new one first: there is no moment without a worker. One that is busy then retires after its batch."""
+        """The new one first: there is no moment without a worker. One that is busy then retires after its batches."""
         try:
             await self._add_worker(worker.gpu)
         except ModelFailed as error:
@@ -172,15 +196,17 @@ class WorkerPool:
                 worker.served = 0
                 del self._replacing[worker]
             return
-        if worker in self._idle:
-            self._retire(worker)
-        elif worker in self._workers:
+        if worker not in self._workers:
+            return
+        if worker.pending:
             self._replacing[worker] = True
+        else:
+            self._retire(worker)
 
     def _retire(self, worker: WorkerProcess) -> None:
         self._forget(worker)
         worker.retire()
-        self._on_change(self.size, "")
+        self._tell()
 
     def _drop(self, worker: WorkerProcess, how: str) -> None:
         """A worker is gone, or will be: a new one takes its place, unless one does already or they keep dying."""
@@ -189,18 +215,19 @@ class WorkerPool:
         is_replaced = worker in self._replacing
         self._forget(worker)
         log.error("model %s: worker %d is gone: %s", self._spec.model, worker.pid, how)
-        self._on_change(self.size, how)
+        self._tell(how)
         if not is_replaced:
             model = f"model {self._spec.model} ({self._archive})"
             why = f"The worker of {model} died {_MAX_DEATHS} times in a row; the last time {how}."
             self._lose(ModelFailed(f"{why} Correct the handler, or look at its memory."), worker.gpu)
 
     def _forget(self, worker: WorkerProcess) -> None:
-        self._workers.discard(worker)
+        self._workers.remove(worker)
         self._replacing.pop(worker, None)
         self._memory_checked.pop(worker, None)
-        if worker in self._idle:
-            self._idle.remove(worker)
+
+    def _tell(self, how: str = "") -> None:
+        self._on_change(len(self._workers), how)
 
     def _lose(self, error: ModelFailed, gpu: int | None) -> None:
         self._deaths += 1
@@ -227,5 +254,7 @@ class WorkerPool:
             self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
+        self._given_up = True
+        self._wake()
         if not self._closed:
             self._on_failure(error)

@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import signal
 import socket
+from collections import deque
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import cast
@@ -36,8 +38,12 @@ class WorkerDied(Exception):
     """The process ended while it was asked, or before it was ready; the text says how."""
 
 
+class NeverStarted(Exception):
+    """The process ended before it came to this frame: another may have it."""
+
+
 class WorkerProcess:
-    """Serves one batch at a time. `gone` is done when the process is, and tells how it ended."""
+    """Serves one batch after another. `gone` is done when the process is, and tells how it ended."""
 
     def __init__(self, process: BaseProcess, pipe: _Pipe, gpu: int | None) -> None:
         loop = asyncio.get_running_loop()
@@ -78,19 +84,17 @@ class WorkerProcess:
         """Of the process."""
         return self._process.pid or 0
 
+    @property
+    def pending(self) -> int:
+        """How many frames it has not answered yet."""
+        return self._pipe.pending
+
     async def ask(self, frame: bytes, timeout_s: float) -> bytes:
-        """The answer to a frame; raises WorkerDied and TimeoutError."""
+        """The answer to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long."""
         if self.gone.done():
-            raise WorkerDied(self.gone.result())
+            raise NeverStarted
         self.served += 1
-        self._pipe.send(frame)
-        answer = self._pipe.answer()
-        # asyncio.timeout costs more than the way to the worker and back.
-        timer = asyncio.get_running_loop().call_later(timeout_s, _time_out, answer)
-        try:
-            return await answer
-        finally:
-            timer.cancel()
+        return await self._pipe.ask(frame, timeout_s)
 
     def memory_bytes(self) -> int:
         """What the process holds in memory now."""
@@ -130,10 +134,18 @@ class WorkerProcess:
         return f"it exited with code {code}{words}"
 
 
-class _Pipe(asyncio.Protocol):
-    """Frames, each behind its head, over a socket. `lost` is done when the connection is.
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A frame on the other side; its time runs from when those before it are answered."""
 
-    The other side sends its `first` frame unasked, be it before anybody waits for it.
+    answer: asyncio.Future[bytes]
+    timeout_s: float
+
+
+class _Pipe(asyncio.Protocol):
+    """Frames, each behind its head, over a socket, answered in the order in which they were sent.
+
+    `lost` is done when the connection is. The other side sends its `first` frame unasked.
     """
 
     def __init__(self) -> None:
@@ -142,24 +154,35 @@ class _Pipe(asyncio.Protocol):
         self.first: asyncio.Future[bytes] = loop.create_future()
         self.last_words = ""
         self._buffer = bytearray()
-        self._waiting = self.first
+        self._asked: deque[_Asked] = deque()
+        self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+
+    @property
+    def pending(self) -> int:
+        """Frames without an answer."""
+        return len(self._asked)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def send(self, frame: bytes) -> None:
+    def ask(self, frame: bytes, timeout_s: float) -> asyncio.Future[bytes]:
         """A frame for a lost connection goes nowhere: `fail` tells who waits for the answer."""
         if self._transport and not self.lost.done():
             self._transport.writelines((HEAD.pack(False, len(frame)), frame))
-
-    def answer(self) -> asyncio.Future[bytes]:
-        self._waiting = asyncio.get_running_loop().create_future()
-        return self._waiting
+        asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s)
+        self._asked.append(asked)
+        if len(self._asked) == 1:
+            self._start_clock()
+        return asked.answer
 
     def fail(self, error: WorkerDied) -> None:
-        if not self._waiting.done():
-            self._waiting.set_exception(error)
+        """Of all that was asked, only the first can have been the process' end."""
+        self._stop_clock()
+        _settle(self.first, error)
+        for index, asked in enumerate(self._asked):
+            _settle(asked.answer, NeverStarted() if index else error)
+        self._asked.clear()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -172,8 +195,8 @@ class _Pipe(asyncio.Protocol):
             del self._buffer[:end]
             if is_last:
                 self.last_words = frame.decode("utf-8", "replace")
-            elif not self._waiting.done():
-                self._waiting.set_result(frame)
+            else:
+                self._answer(frame)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self.lost.set_result(None)
@@ -182,10 +205,30 @@ class _Pipe(asyncio.Protocol):
         if self._transport:
             self._transport.close()
 
+    def _answer(self, frame: bytes) -> None:
+        if not self.first.done():
+            self.first.set_result(frame)
+        elif self._asked:
+            self._stop_clock()
+            answer = self._asked.popleft().answer
+            if self._asked:
+                self._start_clock()
+            if not answer.done():
+                answer.set_result(frame)
 
-def _time_out(answer: asyncio.Future[bytes]) -> None:
-    if not answer.done():
-        answer.set_exception(TimeoutError())
+    def _start_clock(self) -> None:
+        asked = self._asked[0]
+        # asyncio.timeout costs more than the way to the worker and back.
+        self._timer = asyncio.get_running_loop().call_later(asked.timeout_s, _settle, asked.answer, TimeoutError())
+
+    def _stop_clock(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+
+def _settle(waiting: asyncio.Future[bytes], failure: Exception) -> None:
+    if not waiting.done():
+        waiting.set_exception(failure)
 
 
 def _readable_once(descriptor: int) -> asyncio.Future[None]:

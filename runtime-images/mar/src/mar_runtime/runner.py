@@ -24,11 +24,6 @@ class PoolPolicy:
 class Runner(Transport, Protocol):
     """The workers of one handler."""
 
-    @property
-    def size(self) -> int:
-        """How many workers there are."""
-        ...
-
     def watch(self, on_change: Callable[[int, str], None]) -> None:
         """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
         ...

@@ -28,14 +28,23 @@ _JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
 
 
 class TensorModel:
-    """One version of a model, run by `engine`."""
+    """One version of a model, run by `engine`; `ahead` is BatchQueue's."""
 
-    def __init__(self, name: str, version: str, engine: Engine, limits: BatchLimits, metrics: BatchMetrics) -> None:
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        engine: Engine,
+        limits: BatchLimits,
+        metrics: BatchMetrics,
+        *,
+        ahead: bool = False,
+    ) -> None:
         self.name = name
         self.version = version
         self._engine = engine
         self._thread = WorkThread(f"engine of {name}")  # torch lets go of the interpreter while it computes
-        self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics)
+        self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics, ahead=ahead)
         # Such a model knows its one batch size only.
         self.queue.merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
 

@@ -97,14 +97,9 @@ class HandlerThreads:
         self._idle: deque[_Worker] = deque()
         self._workers: list[_Worker] = []
 
-    @property
-    def size(self) -> int:
-        """How many threads there are."""
-        return len(self._workers)
-
     def watch(self, on_change: Callable[[int, str], None]) -> None:
         """Their number never changes: it is told once."""
-        on_change(self.size, "")
+        on_change(len(self._workers), "")
 
     async def start(self) -> None:
         """Returns when all threads have loaded their handler; raises ModelFailed where it cannot be loaded."""
