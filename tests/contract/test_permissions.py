@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.handlers.watches import CHILDREN, RUNTIMES, SERVICES
+from isvc_operator.handlers.watches import CHILDREN, SERVICES, SHARED
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.builders import a_child
@@ -18,9 +18,11 @@ RBAC = Path(__file__).parents[2] / "manifests" / "base" / "rbac.yaml"
 
 Permission = tuple[str, str, str]  # API group, resource, verb
 
-WATCHED = {(group, plural, verb) for group, _, plural in (SERVICES, *RUNTIMES, *CHILDREN) for verb in ("list", "watch")}
+WATCHED = {(group, plural, verb) for group, _, plural in (SERVICES, *SHARED, *CHILDREN) for verb in ("list", "watch")}
 
 CHILD_KINDS = ("Deployment", "Service", "Ingress")
+READ_BY_NAME = ("ServiceAccount", "Secret", "ConfigMap")
+CERTIFICATES = {"kind": "ConfigMap", "metadata": {"name": "global-ca-bundle", "namespace": "ns"}}
 
 
 def granted() -> set[Permission]:
@@ -35,7 +37,8 @@ def granted() -> set[Permission]:
 
 
 PATH = re.compile(
-    r"/(?:api|apis/(?P<group>[^/]+))/[^/]+/namespaces/[^/]+/(?P<resource>[^/]+)(?:/[^/]+(?P<subresource>/[^/]+)?)?"
+    r"/(?:api|apis/(?P<group>[^/]+))/[^/]+/namespaces/[^/]+/(?P<resource>[^/]+)"
+    r"(?:/(?P<name>[^/]+)(?P<subresource>/[^/]+)?)?"
 )
 
 
@@ -43,7 +46,8 @@ def needed_by(request: ApiRequest) -> set[Permission]:
     """Server-side apply needs `create` too: it makes what is not there."""
     target = PATH.fullmatch(request.path)
     assert target is not None
-    verbs = {"GET": {"get"}, "POST": {"create"}, "DELETE": {"delete"}, "PATCH": {"patch"}}[request.method]
+    read = "get" if target["name"] else "list"
+    verbs = {"GET": {read}, "POST": {"create"}, "DELETE": {"delete"}, "PATCH": {"patch"}}[request.method]
     if request.content_type == requests.APPLY_PATCH:
         verbs = {"patch", "create"}
     return {(target["group"] or "", target["resource"] + (target["subresource"] or ""), verb) for verb in verbs}
@@ -60,6 +64,9 @@ REQUESTS = {
     "write a status": requests.patch_status("ns", "name", {}),
     "record an Event": requests.create_event({"metadata": {"namespace": "ns"}}),
     "read a log": requests.pod_log("ns", "pod", "container", previous=False, lines=1),
+    "read a pod's Events": requests.pod_events("ns", "uid"),
+    **{f"read a {kind}": requests.get(kind, "ns", "name") for kind in READ_BY_NAME},
+    "bring the certificates to a namespace": requests.apply(CERTIFICATES, force=True),
 }
 
 
@@ -79,8 +86,14 @@ def test_the_operator_may_change_nothing_else() -> None:
 
     changing = {permission for permission in granted() if permission[2] not in ("get", "list", "watch")}
 
-    assert changing == {permission for permission in asked if permission[2] != "get"} | checked
+    assert changing == {permission for permission in asked if permission[2] not in ("get", "list")} | checked
 
 
-def test_the_operator_may_read_no_secret() -> None:
-    assert not any(resource in ("secrets", "*") or verb == "*" for _, resource, verb in granted())
+def test_secrets_and_what_leads_to_them_are_read_by_name_only() -> None:
+    verbs = {verb for _, resource, verb in granted() if resource in ("secrets", "serviceaccounts")}
+
+    assert verbs == {"get"}
+
+
+def test_nothing_is_granted_by_a_star() -> None:
+    assert not any("*" in permission for permission in granted())

@@ -22,6 +22,7 @@ from isvc_operator.observe.status import Observation
 from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage import StorageContext
 
 Manifest = dict[str, Any]
 Fields = Mapping[str, Any]
@@ -157,20 +158,22 @@ def a_resolved(
     service: InferenceService | None = None,
     runtime: ServingRuntime | None = None,
     config: OperatorConfig | None = None,
+    context: StorageContext | None = None,
 ) -> Resolved:
     """A service resolved with one runtime of the cluster."""
     runtimes = Runtimes(cluster=(runtime or a_runtime(),))
-    return resolve(service or a_service(), runtimes, config or OperatorConfig())
+    return resolve(service or a_service(), runtimes, config or OperatorConfig(), context or StorageContext())
 
 
 def the_children(
     service: InferenceService | None = None,
     runtime: ServingRuntime | None = None,
     config: OperatorConfig | None = None,
+    context: StorageContext | None = None,
 ) -> dict[str, Manifest]:
     """The rendered children by their kind."""
     config = config or OperatorConfig()
-    return {child["kind"]: child for child in render(a_resolved(service, runtime, config), config)}
+    return {child["kind"]: child for child in render(a_resolved(service, runtime, config, context), config)}
 
 
 def a_child(kind: str = "Deployment", **fields: Any) -> Manifest:

@@ -31,11 +31,25 @@ class Clock:
 
 
 @dataclass
+class Seconds:
+    """A clock that counts seconds, when a test lets them pass."""
+
+    passed: float = 0.0
+
+    def __call__(self) -> float:
+        return self.passed
+
+
+@dataclass
 class FakeKubeApi:
-    """Objects by their path. `calls` has every request; `failing` holds the `(method, path)` that fail, and how."""
+    """Objects by their path. `calls` has every request; `failing` holds the `(method, path)` that fail, and how.
+
+    `events` are those that the operator recorded, `told` those that others did.
+    """
 
     objects: dict[str, Manifest] = field(default_factory=dict)
     events: list[Manifest] = field(default_factory=list)
+    told: list[Manifest] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
     calls: list[ApiRequest] = field(default_factory=list)
     failing: dict[tuple[str, str], KubeError] = field(default_factory=dict)
@@ -51,7 +65,7 @@ class FakeKubeApi:
             return self._log(request)
         if request.path.endswith("/status"):
             return json.dumps(self._patch_status(request))
-        answers = {"PATCH": self._apply, "DELETE": self._delete, "POST": self._create}
+        answers = {"GET": self._get, "PATCH": self._apply, "DELETE": self._delete, "POST": self._create}
         return json.dumps(answers[request.method](request))
 
     def put(self, manifest: Mapping[str, Any]) -> Manifest:
@@ -78,7 +92,15 @@ class FakeKubeApi:
             if _path_of(item) not in self.objects:
                 cache.remove(item)
         for item in self.objects.values():
-            cache.put(item)
+            if item["kind"] in _WATCHED:
+                cache.put(item)
+
+    def _get(self, request: ApiRequest) -> Manifest:
+        if request.path.endswith("/events"):
+            (selector,) = [value for name, value in request.query if name == "fieldSelector"]
+            uid = selector.removeprefix("involvedObject.uid=")
+            return {"items": [event for event in self.told if event["involvedObject"]["uid"] == uid]}
+        return self._known(request.path)
 
     def _apply(self, request: ApiRequest) -> Manifest:
         manifest = dict(request.body or {})

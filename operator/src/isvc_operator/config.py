@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
+from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
 
 
@@ -31,14 +33,75 @@ class IngressConfig(_Section):
     tls_secret_name: str | None = None
 
 
+class CacheConfig(_Section):
+    """A folder of the node, or a claim in each service's namespace, where downloads are kept for the next pod."""
+
+    host_path: str | None = None
+    claim_name: str | None = None
+    max_size: str
+
+    @field_validator("max_size")
+    @classmethod
+    def _is_size(cls, value: str) -> str:
+        if (quantity(value) or 0) <= 0:
+            raise PydanticCustomError("size", "this is no size; write a quantity such as 100Gi")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> CacheConfig:
+        if bool(self.host_path) == bool(self.claim_name):
+            raise PydanticCustomError("place", "give either hostPath or claimName")
+        return self
+
+    @property
+    def max_bytes(self) -> int:
+        """``max_size`` as a number."""
+        return int(quantity(self.max_size) or 0)
+
+
 class StorageInitializerConfig(_Section):
-    """Key ``storageInitializer``: the init container's image and resources (Kubernetes quantities)."""
+    """Key ``storageInitializer``: the init container's image, resources and surroundings; the cache is ours."""
 
     image: str = "localhost/isvc-operator/storage-initializer:0.1.0"
     cpu_request: str = "100m"
     cpu_limit: str = "1"
     memory_request: str = "100Mi"
     memory_limit: str = "1Gi"
+    ca_bundle_config_map_name: str = ""
+    ca_bundle_volume_mount_path: str = "/etc/ssl/custom-certs"
+    enable_direct_pvc_volume_mount: bool = False
+    cache: CacheConfig | None = None
+
+
+class S3Config(_Section):
+    """What holds for S3 where neither annotations nor secret say it; an empty text says nothing."""
+
+    s3_access_key_id_name: str = Field(default="AWS_ACCESS_KEY_ID", alias="s3AccessKeyIDName")
+    s3_secret_access_key_name: str = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a key
+    s3_endpoint: str = ""
+    s3_use_https: str = ""
+    s3_region: str = ""
+    s3_verify_ssl: str = Field(default="", alias="s3VerifySSL")
+    s3_use_virtual_bucket: str = ""
+    s3_use_accelerate: str = ""
+    s3_use_anonymous_credential: str = ""
+    s3_ca_bundle: str = Field(default="", alias="s3CABundle")
+    s3_ca_bundle_config_map: str = Field(default="", alias="s3CABundleConfigMap")
+
+
+class GcsConfig(_Section):
+    """How a secret for Google Cloud Storage is recognised."""
+
+    gcs_credential_file_name: str = "gcloud-application-credentials.json"
+
+
+class CredentialsConfig(_Section):
+    """Key ``credentials``: how secrets for storage are found and read."""
+
+    storage_spec_secret_name: str = "storage-config"  # noqa: S105 - the name of a secret
+    storage_secret_name_annotation: str = "serving.kserve.io/storageSecretName"  # noqa: S105
+    s3: S3Config = S3Config()
+    gcs: GcsConfig = GcsConfig()
 
 
 class SecurityConfig(_Section):
@@ -58,6 +121,7 @@ class OperatorConfig(_Section):
 
     ingress: IngressConfig = IngressConfig()
     storage_initializer: StorageInitializerConfig = StorageInitializerConfig()
+    credentials: CredentialsConfig = CredentialsConfig()
     security: SecurityConfig = SecurityConfig()
     inference_service: InferenceServiceConfig = InferenceServiceConfig()
 
@@ -81,6 +145,7 @@ def parse_config(data: Mapping[str, str]) -> OperatorConfig:
 _SECTIONS: dict[str, type[BaseModel]] = {
     "ingress": IngressConfig,
     "storage_initializer": StorageInitializerConfig,
+    "credentials": CredentialsConfig,
     "security": SecurityConfig,
     "inference_service": InferenceServiceConfig,
 }

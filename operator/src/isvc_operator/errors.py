@@ -3,6 +3,7 @@
     OperatorError
     ├── ConfigError          the operator's own configuration cannot be used (exit code 2 at start)
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
+    │   └── InvalidCredentials   a secret that its storage refers to cannot be used; looked at again by itself
     └── kube.errors.KubeError    the API server refused or failed (kube/errors.py)
 
 They become conditions in one place, ``reconcile``, and exit codes in one place, ``cli``.
@@ -33,3 +34,12 @@ class InvalidSpec(OperatorError):
     def __init__(self, message: str, reason: str = "InvalidPredictorSpec") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class InvalidCredentials(InvalidSpec):
+    """What the service's storage refers to is not there or cannot be used. Nothing tells us of its mending."""
+
+    reason = "InvalidCredentials"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, self.reason)

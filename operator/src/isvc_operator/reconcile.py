@@ -1,19 +1,18 @@
 """One service brought to what its spec says, and its status to what is true.
 
 1. gather    the service, runtimes, children and pods            (the watch cache)
-2. resolve   runtime, merged pod, storage, hosts                 pure
+2. resolve   runtime, merged pod, storage, hosts                 pure, once what storage refers to has been read
 3. render    every child                                         pure
 4. apply     what differs; prune what is no longer wanted        (the API server)
-5. observe   rollout, pods, failures                             pure, but for a failed container's log
+5. observe   rollout, pods, failures                             pure, but for what only logs and Events tell
 6. write     the status, once, if it changed; then its Event     (the API server)
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.errors import InvalidObject
@@ -24,64 +23,82 @@ from isvc_operator.api.inference_service import (
 )
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import InvalidSpec
+from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
 from isvc_operator.kube import requests
 from isvc_operator.kube.apply import carry_out, plan
+from isvc_operator.kube.ca_bundle import mirror_ca_bundle
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, NotFound
 from isvc_operator.kube.gather import Gathered, gather
+from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.observe.events import event_for
-from isvc_operator.observe.pods import Failure, first_failure, newest_revision, stage
+from isvc_operator.observe.pods import first_failure, furthest, newest_revision, stage
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, is_stopped, resolve
+from isvc_operator.resolve.objects import references
+from isvc_operator.resolve.storage import StorageContext
 from isvc_operator.resolve.support import unsupported_fields
 
-log = logging.getLogger(__name__)
-
-_LOG_LINES = 10
+# Seconds. Of secrets and service accounts no watch tells; services that refer to none are not looked at again.
+RESYNC = 300.0
 
 Problem = tuple[str, str]  # reason and message of what stands in the way
 
 
 @dataclass
 class Reconciler:
-    """Reconciles services by their keys. ``now`` gives RFC 3339 times; ``config`` may be replaced at any time."""
+    """Reconciles services by their keys. ``now`` gives RFC 3339 times; ``config`` may be replaced at any time.
+
+    ``home`` is the operator's own namespace.
+    """
 
     api: KubeApi
     cache: Cache
+    objects: ObjectReader
+    details: PodDetails
     config: OperatorConfig
     now: Callable[[], str]
-    _logs: dict[ServiceKey, tuple[str, str]] = field(default_factory=dict)
+    home: str = ""
 
-    async def reconcile(self, key: ServiceKey) -> None:
-        """Bring one service up to date; raises OperatorError where a retry is needed."""
+    async def reconcile(self, key: ServiceKey) -> float | None:
+        """Bring one service up to date; raises OperatorError where a retry is needed.
+
+        Returns in how many seconds to look again, where something may change that no watch tells.
+        """
         gathered = gather(self.cache, key)
         if gathered is None:
-            self._logs.pop(key, None)
-            return
-        service, misshapen = _read(gathered.body)
-        resolved, problem = self._resolve(service, gathered) if misshapen is None else (None, misshapen)
-        failed: KubeError | None = None
+            self.details.forget(key)
+            return None
+        service, problem = _read(gathered.body)
+        resolved: Resolved | None = None
+        failed: OperatorError | None = None
         if problem is None:
             try:
+                resolved = None if is_stopped(service) else await self._resolve(service, gathered)
                 await self._apply(service, resolved, gathered)
-            except KubeError as error:
+            except (KubeError, InvalidCredentials) as error:
                 failed, problem = error, (error.reason, str(error))
-        observation = await self._observe(key, service, resolved, problem)
+            except InvalidSpec as error:
+                problem = (error.reason, str(error))
+        observation, again = await self._observe(key, service, resolved, problem)
         await self._write(service, gathered.body, derive_status(observation, self.now()))
         if failed is not None:
             raise failed
+        return again or (RESYNC if resolved and resolved.refers_to_objects else None)
 
-    def _resolve(self, service: InferenceService, gathered: Gathered) -> tuple[Resolved | None, Problem | None]:
-        if is_stopped(service):
-            return None, None
-        try:
-            return resolve(service, gathered.runtimes, self.config), None
-        except InvalidSpec as error:
-            return None, (error.reason, str(error))
+    async def _resolve(self, service: InferenceService, gathered: Gathered) -> Resolved:
+        credentials, namespace = self.config.credentials, service.metadata.namespace or ""
+        objects = await self.objects.read_all(namespace, lambda known: references(service, credentials, known))
+        context = StorageContext(gathered.storage_containers, objects)
+        resolved = resolve(service, gathered.runtimes, self.config, context)
+        name = self.config.storage_initializer.ca_bundle_config_map_name
+        if name and resolved.mounts_ca_bundle:
+            await mirror_ca_bundle(self.objects, name, self.home, namespace)
+        return resolved
 
     async def _apply(self, service: InferenceService, resolved: Resolved | None, gathered: Gathered) -> None:
         """A stopped service wants no children. One that cannot be resolved does not come here: what runs, stays."""
@@ -95,41 +112,27 @@ class Reconciler:
         service: InferenceService,
         resolved: Resolved | None,
         problem: Problem | None,
-    ) -> Observation:
+    ) -> tuple[Observation, float | None]:
         labelled = tuple(self.cache.of_service(key))
         pods = newest_revision(item for item in labelled if item["kind"] == "Pod")
-        failure = None if is_stopped(service) else first_failure(pods)
-        return Observation(
+        stopped = is_stopped(service)
+        failure = None if stopped else first_failure(pods)
+        detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
+        observation = Observation(
             service=service,
             resolved=resolved,
             rollout=rollout_of(_named(labelled, "Deployment", resolved.predictor.name if resolved else "")),
             pods=pods,
-            failure=failure,
+            failure=failure or detail.failure,
             stage=stage(pods),
+            progress=detail.progress,
             ingress_exists=_named(labelled, "Ingress", key.name) is not None,
-            stopped=is_stopped(service),
+            stopped=stopped,
             problem=problem,
-            log=await self._log_of(key, failure),
+            log=await self.details.log_of(key, failure),
             ignored=(*unknown_fields(service), *unsupported_fields(service.spec)),
         )
-
-    async def _log_of(self, key: ServiceKey, failure: Failure | None) -> str:
-        """Last lines of the failed container; read once for each of its instances."""
-        if failure is None or not failure.has_log or failure.container is None:
-            self._logs.pop(key, None)
-            return ""
-        attempt, text = self._logs.get(key, ("", ""))
-        if attempt != failure.attempt:
-            request = requests.pod_log(
-                key.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
-            )
-            try:
-                text = (await self.api.send(request)).strip()
-            except KubeError as error:
-                log.info("%s/%s: no log of %s: %s", *key, failure.location, error)
-                text = ""
-            self._logs[key] = (failure.attempt, text)
-        return text
+        return observation, detail.again
 
     async def _write(self, service: InferenceService, body: Manifest, status: InferenceServiceStatus) -> None:
         before, after = dict(body.get("status") or {}), status.as_dict()

@@ -15,7 +15,8 @@ from isvc_operator.kube.cache import ServiceKey
 
 log = logging.getLogger(__name__)
 
-Reconcile = Callable[[ServiceKey], Awaitable[None]]
+# Returns in how many seconds to work on the key again, if nothing asks for it before.
+Reconcile = Callable[[ServiceKey], Awaitable[float | None]]
 
 FIRST_RETRY = 0.5  # seconds
 LAST_RETRY = 60.0  # seconds
@@ -65,7 +66,7 @@ class Worker:
 
     async def _attempt(self, key: ServiceKey) -> None:
         try:
-            await self._reconcile(key)
+            again = await self._reconcile(key)
         except OperatorError as error:
             log.warning("%s/%s: %s", key.namespace, key.name, error)
             self._retry_later(key)
@@ -74,9 +75,12 @@ class Worker:
             self._retry_later(key)
         else:
             self._failures.pop(key, None)
+            if again is not None:
+                self._add_later(key, again)
 
     def _retry_later(self, key: ServiceKey) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 10))
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(delay, self.add, key)
+        self._add_later(key, min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 10)))
+
+    def _add_later(self, key: ServiceKey, delay: float) -> None:
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self.add, key)

@@ -26,6 +26,7 @@ def test_every_flag_has_a_variable() -> None:
         "HEALTH_PORT": "8081",
         "PARALLEL": "3",
         "LOG_LEVEL": "debug",
+        "POD_NAMESPACE": "operators",
     }
     assert parsed(env) == {
         "kubeconfig": "/a/kubeconfig",
@@ -34,6 +35,7 @@ def test_every_flag_has_a_variable() -> None:
         "health_port": 8081,
         "parallel": 3,
         "log_level": "DEBUG",
+        "home": "operators",
     }
 
 

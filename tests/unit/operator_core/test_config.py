@@ -9,9 +9,13 @@ import pytest
 import yaml
 
 from isvc_operator.config import (
+    CacheConfig,
+    CredentialsConfig,
+    GcsConfig,
     InferenceServiceConfig,
     IngressConfig,
     OperatorConfig,
+    S3Config,
     SecurityConfig,
     StorageInitializerConfig,
     parse_config,
@@ -44,6 +48,16 @@ def test_every_key_that_is_read() -> None:
             "cpuLimit": "2",
             "memoryRequest": "3Gi",
             "memoryLimit": "4Gi",
+            "caBundleConfigMapName": "certificates",
+            "caBundleVolumeMountPath": "/certs",
+            "enableDirectPvcVolumeMount": True,
+            "cache": {"hostPath": "/var/cache/models", "maxSize": "100Gi"},
+        },
+        "credentials": {
+            "storageSpecSecretName": "stores",
+            "storageSecretNameAnnotation": "example.com/secret",
+            "s3": {"s3AccessKeyIDName": "ID", "s3SecretAccessKeyName": "KEY", "s3VerifySSL": "0", "s3CABundle": "/c"},
+            "gcs": {"gcsCredentialFileName": "key.json"},
         },
         "security": {"autoMountServiceAccountToken": True},
         "inferenceService": {"serviceAnnotationDisallowedList": ["x"]},
@@ -61,7 +75,23 @@ def test_every_key_that_is_read() -> None:
             tls_secret_name="tls",
         ),
         storage_initializer=StorageInitializerConfig(
-            image="mine:1", cpu_request="1", cpu_limit="2", memory_request="3Gi", memory_limit="4Gi"
+            image="mine:1",
+            cpu_request="1",
+            cpu_limit="2",
+            memory_request="3Gi",
+            memory_limit="4Gi",
+            ca_bundle_config_map_name="certificates",
+            ca_bundle_volume_mount_path="/certs",
+            enable_direct_pvc_volume_mount=True,
+            cache=CacheConfig(host_path="/var/cache/models", max_size="100Gi"),
+        ),
+        credentials=CredentialsConfig(
+            storage_spec_secret_name="stores",
+            storage_secret_name_annotation="example.com/secret",
+            s3=S3Config(
+                s3_access_key_id_name="ID", s3_secret_access_key_name="KEY", s3_verify_ssl="0", s3_ca_bundle="/c"
+            ),
+            gcs=GcsConfig(gcs_credential_file_name="key.json"),
         ),
         security=SecurityConfig(auto_mount_service_account_token=True),
         inference_service=InferenceServiceConfig(service_annotation_disallowed_list=("x",)),
@@ -85,6 +115,14 @@ UNUSABLE = {
     "a value of another type": (
         {"storageInitializer": '{"cpuRequest": 1}'},
         "inferenceservice-config: storageInitializer.cpuRequest: Input should be a valid string",
+    ),
+    "a cache without a size": (
+        {"storageInitializer": '{"cache": {"hostPath": "/x", "maxSize": "much"}}'},
+        "inferenceservice-config: storageInitializer.cache.maxSize: this is no size; write a quantity such as 100Gi",
+    ),
+    "a cache in two places": (
+        {"storageInitializer": '{"cache": {"hostPath": "/x", "claimName": "y", "maxSize": "1Gi"}}'},
+        "inferenceservice-config: storageInitializer.cache: give either hostPath or claimName",
     ),
     "an item of another type": (
         {"ingress": '{"additionalDomainTemplates": ["a", 1]}'},

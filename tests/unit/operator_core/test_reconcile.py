@@ -11,6 +11,8 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, Refused
+from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.kube.requests import path_of
 from isvc_operator.reconcile import Reconciler
 from tests.support.builders import (
@@ -29,7 +31,7 @@ from tests.support.builders import (
     running,
     waiting,
 )
-from tests.support.fakes import Clock, FakeKubeApi
+from tests.support.fakes import Clock, FakeKubeApi, Seconds
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
 POD = "torchserve-predictor-1-a"
@@ -52,13 +54,15 @@ class Cluster:
     api: FakeKubeApi
     cache: Cache
     clock: Clock
+    seconds: Seconds
     reconciler: Reconciler
+    again: float | None = None
 
     async def reconcile(self) -> list[str]:
         """Let the watches catch up, reconcile, and tell the calls that were made."""
         self.api.feed(self.cache)
         before = len(self.api.calls)
-        await self.reconciler.reconcile(KEY)
+        self.again = await self.reconciler.reconcile(KEY)
         return self.calls_since(before)
 
     def calls_since(self, start: int) -> list[str]:
@@ -98,12 +102,20 @@ class Cluster:
         return dict(found)
 
 
-def cluster_with(service: dict[str, Any], *runtimes: dict[str, Any]) -> Cluster:
-    api, cache, clock = FakeKubeApi(), Cache(LABEL_SERVICE), Clock(EARLIER)
+def cluster_with(service: dict[str, Any], *runtimes: dict[str, Any], config: OperatorConfig | None = None) -> Cluster:
+    api = FakeKubeApi()
+    api.put(service)
+    return watched(api, Clock(EARLIER), *runtimes, config=config)
+
+
+def watched(api: FakeKubeApi, clock: Clock, *runtimes: dict[str, Any], config: OperatorConfig | None = None) -> Cluster:
+    """The API server with an operator that has just started."""
+    cache, seconds = Cache(LABEL_SERVICE), Seconds()
     for runtime in runtimes:
         cache.put(runtime)
-    api.put(service)
-    return Cluster(api, cache, clock, Reconciler(api, cache, OperatorConfig(), clock))
+    objects, details = ObjectReader(api, seconds), PodDetails(api, seconds)
+    reconciler = Reconciler(api, cache, objects, details, config or OperatorConfig(), clock, home="isvc-system")
+    return Cluster(api, cache, clock, seconds, reconciler)
 
 
 @pytest.fixture
@@ -147,11 +159,7 @@ async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(clu
 
 
 async def test_an_operator_that_starts_anew_sends_nothing(serving: Cluster) -> None:
-    cache = Cache(LABEL_SERVICE)
-    cache.put(a_runtime_body())
-    restarted = Cluster(
-        serving.api, cache, serving.clock, Reconciler(serving.api, cache, OperatorConfig(), serving.clock)
-    )
+    restarted = watched(serving.api, serving.clock, a_runtime_body())
     serving.clock.time = NOW
 
     assert await restarted.reconcile() == []

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from isvc_operator.api import inference_service, serving_runtime
+from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.names import GROUP
 from isvc_operator.api.schema import Schema, structural_schema
@@ -82,6 +82,14 @@ RESOURCES: Final = (
         kind=serving_runtime.CLUSTER_KIND,
         scope="Cluster",
         columns=_RUNTIME_COLUMNS,
+    ),
+    Resource(
+        model=storage_container.ClusterStorageContainer,
+        version=storage_container.VERSION,
+        plural=storage_container.PLURAL,
+        kind=storage_container.KIND,
+        scope="Cluster",
+        columns=(_AGE,),
     ),
 )
 

@@ -25,6 +25,13 @@ ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"
 ANNOTATION_AUTOSCALER: Final = "serving.kserve.io/autoscalerClass"
 ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
+# How a claim gets to the server: `copy` (as any other source) or `direct` (mounted where it would read the copy).
+ANNOTATION_PVC_MODE: Final = "storage.isvc-operator.io/pvc-mode"
+ANNOTATION_SHA256: Final = "storage.isvc-operator.io/sha256"
+ANNOTATION_STORAGE_RESOURCES: Final = "storage.isvc-operator.io/resources"
+ANNOTATION_IAM_ROLE: Final = "eks.amazonaws.com/role-arn"
+# On a Secret or a ServiceAccount: s3-endpoint, s3-region, …
+ANNOTATION_S3_PREFIX: Final = "serving.kserve.io/s3-"
 # Digest of the child as rendered: equal digests mean that there is nothing to apply.
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
 
@@ -35,6 +42,9 @@ CONTAINER_INITIALIZER: Final = "storage-initializer"
 VOLUME_MODELS: Final = "kserve-provision-location"
 MODELS_MOUNT: Final = "/mnt/models"
 PVC_MOUNT_ROOT: Final = "/mnt/pvc"
+CACHE_MOUNT: Final = "/mnt/storage-cache"
+# The ConfigMap with the administrator's certificates, as each namespace has it.
+CA_BUNDLE_CONFIG_MAP: Final = "global-ca-bundle"
 
 # --- condition types --------------------------------------------------------------------------------
 READY: Final = "Ready"

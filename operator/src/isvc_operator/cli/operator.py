@@ -38,6 +38,11 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         help="folder with the keys of inferenceservice-config as files [CONFIG_DIR]",
     )
     parser.add_argument(
+        "--home",
+        default=env.get("POD_NAMESPACE", "isvc-system"),
+        help="the operator's own namespace, where the ConfigMap of certificates is [POD_NAMESPACE]",
+    )
+    parser.add_argument(
         "--health-port",
         type=int,
         default=env.get("HEALTH_PORT"),
@@ -71,5 +76,6 @@ def run_command(arguments: argparse.Namespace) -> None:
         config_dir=arguments.config_dir,
         health_port=arguments.health_port,
         parallel=arguments.parallel,
+        home=arguments.home,
     )
     asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")))

@@ -16,26 +16,41 @@ from isvc_operator.handlers.configuration import follow_config, read_config
 from isvc_operator.handlers.watches import register, select_children, service_keys
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
+from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.worker import Worker
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to run. ``kubeconfig`` None means the pod's service account; no ``namespaces`` means all of them."""
+    """How to run. ``kubeconfig`` None means the pod's service account; no ``namespaces`` means all of them.
+
+    ``home`` is the operator's own namespace.
+    """
 
     kubeconfig: str | None
     namespaces: tuple[str, ...] = ()
     config_dir: Path | None = None
     health_port: int | None = None
     parallel: int = 8
+    home: str = ""
 
 
 async def run(options: Options, now: Callable[[], str]) -> None:
     """Run until stopped by a signal. Raises ConfigError before anything is watched."""
     cache = Cache(LABEL_SERVICE)
     async with connect(options.kubeconfig) as api:
-        reconciler = Reconciler(api, cache, read_config(options.config_dir), now)
+        clock = asyncio.get_running_loop().time
+        reconciler = Reconciler(
+            api=api,
+            cache=cache,
+            objects=ObjectReader(api, clock),
+            details=PodDetails(api, clock),
+            config=read_config(options.config_dir),
+            now=now,
+            home=options.home,
+        )
         worker = Worker(reconciler.reconcile, options.parallel)
 
         def use(config: OperatorConfig) -> None:

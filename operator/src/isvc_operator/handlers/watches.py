@@ -18,9 +18,11 @@ from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 Resource = tuple[str, str, str]
 
 SERVICES: Final[Resource] = (GROUP, VERSION, PLURAL)
-RUNTIMES: Final[tuple[Resource, ...]] = (
+# What services are made from; of the whole cluster, or of their namespace.
+SHARED: Final[tuple[Resource, ...]] = (
     (GROUP, "v1alpha1", "servingruntimes"),
     (GROUP, "v1alpha1", "clusterservingruntimes"),
+    (GROUP, "v1alpha1", "clusterstoragecontainers"),
 )
 CHILDREN: Final[tuple[Resource, ...]] = (
     ("apps", "v1", "deployments"),
@@ -31,7 +33,7 @@ CHILDREN: Final[tuple[Resource, ...]] = (
 
 
 def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
-    """Watch the services, the runtimes and the services' children."""
+    """Watch the services, what they are made from, and their children."""
 
     def touched(body: Manifest) -> Iterable[ServiceKey]:
         return () if (key := cache.service_of(body)) is None else (key,)
@@ -39,7 +41,7 @@ def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[S
     _watch(registry, SERVICES, cache, enqueue, lambda body: (_own_key(body),))
     for resource in CHILDREN:
         _watch(registry, resource, cache, enqueue, touched)
-    for resource in RUNTIMES:
+    for resource in SHARED:
         _watch(registry, resource, cache, enqueue, lambda body: service_keys(cache, _namespace(body)))
 
 

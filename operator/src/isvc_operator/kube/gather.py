@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.kube.cache import Cache, Manifest, ObjectKey, ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """A service's own body, the runtimes it may use, and what carries its label."""
+    """A service's own body, the runtimes and storage containers it may use, and what carries its label."""
 
     body: Mapping[str, Any]
     runtimes: Runtimes
+    storage_containers: tuple[ClusterStorageContainer, ...]
     children: tuple[Manifest, ...]
     pods: tuple[Manifest, ...]
 
@@ -31,6 +35,7 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
     return Gathered(
         body=body,
         runtimes=_runtimes(cache, key.namespace),
+        storage_containers=_parsed(cache.of_kind("ClusterStorageContainer"), parse_storage_container),
         children=tuple(item for item in labelled if item["kind"] != "Pod"),
         pods=tuple(item for item in labelled if item["kind"] == "Pod"),
     )
@@ -38,15 +43,16 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
 
 def _runtimes(cache: Cache, namespace: str) -> Runtimes:
     namespaced = [item for item in cache.of_kind("ServingRuntime") if item["metadata"]["namespace"] == namespace]
-    return Runtimes(_parsed(namespaced), _parsed(list(cache.of_kind("ClusterServingRuntime"))))
+    everywhere = cache.of_kind("ClusterServingRuntime")
+    return Runtimes(_parsed(namespaced, parse_serving_runtime), _parsed(everywhere, parse_serving_runtime))
 
 
-def _parsed(bodies: list[Manifest]) -> tuple[ServingRuntime, ...]:
-    """The runtimes that can be read; one that cannot must not stop the services that do not use it."""
-    runtimes = []
+def _parsed(bodies: Iterable[Manifest], parse: Callable[[Manifest], T]) -> tuple[T, ...]:
+    """Those that can be read; one that cannot must not stop the services that do not use it."""
+    found = []
     for body in bodies:
         try:
-            runtimes.append(parse_serving_runtime(body))
+            found.append(parse(body))
         except InvalidObject:
             continue
-    return tuple(runtimes)
+    return tuple(found)

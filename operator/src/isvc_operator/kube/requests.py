@@ -17,6 +17,9 @@ _RESOURCES: dict[str, tuple[str, str]] = {
     "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
     "Event": ("/api/v1", "events"),
     "Pod": ("/api/v1", "pods"),
+    "ServiceAccount": ("/api/v1", "serviceaccounts"),
+    "Secret": ("/api/v1", "secrets"),
+    "ConfigMap": ("/api/v1", "configmaps"),
     "InferenceService": (f"/apis/{GROUP}/v1beta1", "inferenceservices"),
 }
 
@@ -46,6 +49,11 @@ def _own_path(manifest: Manifest) -> str:
     return path_of(manifest["kind"], metadata["namespace"], metadata["name"])
 
 
+def get(kind: str, namespace: str, name: str) -> ApiRequest:
+    """One object by its name."""
+    return ApiRequest("GET", path_of(kind, namespace, name))
+
+
 def apply(manifest: Manifest, *, force: bool) -> ApiRequest:
     """Server-side apply. Without ``force`` a field that another manager set makes it a conflict."""
     query = (("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false"))
@@ -72,6 +80,12 @@ def patch_status(namespace: str, name: str, status: Manifest) -> ApiRequest:
 def create_event(event: Manifest) -> ApiRequest:
     """Record an Event in its namespace."""
     return ApiRequest("POST", path_of("Event", event["metadata"]["namespace"]), body=event)
+
+
+def pod_events(namespace: str, uid: str) -> ApiRequest:
+    """What was recorded about one pod."""
+    query = (("fieldSelector", f"involvedObject.uid={uid}"), ("limit", "50"))
+    return ApiRequest("GET", path_of("Event", namespace), query)
 
 
 def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> ApiRequest:

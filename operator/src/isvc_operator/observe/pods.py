@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.api.names import ANNOTATION_STORAGE_RESOURCES, CONTAINER_INITIALIZER
 
 Pod = Mapping[str, Any]
+
+PREPARING = "PreparingPod"
+LOADING = "LoadingModel"
 
 _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -81,26 +84,31 @@ def first_failure(pods: Sequence[Pod]) -> Failure | None:
 
 def stage(pods: Sequence[Pod]) -> Stage:
     """The stage of the furthest pod that is not ready yet."""
-    if not pods:
-        return Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
+    pod = furthest(pods)
+    return stage_of(pod) if pod else Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
+
+
+def furthest(pods: Sequence[Pod]) -> Pod | None:
+    """The pod that will be ready first, of those that are not."""
     starting = [pod for pod in pods if not is_ready(pod)] or pods
-    return max((_stage_of(pod) for pod in starting), key=lambda item: _STAGES.index(item.reason))
+    return max(starting, key=lambda pod: _STAGES.index(stage_of(pod).reason), default=None)
 
 
 # In the order in which a pod goes through them.
-_STAGES = ("Scheduling", "PreparingPod", "LoadingModel", "StartingServer")
+_STAGES = ("Scheduling", PREPARING, LOADING, "StartingServer")
 
 
-def _stage_of(pod: Pod) -> Stage:
+def stage_of(pod: Pod) -> Stage:
+    """How far one pod has come."""
     name = pod["metadata"]["name"]
     for status in _status(pod, "initContainerStatuses"):
         if status["name"] == CONTAINER_INITIALIZER and "running" in status.get("state", {}):
-            return Stage("LoadingModel", f"pod {name}: the storage-initializer is copying the model")
+            return Stage(LOADING, f"pod {name}: the storage-initializer is copying the model")
     if any("running" in item.get("state", {}) for item in _status(pod, "containerStatuses")):
         return Stage("StartingServer", f"pod {name}: the server is starting and loading the model")
     if not pod.get("spec", {}).get("nodeName"):
         return Stage("Scheduling", f"pod {name}: waiting for a node")
-    return Stage("PreparingPod", f"pod {name}: volumes and images are being made ready")
+    return Stage(PREPARING, f"pod {name}: volumes and images are being made ready")
 
 
 def _failures(pod: Pod) -> Iterator[Failure]:
@@ -140,7 +148,10 @@ def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool
     if ended.get("reason") == "OOMKilled":
         cause, cure = "the container used more memory than its limit", "raise resources.limits.memory"
         if initializer:
-            cure = "raise memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
+            cure = (
+                f"raise limits.memory by the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
+                "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
+            )
     elif ended.get("exitCode", 0) == 0:
         cause = said or "the server has ended, though it should go on"
     return Failure(
@@ -164,6 +175,12 @@ def _unschedulable(pod: str, message: str) -> Failure:
     if "unbound" in message and "PersistentVolumeClaim" in message:
         cure = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that makes one"
         return Failure("ClaimNotBound", pod, message, cure)
+    if "ReadWriteOncePod" in message:
+        cure = "stop the other pod, or use a claim whose access mode lets several pods read it"
+        return Failure("ClaimInUse", pod, message, cure)
+    if "volume node affinity" in message:
+        cure = "let the pod run where the claim's volume is (nodeSelector, affinity), or use a volume that moves"
+        return Failure("ClaimElsewhere", pod, message, cure)
     cure = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
     return Failure("Unschedulable", pod, message, cure)
 

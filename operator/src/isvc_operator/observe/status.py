@@ -19,10 +19,14 @@ from isvc_operator.api.inference_service import (
     ModelStatus,
 )
 from isvc_operator.api.names import INGRESS_READY, PREDICTOR_READY, SPEC_SUPPORTED, STOPPED
+from isvc_operator.errors import InvalidCredentials
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.pods import Failure, Stage, is_ready
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.resolve import Resolved
+
+# Reasons of ours that KServe's clients are to take for a model that cannot be loaded.
+_LOAD_FAILURES = (InvalidCredentials.reason,)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Observation:
 
     ``resolved`` is None where the service cannot be served as written (``problem`` says why) or is stopped.
     ``problem`` is a (reason, message) that stands in the way before any pod does. ``log`` holds the last lines of the
-    failed container. ``ignored`` lists fields that are unknown or not honoured.
+    failed container, ``progress`` how far the model is on its way. ``ignored`` lists fields that are unknown or not
+    honoured.
     """
 
     service: InferenceService
@@ -44,6 +49,7 @@ class Observation:
     stopped: bool = False
     problem: tuple[str, str] | None = None
     log: str = ""
+    progress: str = ""
     ignored: Sequence[str] = ()
 
 
@@ -83,7 +89,8 @@ def _predictor_ready(seen: Observation) -> Condition:
         return conds.condition(PREDICTOR_READY, False, seen.failure.reason, message + _still_serving(rollout))
     if rollout.refusal:
         return conds.condition(PREDICTOR_READY, False, "PodsRefused", rollout.refusal)
-    message = f"{seen.stage.message} ({rollout.message})"
+    progress = f": {seen.progress}" if seen.progress else ""
+    message = f"{seen.stage.message}{progress} ({rollout.message})"
     if rollout.stuck:
         message += ", and nothing has moved within the Deployment's deadline"
         return conds.condition(PREDICTOR_READY, False, "ProgressDeadlineExceeded", message)
@@ -133,6 +140,8 @@ def _transition(seen: Observation) -> tuple[str, str]:
     """KServe's transitionStatus and targetModelState (contract §2.5)."""
     if seen.problem and seen.problem[0] in FAILURE_REASONS:
         return "InvalidSpec", "FailedToLoad"
+    if seen.problem and seen.problem[0] in _LOAD_FAILURES:
+        return "BlockedByFailedLoad", "FailedToLoad"
     if seen.rollout.complete:
         return "UpToDate", "Loaded"
     if seen.failure and seen.failure.has_log:
@@ -146,8 +155,8 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
     """What stops the model now. Unlike KServe's it goes when the cause has gone."""
     if seen.problem:
         reason, message = seen.problem
-        known = reason if reason in FAILURE_REASONS else "RuntimeUnhealthy"
-        info = FailureInfo(reason=known, message=message)
+        known = "ModelLoadFailed" if reason in _LOAD_FAILURES else "RuntimeUnhealthy"
+        info = FailureInfo(reason=reason if reason in FAILURE_REASONS else known, message=message)
     elif seen.failure and not seen.rollout.complete:
         reason = "ModelLoadFailed" if seen.failure.has_log else "RuntimeUnhealthy"
         info = FailureInfo(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
-from isvc_operator.render.storage_initializer import build_initializer, build_volumes, models_mount
+from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
 from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.containers import merge_items
 from isvc_operator.resolve.predictor import Predictor
@@ -51,11 +51,13 @@ def _pod_spec(predictor: Predictor, config: OperatorConfig) -> dict[str, Any]:
     pod = dict(predictor.pod)
     containers = [_completed(item) for item in (predictor.server, *pod.pop("containers", ()))]
     if predictor.storage:
-        mount = models_mount(writable=predictor.models_writable)
-        containers = [_with_models(item, mount) for item in containers]
-        pod["volumes"] = merge_items(build_volumes(predictor.storage), pod.get("volumes", ()), "name")
-        initializer = build_initializer(predictor.storage, config.storage_initializer)
-        pod["initContainers"] = [initializer, *pod.get("initContainers", ())]
+        mounts = server_mounts(predictor.storage, writable=predictor.models_writable)
+        containers = [_with_models(item, mounts) for item in containers]
+        volumes = build_volumes(predictor.storage, writable=predictor.models_writable)
+        pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
+        if predictor.storage.copied:
+            initializer = build_initializer(predictor.storage, config.storage_initializer)
+            pod["initContainers"] = [initializer, *pod.get("initContainers", ())]
     security = {
         "seccompProfile": {"type": "RuntimeDefault"},
         "fsGroup": 1000,
@@ -86,7 +88,7 @@ def _port_probe(container: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_models(container: dict[str, Any], mount: Mapping[str, Any]) -> dict[str, Any]:
+def _with_models(container: dict[str, Any], mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if container["name"] not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
         return container
-    return {**container, "volumeMounts": merge_items([mount], container.get("volumeMounts", ()), "mountPath")}
+    return {**container, "volumeMounts": merge_items(mounts, container.get("volumeMounts", ()), "mountPath")}

@@ -1,16 +1,13 @@
-"""The init container that brings the model into the pod, and the volumes it needs."""
+"""The init container that brings the model into the pod, and the volumes and mounts by which the server reads it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.api.names import (
-    CONTAINER_INITIALIZER,
-    MODELS_MOUNT,
-    PVC_MOUNT_ROOT,
-    VOLUME_MODELS,
-)
+from isvc_operator.api.names import CONTAINER_INITIALIZER, PVC_MOUNT_ROOT, VOLUME_MODELS
 from isvc_operator.config import StorageInitializerConfig
+from isvc_operator.resolve.containers import merge_container, merge_items, merge_maps
 from isvc_operator.resolve.storage import StoragePlan
 
 _CLAIM_VOLUME = "kserve-pvc-source"
@@ -19,18 +16,16 @@ _USER = 1000
 
 def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> dict[str, Any]:
     """The init container; its arguments are KServe's pairs of source and destination."""
-    mounts: list[dict[str, Any]] = [{"name": VOLUME_MODELS, "mountPath": MODELS_MOUNT}]
-    if plan.claim:
-        mounts.append({"name": _CLAIM_VOLUME, "mountPath": f"{PVC_MOUNT_ROOT}/{plan.claim}", "readOnly": True})
-    return {
+    env = [
+        {"name": "STORAGE_LAYOUT", "value": plan.layout},
+        {"name": "STORAGE_PVC_ROOT", "value": PVC_MOUNT_ROOT},
+    ]
+    ours = {
         "name": CONTAINER_INITIALIZER,
         "image": config.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": [plan.source, plan.destination],
-        "env": [
-            {"name": "STORAGE_LAYOUT", "value": plan.layout},
-            {"name": "STORAGE_PVC_ROOT", "value": PVC_MOUNT_ROOT},
-        ],
+        "args": [text for source in plan.copied for text in (source.uri, source.destination)],
+        "env": merge_items(env, plan.provision.env, "name"),
         "resources": {
             "requests": {"cpu": config.cpu_request, "memory": config.memory_request},
             "limits": {"cpu": config.cpu_limit, "memory": config.memory_limit},
@@ -43,19 +38,47 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
             "capabilities": {"drop": ["ALL"]},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
+        "volumeMounts": [
+            {"name": VOLUME_MODELS, "mountPath": plan.folder},
+            *_claim_mounts(plan),
+            *plan.provision.mounts,
+        ],
     }
+    changed = merge_container(ours, plan.container)
+    return {**changed, "resources": merge_maps(changed["resources"], plan.resources)}
 
 
-def build_volumes(plan: StoragePlan) -> list[dict[str, Any]]:
-    """The pod's own copy of the model, and the claim it is copied from."""
-    volumes: list[dict[str, Any]] = [{"name": VOLUME_MODELS, "emptyDir": {}}]
-    if plan.claim:
-        claim = {"claimName": plan.claim, "readOnly": True}
-        volumes.append({"name": _CLAIM_VOLUME, "persistentVolumeClaim": claim})
-    return volumes
+def build_volumes(plan: StoragePlan, *, writable: bool) -> list[Mapping[str, Any]]:
+    """The pod's own copy of the model, the claims, and what the initializer is given."""
+    volumes: list[Mapping[str, Any]] = [{"name": VOLUME_MODELS, "emptyDir": {}}] if plan.copied else []
+    served = {source.claim for source in plan.mounted}
+    for claim, name in _claim_volumes(plan).items():
+        read_only = not (writable and claim in served)
+        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}})
+    return [*volumes, *plan.provision.volumes]
 
 
-def models_mount(*, writable: bool) -> dict[str, Any]:
-    """The mount by which the server reads the model."""
-    return {"name": VOLUME_MODELS, "mountPath": MODELS_MOUNT, "readOnly": not writable}
+def server_mounts(plan: StoragePlan, *, writable: bool) -> list[dict[str, Any]]:
+    """The mounts by which the server reads the model."""
+    volumes = _claim_volumes(plan)
+    mounts: list[dict[str, Any]] = [{"name": VOLUME_MODELS, "mountPath": plan.folder}] if plan.copied else []
+    for source in plan.mounted:
+        inside = {"subPath": source.path} if source.path else {}
+        mounts.append({"name": volumes[source.claim or ""], "mountPath": source.destination, **inside})
+    return [{**mount, "readOnly": not writable} for mount in mounts]
+
+
+def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
+    """Each claim that is copied from, where the initializer looks for it."""
+    copied = {source.claim for source in plan.copied}
+    return [
+        {"name": name, "mountPath": f"{PVC_MOUNT_ROOT}/{claim}", "readOnly": True}
+        for claim, name in _claim_volumes(plan).items()
+        if claim in copied
+    ]
+
+
+def _claim_volumes(plan: StoragePlan) -> dict[str, str]:
+    """Names of the claims' volumes; that of the first is KServe's."""
+    names = (_CLAIM_VOLUME, *(f"{_CLAIM_VOLUME}-{number}" for number in range(2, len(plan.claims) + 1)))
+    return dict(zip(plan.claims, names, strict=False))

@@ -25,7 +25,7 @@ from isvc_operator.resolve.containers import is_grpc, merge_container, merge_ite
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.settings import settings_of
-from isvc_operator.resolve.storage import StoragePlan, plan_storage
+from isvc_operator.resolve.storage import StorageContext, StoragePlan, plan_storage
 
 # Pod fields that a runtime may set (contract §1.4), beside its containers and the lists below; the user's win.
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
@@ -61,7 +61,11 @@ class Predictor:
 
 
 def resolve_predictor(
-    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, config: OperatorConfig
+    service: InferenceService,
+    model: ModelSpec,
+    chosen: ChosenRuntime,
+    config: OperatorConfig,
+    context: StorageContext,
 ) -> Predictor:
     """Merge runtime, service and configuration into one predictor."""
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
@@ -74,7 +78,7 @@ def resolve_predictor(
         annotations=annotations,
         server=_server(service, labels, model, chosen, server_type),
         pod=_pod(predictor, runtime, config),
-        storage=plan_storage(model, server_type),
+        storage=plan_storage(service, model, server_type, annotations, config, context),
         models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
         replicas=_replicas(predictor, annotations),
         strategy=predictor.deployment_strategy.as_dict() if predictor.deployment_strategy else None,

@@ -10,8 +10,6 @@ from isvc_operator.resolve.settings import settings_of
 
 _COMPONENTS = ("transformer", "explainer", "canary")
 _PREDICTOR = (
-    "storage_uris",
-    "storage_container_name",
     "worker_spec",
     "scale_target",
     "scale_metric",

@@ -17,6 +17,7 @@ from tests.support.builders import (
     a_runtime_body,
     a_service_body,
 )
+from tests.support.credentials import a_storage_container
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
 
@@ -58,4 +59,13 @@ def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
 
     gathered = gather(cache_with(a_service_body(), broken, a_runtime_body()), KEY)
 
-    assert gathered == Gathered(a_service_body(), Runtimes(cluster=(a_runtime(),)), (), ())
+    assert gathered == Gathered(a_service_body(), Runtimes(cluster=(a_runtime(),)), (), (), ())
+
+
+def test_the_clusters_storage_containers_are_read() -> None:
+    container = a_storage_container()
+
+    gathered = gather(cache_with(a_service_body(), container.as_dict()), KEY)
+
+    assert gathered is not None
+    assert [item.spec for item in gathered.storage_containers] == [container.spec]

@@ -198,7 +198,8 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
             reason="StorageInitializerFailed",
             pod=POD,
             cause="the container used more memory than its limit",
-            cure="raise memoryLimit of storageInitializer in the ConfigMap inferenceservice-config",
+            cure="raise limits.memory by the service's annotation storage.isvc-operator.io/resources, "
+            "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config",
             container="storage-initializer",
             exit_code=137,
             has_log=True,

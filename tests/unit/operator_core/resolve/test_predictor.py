@@ -10,6 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.predictor import Predictor
+from isvc_operator.resolve.sources import Source
 from isvc_operator.resolve.storage import StoragePlan
 from tests.support.builders import a_resolved, a_runtime, a_service
 
@@ -41,7 +42,7 @@ def test_the_storys_predictor() -> None:
             ],
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
-        storage=StoragePlan("pvc://leeway", "/mnt/models", "leeway", "torchserve"),
+        storage=StoragePlan(copied=(Source("pvc://leeway", "/mnt/models"),), layout="torchserve"),
         models_writable=False,
         replicas=None,
         strategy=None,

@@ -30,7 +30,7 @@ def test_an_older_framework_key_wins_over_the_model_beside_it() -> None:
     storage = a_resolved(service).predictor.storage
 
     assert storage is not None
-    assert storage.source == "s3://newer/model"
+    assert [source.uri for source in storage.copied] == ["s3://newer/model"]
 
 
 def test_a_service_may_name_its_runtime_beside_an_older_framework_key_by_an_annotation() -> None:

@@ -23,8 +23,6 @@ def test_the_story_asks_for_nothing_that_is_not_honoured() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("storageUris", [{"uri": "pvc://leeway"}]),
-        ("storageContainerName", "mine"),
         ("workerSpec", {}),
         ("scaleTarget", 5),
         ("scaleMetric", "cpu"),

@@ -1,0 +1,31 @@
+"""Kubernetes' quantities: ``500m``, ``1Gi`` and ``2e3`` as numbers."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+_QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+_SUFFIXES: dict[str, Decimal] = {
+    "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal(1000),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("MGTPE", start=2)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+}
+
+
+def quantity(value: Any) -> Decimal | None:
+    """A Kubernetes quantity as a number (``"500m"`` and ``0.5`` are one); None where it is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    match = _QUANTITY.match(str(value))
+    if match is None:
+        return None
+    number, suffix = match[1], match[2] or ""
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
+        return Decimal(number + suffix)
+    return Decimal(number) * _SUFFIXES[suffix]

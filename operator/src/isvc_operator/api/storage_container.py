@@ -1,0 +1,58 @@
+"""ClusterStorageContainer (serving.kserve.io/v1alpha1): the container that downloads from some URIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field, ValidationError
+
+from isvc_operator.api.base import ApiModel, ObjectMeta, name_in
+from isvc_operator.api.core_fields import Container
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.names import GROUP
+
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "ClusterStorageContainer"
+PLURAL: Final = "clusterstoragecontainers"
+INIT_CONTAINER: Final = "initContainer"
+
+
+class SupportedUriFormat(ApiModel):
+    """URIs that the container can download; give one of the two."""
+
+    prefix: str | None = Field(default=None, description="How such a URI begins: s3://, gs://, …")
+    regex: str | None = Field(default=None, description="Regular expression that is found in such a URI.")
+
+
+class StorageContainerSpec(ApiModel):
+    """The container, and what it is for."""
+
+    container: Container = Field(description="Fields that go over those of the storage-initializer's container.")
+    supported_uri_formats: list[SupportedUriFormat] = Field(description="URIs that the container can download.")
+    workload_type: str | None = Field(
+        default=None,
+        description="initContainer, the default, downloads into pods; other containers are not used by services.",
+    )
+    supports_multi_model_download: bool | None = Field(
+        default=None, description="Whether the container takes several pairs of source and destination."
+    )
+
+
+class ClusterStorageContainer(ApiModel):
+    """Downloads models from some URIs, in place of the storage-initializer or with other settings."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StorageContainerSpec
+    disabled: bool | None = Field(default=None, description="A disabled container is never used.")
+
+
+def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
+    """The container in `body`; `InvalidObject` names every field that has the wrong shape."""
+    try:
+        return ClusterStorageContainer.model_validate(body, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise InvalidObject.of(KIND, name_in(body), error) from error

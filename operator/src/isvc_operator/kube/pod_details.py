@@ -1,0 +1,125 @@
+"""What the watches do not tell about a pod, asked for sparingly.
+
+- why a container has failed: its last log lines, once for each of its instances
+- how far the model is on its way: the last line of the storage-initializer's log, every two seconds while it lasts
+- why a pod's volumes are not mounted: its Events, once it takes long, and now and then after that
+
+An answer says in how many seconds it is worth asking again; between two readings it stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.kube import requests
+from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.observe.pods import LOADING, PREPARING, Failure, Pod, stage_of
+from isvc_operator.observe.volumes import mount_failure
+
+log = logging.getLogger(__name__)
+
+PROGRESS_EVERY = 2.0  # seconds
+# However many services load at a time: then each is looked at less often.
+READINGS_PER_SECOND = 20
+MOUNT_LATE = 5.0  # seconds
+EVENTS_EVERY = 30.0  # seconds
+_LOG_LINES = 10
+_LINE = 200  # characters
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What was found out about a starting pod, and in how many seconds there may be more."""
+
+    progress: str = ""
+    failure: Failure | None = None
+    again: float | None = None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The last reading of a pod in a stage, and when the next one is due."""
+
+    pod: str
+    stage: str
+    due: float
+    found: Detail = Detail()
+
+
+@dataclass
+class PodDetails:
+    """Asks the API server about pods of services. ``clock`` counts seconds."""
+
+    api: KubeApi
+    clock: Callable[[], float]
+    _looks: dict[ServiceKey, _Look] = field(default_factory=dict)
+    _logs: dict[ServiceKey, tuple[str, str]] = field(default_factory=dict)
+
+    def forget(self, key: ServiceKey) -> None:
+        """The service is gone."""
+        self._looks.pop(key, None)
+        self._logs.pop(key, None)
+
+    async def of_starting(self, key: ServiceKey, pod: Pod | None) -> Detail:
+        """What holds up ``pod``, or how far it is; nothing for a service whose pods do not wait for their model."""
+        stage = stage_of(pod).reason if pod else ""
+        if pod is None or stage not in (LOADING, PREPARING):
+            self._looks.pop(key, None)
+            return Detail()
+        look, now = self._looks.get(key), self.clock()
+        if look is None or (look.pod, look.stage) != (pod["metadata"]["uid"], stage):
+            first = self._progress_interval() if stage == LOADING else MOUNT_LATE
+            look = _Look(pod["metadata"]["uid"], stage, now + first)
+        elif now >= look.due:
+            found = await (self._progress(pod) if stage == LOADING else self._mounting(pod))
+            interval = self._progress_interval() if stage == LOADING else EVENTS_EVERY
+            look = replace(look, due=now + interval, found=found)
+        self._looks[key] = look
+        return replace(look.found, again=look.due - now)
+
+    async def log_of(self, key: ServiceKey, failure: Failure | None) -> str:
+        """Last lines of the failed container; read once for each of its instances."""
+        if failure is None or not failure.has_log or failure.container is None:
+            self._logs.pop(key, None)
+            return ""
+        attempt, text = self._logs.get(key, ("", ""))
+        if attempt != failure.attempt:
+            text = await self._read_log(
+                key.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
+            )
+            self._logs[key] = (failure.attempt, text)
+        return text
+
+    def _progress_interval(self) -> float:
+        loading = sum(look.stage == LOADING for look in self._looks.values())
+        return max(PROGRESS_EVERY, loading / READINGS_PER_SECOND)
+
+    async def _progress(self, pod: Pod) -> Detail:
+        metadata = pod["metadata"]
+        text = await self._read_log(
+            metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
+        )
+        return Detail(progress=text[:_LINE])
+
+    async def _mounting(self, pod: Pod) -> Detail:
+        metadata = pod["metadata"]
+        try:
+            answer = await self.api.send(requests.pod_events(metadata["namespace"], metadata["uid"]))
+        except KubeError as error:
+            log.info("%s/%s: no Events: %s", metadata["namespace"], metadata["name"], error)
+            return Detail()
+        return Detail(failure=mount_failure(pod, json.loads(answer)["items"]))
+
+    async def _read_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        request = requests.pod_log(namespace, pod, container, previous=previous, lines=lines)
+        try:
+            return (await self.api.send(request)).strip()
+        except KubeError as error:
+            log.info("%s: no log of pod %s, container %s: %s", namespace, pod, container, error)
+            return ""

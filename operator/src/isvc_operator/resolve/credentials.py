@@ -1,0 +1,84 @@
+"""The credentials that a service account stands for, as KServe's users have them (contract §5.7).
+
+A secret is for one kind of storage, told by the first of its keys that is known. Of two secrets for the same kind the
+first counts. Nothing secret is written into a Deployment: variables refer to the secret's keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from isvc_operator.config import CredentialsConfig
+from isvc_operator.errors import InvalidCredentials
+from isvc_operator.resolve import s3_credentials as s3
+from isvc_operator.resolve.objects import Manifest, read_key
+from isvc_operator.resolve.provision import Provision, read_only, secret_variable, variable
+
+_MOUNT = "/var/secrets"
+# The key that tells the kind, and the variables of that kind. Those of Azure, HDFS and ModelScope are for a
+# ClusterStorageContainer that downloads from there.
+_AZURE = ("SUBSCRIPTION_ID", "TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
+_BY_KEY: Mapping[str, Sequence[str]] = {
+    "AZ_CLIENT_ID": [f"AZ_{name}" for name in _AZURE],
+    "AZURE_CLIENT_ID": [f"AZURE_{name}" for name in _AZURE],
+    "AZURE_STORAGE_ACCESS_KEY": ["AZURE_STORAGE_ACCESS_KEY"],
+    "HF_TOKEN": ["HF_TOKEN"],
+    "MODELSCOPE_API_TOKEN": ["MODELSCOPE_API_TOKEN"],
+}
+
+
+def credentials_of(account: Manifest | None, secrets: Sequence[Manifest], config: CredentialsConfig) -> Provision:
+    """What the storage-initializer is given in the name of ``account``; a secret's word counts more than its own."""
+    kinds: dict[str, Provision] = {}
+    for secret in secrets:
+        kind, provision = _classified(secret, config)
+        kinds.setdefault(kind, provision)
+    return sum(kinds.values(), s3.of_account(account, config.s3) if account else Provision())
+
+
+def _classified(secret: Manifest, config: CredentialsConfig) -> tuple[str, Provision]:
+    """The kind of storage that the secret is for, and what it gives: nothing, where it has another use."""
+    keys, name = secret.get("data") or {}, secret["metadata"]["name"]
+    if s3.is_for_s3(secret, config.s3):
+        return "s3", s3.of_secret(secret, config.s3)
+    if config.gcs.gcs_credential_file_name in keys:
+        return "gs", _for_gcs(secret, config.gcs.gcs_credential_file_name)
+    if "https-host" in keys:
+        return _for_http(secret)
+    if "HDFS_NAMENODE" in keys:
+        volume = {"name": "hdfs-secrets", "secret": {"secretName": name}}
+        return "hdfs", read_only(volume, f"{_MOUNT}/kserve-hdfscreds")
+    kind = next((key for key in _BY_KEY if key in keys), "")
+    variables = (key for key in _BY_KEY.get(kind, ()) if key in keys)
+    return kind, Provision(env=tuple(secret_variable(key, name, key) for key in variables))
+
+
+def _for_gcs(secret: Manifest, file: str) -> Provision:
+    """The key of a Google service account, as the file that Google's libraries look for."""
+    _json_object(secret, file, "the JSON file of a Google service account")
+    volume = {"name": "user-gcp-sa", "secret": {"secretName": secret["metadata"]["name"]}}
+    return Provision(env=(variable("GOOGLE_APPLICATION_CREDENTIALS", f"{_MOUNT}/{file}"),)) + read_only(
+        volume, f"{_MOUNT}/"
+    )
+
+
+def _for_http(secret: Manifest) -> tuple[str, Provision]:
+    """Headers for one host. KServe writes their text into the pod; here the kubelet takes it from the secret."""
+    host, name = (read_key(secret, "https-host") or "").strip(), secret["metadata"]["name"]
+    if not host or "/" in host:
+        raise InvalidCredentials(f"key https-host of secret {name} is {host!r}; write a host such as example.com")
+    if "headers" not in secret["data"]:
+        raise InvalidCredentials(f"secret {name} lacks the key headers; add it, a JSON object of names and values")
+    _json_object(secret, "headers", "a JSON object of names and values")
+    return f"http {host}", Provision(env=(secret_variable(f"{host}-headers", name, "headers"),))
+
+
+def _json_object(secret: Manifest, key: str, wanted: str) -> None:
+    """What the text says stays out of the message: it is a secret."""
+    try:
+        valid = isinstance(json.loads(read_key(secret, key) or ""), dict)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise InvalidCredentials(f"key {key} of secret {secret['metadata']['name']} is not {wanted}; store that there")

@@ -1,0 +1,68 @@
+"""What has to be read before a service's storage can be resolved: names become known one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.config import CredentialsConfig
+from isvc_operator.resolve.objects import Objects, Reference, references
+from tests.support.builders import a_service
+from tests.support.credentials import a_secret, an_account
+
+ACCOUNT = Reference("ServiceAccount", "default")
+
+
+def wanted(known: Objects | None = None, **fields: Any) -> frozenset[Reference]:
+    service = a_service(**{"model": {"storageUri": "s3://b/m"}, **fields})
+    return references(service, CredentialsConfig(), known or {})
+
+
+def secret(name: str) -> Reference:
+    return Reference("Secret", name)
+
+
+@pytest.mark.parametrize("uri", ["pvc://leeway", "file:///mnt/there", "/mnt/there", None])
+def test_what_lies_in_the_pod_refers_to_nothing(uri: str | None) -> None:
+    assert wanted(model={"storageUri": uri}) == frozenset()
+
+
+def test_one_source_of_several_is_enough() -> None:
+    uris = [{"uri": "pvc://leeway"}, {"uri": "https://example.com/m.mar", "mountPath": "/mnt/models/more"}]
+    model = {"modelFormat": {"name": "pytorch"}}
+
+    assert wanted(model=None, predictor={"model": model, "storageUris": uris}) == {ACCOUNT}
+
+
+def test_first_the_account_is_wanted() -> None:
+    assert wanted() == {ACCOUNT}
+    assert wanted(predictor={"serviceAccountName": "loader"}) == {Reference("ServiceAccount", "loader")}
+
+
+def test_then_the_secrets_that_it_lists_and_those_that_annotations_name() -> None:
+    account = an_account("one", "two", annotations={"serving.kserve.io/storageSecretName": "three"})
+
+    assert wanted({ACCOUNT: account}) == {ACCOUNT, secret("one"), secret("two"), secret("three")}
+
+
+def test_then_nothing_more() -> None:
+    known = {ACCOUNT: an_account("one"), secret("one"): a_secret("one")}
+
+    assert wanted(known) == set(known)
+
+
+def test_an_account_that_does_not_exist_leads_to_nothing() -> None:
+    assert wanted({ACCOUNT: None}) == {ACCOUNT}
+
+
+def test_storage_by_secret_wants_that_secret_and_none_of_the_accounts() -> None:
+    model = {"storageUri": None, "storage": {"path": "bert"}}
+
+    assert wanted({ACCOUNT: an_account("one")}, model=model) == {ACCOUNT, secret("storage-config")}
+
+
+def test_image_pull_secrets_are_something_else() -> None:
+    account = {**an_account(), "imagePullSecrets": [{"name": "registry"}]}
+
+    assert wanted({ACCOUNT: account}) == {ACCOUNT}
