@@ -25,14 +25,16 @@ class Work:
     ended: list[ServiceKey] = field(default_factory=list)
     held: dict[ServiceKey, asyncio.Event] = field(default_factory=dict)
     errors: dict[ServiceKey, Exception] = field(default_factory=dict)
+    again: dict[ServiceKey, float] = field(default_factory=dict)
 
-    async def __call__(self, key: ServiceKey) -> None:
+    async def __call__(self, key: ServiceKey) -> float | None:
         self.started.append(key)
         if gate := self.held.get(key):
             await gate.wait()
         self.ended.append(key)
         if error := self.errors.get(key):
             raise error
+        return self.again.pop(key, None)
 
     def hold(self, key: ServiceKey) -> asyncio.Event:
         self.held[key] = asyncio.Event()
@@ -254,3 +256,28 @@ async def test_failures_of_one_key_do_not_delay_another(timers: Timers) -> None:
         await settled()
 
     assert timers.delays == [0.5, 1, 0.5]
+
+
+async def test_a_key_that_asks_for_it_is_worked_on_again_later(timers: Timers) -> None:
+    work = Work(again={A: 2.0})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        assert (work.ended, timers.delays) == ([A], [2.0])
+        timers.ring()
+        await settled()
+
+    assert (work.ended, timers.delays) == ([A, A], [2.0])
+
+
+async def test_a_change_takes_the_place_of_what_was_asked_for(timers: Timers) -> None:
+    work = Work(again={A: 300.0})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        worker.add(A)
+        await settled()
+        timers.ring()
+        await settled()
+
+    assert work.ended == [A, A]

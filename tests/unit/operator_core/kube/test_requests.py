@@ -13,6 +13,9 @@ PATHS = {
     "Service": "/api/v1/namespaces/models/services/x",
     "Ingress": "/apis/networking.k8s.io/v1/namespaces/models/ingresses/x",
     "Pod": "/api/v1/namespaces/models/pods/x",
+    "ServiceAccount": "/api/v1/namespaces/models/serviceaccounts/x",
+    "Secret": "/api/v1/namespaces/models/secrets/x",
+    "ConfigMap": "/api/v1/namespaces/models/configmaps/x",
     "Event": "/api/v1/namespaces/models/events/x",
     "InferenceService": "/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/x",
 }

@@ -96,3 +96,53 @@ def test_rendering_twice_gives_the_same_and_changes_nothing_that_went_in() -> No
 
     assert the_children(service, runtime) == first
     assert runtime == a_runtime(container={"env": [{"name": "A", "value": "1"}]})
+
+
+# --- claims that the server reads itself ------------------------------------------------------------------
+
+DIRECT = {"storage.isvc-operator.io/pvc-mode": "direct"}
+WRITABLE = {**DIRECT, "storage.kserve.io/readonly": "false"}
+
+
+@pytest.mark.parametrize(("annotations", "read_only"), [(DIRECT, True), (WRITABLE, False)])
+def test_a_mounted_claim_needs_no_initializer(annotations: dict[str, str], read_only: bool) -> None:
+    pod = spec_of(model={"storageUri": "pvc://leeway/bert/1"}, annotations=annotations)["template"]["spec"]
+
+    assert "initContainers" not in pod
+    assert pod["volumes"] == [
+        {"name": "kserve-pvc-source", "persistentVolumeClaim": {"claimName": "leeway", "readOnly": read_only}}
+    ]
+    assert pod["containers"][0]["volumeMounts"] == [
+        {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "subPath": "bert/1", "readOnly": read_only}
+    ]
+
+
+def test_a_whole_claim_is_mounted_without_a_sub_path() -> None:
+    (mount,) = containers_of(annotations=DIRECT)["kserve-container"]["volumeMounts"]
+
+    assert mount == {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True}
+
+
+def test_several_claims_and_a_bucket_have_their_places() -> None:
+    uris = [
+        {"uri": "s3://bucket/base", "mountPath": "/mnt/models/base"},
+        {"uri": "pvc://one/a", "mountPath": "/mnt/models/a"},
+        {"uri": "pvc://two", "mountPath": "/mnt/models/b"},
+        {"uri": "pvc://one", "mountPath": "/mnt/models/c"},
+    ]
+    model = {"modelFormat": {"name": "pytorch"}}
+
+    pod = spec_of(model=None, predictor={"model": model, "storageUris": uris})["template"]["spec"]
+
+    (initializer,) = pod["initContainers"]
+    assert initializer["args"] == [text for item in uris for text in item.values()]
+    assert [item["name"] for item in pod["volumes"]] == [
+        "kserve-provision-location",
+        "kserve-pvc-source",
+        "kserve-pvc-source-2",
+    ]
+    assert [(item["name"], item["mountPath"]) for item in initializer["volumeMounts"]] == [
+        ("kserve-provision-location", "/mnt/models"),
+        ("kserve-pvc-source", "/mnt/pvc/one"),
+        ("kserve-pvc-source-2", "/mnt/pvc/two"),
+    ]

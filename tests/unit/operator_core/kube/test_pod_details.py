@@ -1,0 +1,178 @@
+"""What is asked about a starting pod, and how seldom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.pod_details import (
+    EVENTS_EVERY,
+    MOUNT_LATE,
+    PROGRESS_EVERY,
+    READINGS_PER_SECOND,
+    Detail,
+    PodDetails,
+)
+from isvc_operator.kube.requests import path_of
+from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, an_initializer, running, waiting
+from tests.support.fakes import FakeKubeApi, Seconds
+
+KEY, POD = ServiceKey(NAMESPACE, "torchserve"), "torchserve-predictor-1-a"
+LOADING = a_pod(POD, initializer=an_initializer(running()))
+PREPARING = a_pod(POD, initializer=an_initializer(waiting("PodInitializing")))
+
+
+@dataclass
+class Asking:
+    """An API server, and who asks it about pods."""
+
+    api: FakeKubeApi = field(default_factory=FakeKubeApi)
+    clock: Seconds = field(default_factory=Seconds)
+
+    def __post_init__(self) -> None:
+        self.details = PodDetails(self.api, self.clock)
+
+    async def about(self, pod: dict[str, Any] | None, key: ServiceKey = KEY) -> Detail:
+        return await self.details.of_starting(key, pod)
+
+    def says(self, line: str) -> None:
+        """The storage-initializer writes a line."""
+        self.api.logs[f"{POD}/storage-initializer"] = f"{line}\n"
+
+    def fails_to_mount(self, message: str = "it is not there") -> None:
+        """The kubelet records an Event."""
+        self.api.told.append(
+            {
+                "reason": "FailedMount",
+                "message": message,
+                "metadata": {"creationTimestamp": "2026-01-01T12:00:00Z"},
+                "involvedObject": {"uid": f"uid-of-{POD}"},
+            }
+        )
+
+
+@pytest.fixture
+def asking() -> Asking:
+    return Asking()
+
+
+# --- how far the model is on its way -----------------------------------------------------------------------
+
+
+async def test_a_copy_that_has_just_begun_is_not_asked_about(asking: Asking) -> None:
+    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+    assert asking.api.calls == []
+
+
+async def test_after_two_seconds_the_last_line_of_its_log_is_read(asking: Asking) -> None:
+    await asking.about(LOADING)
+    asking.says(" 42 % of 4.7 GiB (812.3 MiB/s, 3 s left)")
+    asking.clock.passed = PROGRESS_EVERY
+
+    assert await asking.about(LOADING) == Detail(
+        progress="42 % of 4.7 GiB (812.3 MiB/s, 3 s left)", again=PROGRESS_EVERY
+    )
+    (call,) = asking.api.calls
+    assert call.path == path_of("Pod", NAMESPACE, POD) + "/log"
+    assert ("tailLines", "1") in call.query
+
+
+async def test_between_two_readings_the_answer_stays_and_nothing_is_read(asking: Asking) -> None:
+    await asking.about(LOADING)
+    asking.says("42 %")
+    asking.clock.passed = PROGRESS_EVERY
+    await asking.about(LOADING)
+    asking.says("43 %")
+    asking.clock.passed = PROGRESS_EVERY + 0.5
+
+    assert await asking.about(LOADING) == Detail(progress="42 %", again=PROGRESS_EVERY - 0.5)
+    assert len(asking.api.calls) == 1
+
+
+async def test_a_pod_that_has_its_model_is_not_asked_about_any_more(asking: Asking) -> None:
+    await asking.about(LOADING)
+
+    assert await asking.about(a_ready_pod(POD)) == Detail()
+    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+
+
+async def test_another_pod_is_asked_about_anew(asking: Asking) -> None:
+    await asking.about(LOADING)
+    asking.says("42 %")
+    asking.clock.passed = PROGRESS_EVERY
+    await asking.about(LOADING)
+
+    assert await asking.about(a_pod("another", initializer=an_initializer(running()))) == Detail(again=PROGRESS_EVERY)
+
+
+async def test_a_log_that_cannot_be_read_is_tried_again_later(asking: Asking) -> None:
+    await asking.about(LOADING)
+    asking.clock.passed = PROGRESS_EVERY
+
+    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+
+
+async def test_a_long_line_is_cut(asking: Asking) -> None:
+    await asking.about(LOADING)
+    asking.says("x" * 1000)
+    asking.clock.passed = PROGRESS_EVERY
+
+    assert len((await asking.about(LOADING)).progress) == 200
+
+
+async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(asking: Asking) -> None:
+    loading = 10 * READINGS_PER_SECOND
+    for number in range(loading):
+        detail = await asking.about(LOADING, ServiceKey(NAMESPACE, str(number)))
+
+    assert detail.again == pytest.approx(loading / READINGS_PER_SECOND, abs=0.1)
+
+
+# --- why volumes are not mounted ---------------------------------------------------------------------------
+
+
+async def test_a_pod_that_is_prepared_for_long_is_asked_for_its_events(asking: Asking) -> None:
+    asking.fails_to_mount()
+    assert await asking.about(PREPARING) == Detail(again=MOUNT_LATE)
+    asking.clock.passed = MOUNT_LATE
+
+    detail = await asking.about(PREPARING)
+
+    assert detail.again == EVENTS_EVERY
+    assert detail.failure is not None
+    assert (detail.failure.reason, detail.failure.cause) == ("VolumeNotMounted", "it is not there")
+    assert len(asking.api.calls) == 1
+
+
+async def test_and_now_and_then_after_that(asking: Asking) -> None:
+    await asking.about(PREPARING)
+    asking.clock.passed = MOUNT_LATE
+    assert (await asking.about(PREPARING)).failure is None
+    asking.fails_to_mount()
+
+    asking.clock.passed = MOUNT_LATE + EVENTS_EVERY - 1
+    assert (await asking.about(PREPARING)).failure is None
+    asking.clock.passed = MOUNT_LATE + EVENTS_EVERY
+
+    assert (await asking.about(PREPARING)).failure is not None
+
+
+async def test_a_pod_whose_volumes_came_goes_on_to_the_next_stage(asking: Asking) -> None:
+    asking.fails_to_mount()
+    await asking.about(PREPARING)
+    asking.clock.passed = MOUNT_LATE
+    await asking.about(PREPARING)
+
+    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+
+
+async def test_events_that_cannot_be_read_are_no_failure(asking: Asking) -> None:
+    asking.api.failing["GET", path_of("Event", NAMESPACE)] = KubeError(503, "overloaded")
+    await asking.about(PREPARING)
+    asking.clock.passed = MOUNT_LATE
+
+    assert await asking.about(PREPARING) == Detail(again=EVENTS_EVERY)

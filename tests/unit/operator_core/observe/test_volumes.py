@@ -1,0 +1,77 @@
+"""Why a pod's volumes are not mounted, from its Events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.observe.pods import Failure
+from isvc_operator.observe.volumes import mount_failure
+from tests.support.builders import a_pod
+
+POD = "torchserve-predictor-1-a"
+
+
+def a_pod_of(claim: str) -> dict[str, Any]:
+    volumes = [{"name": "models", "emptyDir": {}}, {"name": "c", "persistentVolumeClaim": {"claimName": claim}}]
+    pod = a_pod()
+    return {**pod, "spec": {**pod["spec"], "volumes": volumes}}
+
+
+def an_event(reason: str, message: str = "", second: int = 0) -> dict[str, Any]:
+    return {"reason": reason, "message": message, "metadata": {}, "lastTimestamp": f"2026-01-01T12:00:{second:02}Z"}
+
+
+ELSEWHERE = (
+    'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node '
+    "and can't be attached to another"
+)
+TIMED_OUT = "Unable to attach or mount volumes: unmounted volumes=[c]: timed out waiting for the condition"
+IN_USE = Failure(
+    reason="ClaimInUse",
+    pod=POD,
+    cause=ELSEWHERE,
+    cure="the claim leeway is ReadWriteOnce, so one node at a time has it: stop what uses it there, keep both on one "
+    "node, or use a ReadWriteMany claim",
+)
+
+
+def test_a_claim_that_another_node_has_is_told_with_the_cure() -> None:
+    assert mount_failure(a_pod_of("leeway"), [an_event("FailedAttachVolume", ELSEWHERE)]) == IN_USE
+
+
+def test_the_kubelets_later_time_out_does_not_hide_the_cause() -> None:
+    events = [an_event("FailedMount", TIMED_OUT, second=9), an_event("FailedAttachVolume", ELSEWHERE, second=1)]
+
+    assert mount_failure(a_pod_of("leeway"), events) == IN_USE
+
+
+@pytest.mark.parametrize(
+    ("message", "cure"),
+    [
+        (
+            'MountVolume.SetUp failed for volume "user-gcp-sa" : secret "google" not found',
+            "create the Secret google in the service's namespace",
+        ),
+        (
+            'MountVolume.SetUp failed for volume "cabundle-cert" : configmap "minios" not found',
+            "create the ConfigMap minios in the service's namespace",
+        ),
+        (TIMED_OUT, "see kubectl describe pod, and the volume's driver on that node"),
+    ],
+)
+def test_what_cannot_be_mounted_is_told_with_what_to_do(message: str, cure: str) -> None:
+    assert mount_failure(a_pod(), [an_event("FailedMount", message)]) == Failure("VolumeNotMounted", POD, message, cure)
+
+
+@pytest.mark.parametrize("after", ["Pulling", "Pulled", "Created", "Started"])
+def test_volumes_that_came_after_all_are_no_failure(after: str) -> None:
+    events = [an_event("FailedMount", TIMED_OUT, second=1), an_event(after, second=2)]
+
+    assert mount_failure(a_pod(), events) is None
+
+
+def test_a_pod_that_is_only_slow_has_no_failure() -> None:
+    assert mount_failure(a_pod(), [an_event("Scheduled")]) is None
+    assert mount_failure(a_pod(), []) is None
