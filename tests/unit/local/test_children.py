@@ -64,10 +64,10 @@ def test_everything_without_effect_is_told() -> None:
     body = service()
     body["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
     body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
-    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
 
-    assert list(warnings(parsed(body, settings))) == [
-        "ConfigMap settings: neither a service nor a runtime; ignored",
+    assert list(warnings(parsed(body, other))) == [
+        "Deployment other: nothing that a service is made from; ignored",
         "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
         "InferenceService first: not supported: spec.predictor.scaleMetric",
         "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",

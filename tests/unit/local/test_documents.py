@@ -15,13 +15,30 @@ def text(*documents: object) -> Text:
 
 
 def test_objects_of_several_documents_are_told_apart_and_those_of_other_kinds_are_named() -> None:
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
 
-    found = parse_documents([text(service(), None, secret), text(runtime())], "default")
+    found = parse_documents([text(service(), None, other), text(runtime())], "default")
 
     assert [item.metadata.name for item in found.services] == ["first"]
     assert [item.metadata.name for item in found.runtimes] == ["fake"]
-    assert found.ignored == ("Secret token",)
+    assert found.ignored == ("Deployment other",)
+
+
+def test_what_storage_refers_to_is_read_as_it_would_be_stored() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3"}, "data": {"a": "YQ=="}}
+    container = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ClusterStorageContainer",
+        "metadata": {"name": "mine"},
+        "spec": {"container": {"name": "mine"}, "supportedUriFormats": []},
+    }
+
+    found = parse_documents([text({**secret, "stringData": {"b": "b"}}, container)], "default")
+
+    assert found.objects == (
+        {**secret, "metadata": {"name": "s3", "namespace": "default"}, "data": {"a": "YQ==", "b": "Yg=="}},
+    )
+    assert [item.metadata.name for item in found.storage_containers] == ["mine"]
 
 
 def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:

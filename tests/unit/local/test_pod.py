@@ -9,20 +9,23 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.children import render_services
 from isvc_operator.local.container import Probe, Process
 from isvc_operator.local.documents import Documents, parse_documents
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.local.pod import Machine, Pod, plan_pod
+from isvc_operator.resolve.objects import Objects
 from tests.support.local_services import FAKE_RUNTIME, parsed, runtime, service
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
 FOLDER = Path("/run/0")
 
 
-def machine(claims: Iterable[str] = ("models",)) -> Machine:
+def machine(claims: Iterable[str] = ("models",), objects: Objects | None = None) -> Machine:
     return Machine(
+        objects=objects or {},
         folder=FOLDER,
         claims={claim: Path("/data") / claim for claim in claims},
         environment={},
@@ -60,6 +63,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
             "serviceEnvelope": "kserve",
         },
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
+        files={},
         links={FOLDER / ".claims/leeway": Path("/data/leeway")},
         ports={8080: 40001, 8081: 40002},
         init=(
@@ -173,3 +177,86 @@ def test_a_server_that_is_not_told_its_port_is_refused() -> None:
 def test_a_volume_that_is_not_there_is_refused(volumes: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UnusableInput, match=message):
         plan(predictor={"volumes": volumes}, volumeMounts=[{"name": "extra", "mountPath": "/extra"}])
+
+
+# --- objects that stand in the same file -------------------------------------------------------------------
+
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+
+def a_secret(name: str, **texts: str) -> dict[str, Any]:
+    """As users write them."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": texts}
+
+
+def planned(*objects: dict[str, Any], uri: str) -> Pod:
+    """The pod of a service whose account has the secrets among the objects."""
+    account = {**ACCOUNT, "secrets": [{"name": item["metadata"]["name"]} for item in objects]}
+    installed = parse_documents(read_runtimes(None), "default").runtimes
+    given = parsed(service(uri=uri), runtime(), account, *objects)
+    (rendered,) = render_services(given, installed, OperatorConfig())
+    return plan_pod(rendered.children[0], machine(objects=rendered.objects))
+
+
+def test_the_keys_of_a_secret_in_the_file_reach_the_initializer() -> None:
+    secret = a_secret("s3", AWS_ACCESS_KEY_ID="the-id", AWS_SECRET_ACCESS_KEY="the-key", S3_ENDPOINT="minio:9000")
+
+    (initializer,) = planned(secret, uri="s3://b/m").init
+
+    given = {name: text for name, text in initializer.env.items() if name.startswith(("AWS", "S3"))}
+    assert given == {
+        "AWS_ACCESS_KEY_ID": "the-id",
+        "AWS_SECRET_ACCESS_KEY": "the-key",
+        "S3_ENDPOINT": "minio:9000",
+        "AWS_ENDPOINT_URL": "https://minio:9000",
+    }
+
+
+def test_a_secret_that_is_mounted_becomes_files() -> None:
+    secret = a_secret("google", **{"gcloud-application-credentials.json": "{}"})
+
+    pod = planned(secret, uri="gs://b/m")
+
+    place = FOLDER / "user-gcp-sa" / "gcloud-application-credentials.json"
+    assert pod.files == {place: b"{}"}
+    assert pod.init[0].env["GOOGLE_APPLICATION_CREDENTIALS"] == str(place)
+
+
+def test_certificates_of_a_config_map_become_files() -> None:
+    annotations = {"serving.kserve.io/s3-cabundle-configmap": "minios"}
+    secret = a_secret("s3", AWS_ACCESS_KEY_ID="the-id", AWS_SECRET_ACCESS_KEY="the-key")
+    secret["metadata"]["annotations"] = annotations
+    certificates = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "minios"}, "data": {"ca.crt": "PEM"}}
+    account = {**ACCOUNT, "secrets": [{"name": "s3"}]}
+    given = parsed(service(uri="s3://b/m"), runtime(), account, secret, certificates)
+    (rendered,) = render_services(given, (), OperatorConfig())
+
+    pod = plan_pod(rendered.children[0], machine(objects=rendered.objects))
+
+    assert pod.files == {FOLDER / "cabundle-cert" / "ca.crt": b"PEM"}
+    assert pod.init[0].env["CA_BUNDLE_VOLUME_MOUNT_POINT"] == str(FOLDER / "cabundle-cert")
+
+
+def test_a_secret_of_another_namespace_is_not_the_services() -> None:
+    secret = a_secret("s3", AWS_ACCESS_KEY_ID="the-id", AWS_SECRET_ACCESS_KEY="the-key")
+    secret["metadata"]["namespace"] = "elsewhere"
+
+    with pytest.raises(InvalidSpec, match="InferenceService first: secret s3, which service account default"):
+        planned(secret, uri="s3://b/m")
+
+
+def test_without_an_account_in_the_file_the_initializer_asks_in_the_name_of_this_machine() -> None:
+    (initializer,) = plan(uri="s3://b/m").init
+
+    assert not [name for name in initializer.env if name.startswith("AWS")]
+
+
+def test_a_claim_that_the_server_mounts_is_the_folder_itself() -> None:
+    body = service(uri="pvc://models/bert")
+    body["metadata"]["annotations"] = {"storage.isvc-operator.io/pvc-mode": "direct"}
+
+    pod = plan_pod(deployment(parsed(body, runtime())), machine())
+
+    assert pod.init == ()
+    assert pod.servers[0].command[-1] == "--model-dir=/run/0/.claims/models/bert"
+    assert pod.links == {FOLDER / ".claims/models": Path("/data/models")}

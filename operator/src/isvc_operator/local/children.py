@@ -15,7 +15,9 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
 from isvc_operator.render import render
 from isvc_operator.resolve import is_stopped, resolve
+from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage import StorageContext
 from isvc_operator.resolve.support import unsupported_fields
 
 Manifest = dict[str, Any]
@@ -23,23 +25,24 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rendered:
-    """A service and its children, in the order in which the operator makes them."""
+    """A service and its children, in the order in which the operator makes them, and what they may refer to."""
 
     service: InferenceService
     children: tuple[Manifest, ...]
+    objects: Objects
 
 
 def render_services(given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig) -> list[Rendered]:
     """The children of every service that is not stopped; runtimes of the files replace installed namesakes."""
     every = (*installed, *given.runtimes)
     runtimes = {(item.kind, item.metadata.namespace, item.metadata.name): item for item in every}
-    return [_rendered(item, runtimes.values(), config) for item in given.services if not is_stopped(item)]
+    return [_rendered(item, given, runtimes.values(), config) for item in given.services if not is_stopped(item)]
 
 
 def warnings(given: Documents) -> Iterator[str]:
     """A line for each thing in the files that has no effect."""
     for name in given.ignored:
-        yield f"{name}: neither a service nor a runtime; ignored"
+        yield f"{name}: nothing that a service is made from; ignored"
     resources: tuple[InferenceService | ServingRuntime, ...] = (*given.services, *given.runtimes)
     for resource in resources:
         for field in unknown_fields(resource):
@@ -51,12 +54,20 @@ def warnings(given: Documents) -> Iterator[str]:
             yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
 
 
-def _rendered(service: InferenceService, runtimes: Iterable[ServingRuntime], config: OperatorConfig) -> Rendered:
+def _rendered(
+    service: InferenceService, given: Documents, runtimes: Iterable[ServingRuntime], config: OperatorConfig
+) -> Rendered:
+    objects = {
+        Reference(body["kind"], body["metadata"]["name"]): body
+        for body in given.objects
+        if body["metadata"]["namespace"] == service.metadata.namespace
+    }
+    context = StorageContext(given.storage_containers, objects)
     try:
-        resolved = resolve(service, _usable(service, list(runtimes)), config)
+        resolved = resolve(service, _usable(service, list(runtimes)), config, context)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
-    return Rendered(service, tuple(render(resolved, config)))
+    return Rendered(service, tuple(render(resolved, config)), objects)
 
 
 def _usable(service: InferenceService, runtimes: Sequence[ServingRuntime]) -> Runtimes:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.objects import text_of
+from isvc_operator.resolve.objects import Objects
 
 Container = Mapping[str, Any]
 
@@ -27,7 +29,10 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 @dataclass(frozen=True)
 class Place:
-    """What a container is given here; ``paths`` and ``ports`` lead from the container's to this machine's."""
+    """What a container is given here; ``paths`` and ``ports`` lead from the container's to this machine's.
+
+    ``objects`` are those that stand in the same files as the service.
+    """
 
     paths: Mapping[str, Path]
     ports: Mapping[int, int]
@@ -35,6 +40,7 @@ class Place:
     termination_log: Path
     environment: Mapping[str, str]
     python: str
+    objects: Objects = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,13 @@ def _environment(name: str, container: Container, place: Place) -> dict[str, str
         variable = item["name"]
         if "valueFrom" not in item:
             env[variable] = _expand(_text(name, item.get("value") or ""), env)
+        elif (text := text_of(item["valueFrom"], place.objects)) is not None:
+            env[variable] = text
         elif variable not in place.environment:
-            raise UnusableInput(f"{name} takes {variable} from the cluster (valueFrom); export it to run it here")
+            raise UnusableInput(
+                f"{name} takes {variable} from the cluster (valueFrom); export it, or put the object that holds it "
+                "into the file"
+            )
     return env
 
 

@@ -1,24 +1,31 @@
-"""The services and runtimes written in YAML files. Pure: the text has been read elsewhere (``files``)."""
+"""Services, and what they are made from, written in YAML files. Pure: the text was read elsewhere (``files``)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from isvc_operator.api import inference_service, serving_runtime
+from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
+from isvc_operator.resolve.objects import Manifest
 
 _VERSIONS = {
     inference_service.KIND: inference_service.API_VERSION,
     serving_runtime.KIND: serving_runtime.API_VERSION,
     serving_runtime.CLUSTER_KIND: serving_runtime.API_VERSION,
+    storage_container.KIND: storage_container.API_VERSION,
+    **dict.fromkeys(objects.KINDS, "v1"),
 }
+_CLUSTER_WIDE = (serving_runtime.CLUSTER_KIND, storage_container.KIND)
 
 
 @dataclass(frozen=True)
@@ -31,31 +38,41 @@ class Text:
 
 @dataclass(frozen=True)
 class Documents:
-    """What the files hold. ``ignored`` names the objects of other kinds, such as ``ConfigMap settings``."""
+    """What the files hold. ``ignored`` names the objects of other kinds, such as ``Deployment other``."""
 
-    services: tuple[InferenceService, ...]
-    runtimes: tuple[ServingRuntime, ...]
-    ignored: tuple[str, ...]
+    services: tuple[InferenceService, ...] = ()
+    runtimes: tuple[ServingRuntime, ...] = ()
+    storage_containers: tuple[ClusterStorageContainer, ...] = ()
+    objects: tuple[Manifest, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
     """Parse every document; an object that names no namespace is in ``namespace``. Raises UnusableInput."""
-    services: list[InferenceService] = []
-    runtimes: list[ServingRuntime] = []
-    ignored: list[str] = []
+    found: defaultdict[str, list[Any]] = defaultdict(list)
     for text in texts:
         for body in _bodies(text):
-            kind = body.get("kind")
             try:
-                if not _is_ours(body, text):
-                    ignored.append(f"{kind} {_metadata(body).get('name')}")
-                elif kind == inference_service.KIND:
-                    services.append(parse_inference_service(_placed(body, namespace)))
-                else:
-                    runtimes.append(parse_serving_runtime(_placed(body, namespace)))
+                group, item = _read(body, text, namespace)
             except InvalidObject as error:
                 raise UnusableInput(f"{text.source}: {error}") from error
-    return Documents(tuple(services), tuple(runtimes), tuple(ignored))
+            found[group].append(item)
+    return Documents(**{group: tuple(items) for group, items in found.items()})
+
+
+def _read(body: Manifest, text: Text, namespace: str) -> tuple[str, Any]:
+    """The field of ``Documents`` that the object belongs to, and the object."""
+    kind = body["kind"]
+    if not _is_ours(body, text):
+        return "ignored", f"{kind} {_metadata(body).get('name')}"
+    placed = _placed(body, namespace)
+    if kind == inference_service.KIND:
+        return "services", parse_inference_service(placed)
+    if kind == storage_container.KIND:
+        return "storage_containers", parse_storage_container(placed)
+    if kind in objects.KINDS:
+        return "objects", objects.as_stored(placed)
+    return "runtimes", parse_serving_runtime(placed)
 
 
 def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
@@ -90,7 +107,7 @@ def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
 
 def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
     metadata = _metadata(body)
-    if body["kind"] == serving_runtime.CLUSTER_KIND or metadata.get("namespace"):
+    if body["kind"] in _CLUSTER_WIDE or metadata.get("namespace"):
         return body
     return {**body, "metadata": {**metadata, "namespace": namespace}}
 

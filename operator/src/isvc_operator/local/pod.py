@@ -8,38 +8,44 @@ Folders that are not volumes begin with a dot, which the name of a volume cannot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, LABEL_SERVICE, PVC_MOUNT_ROOT
 from isvc_operator.local.container import Container, Place, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.objects import files_of
 from isvc_operator.render.deployment import DEFAULT_PORT
+from isvc_operator.resolve.objects import Objects
 
 Volume = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to run a pod with. ``folder`` becomes the pod's own; ``claims`` are the folders of ``--pvc``."""
+    """What there is to run a pod with. ``folder`` becomes the pod's own; ``claims`` are the folders of ``--pvc``;
+    ``objects`` stand in the same files as the service.
+    """
 
     folder: Path
     claims: Mapping[str, Path]
     environment: Mapping[str, str]
     python: str
     free_port: Callable[[], int]
+    objects: Objects = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Pod:
-    """Processes, and what must be there before they start: empty ``folders``, and ``links`` to existing ones.
+    """Processes, and what must be there before they start: empty ``folders``, ``files``, ``links`` to what exists.
 
     ``ports`` leads from the ports of the containers to those of this machine; ``deadline`` is in seconds.
     """
 
     labels: Mapping[str, str]
     folders: tuple[Path, ...]
+    files: Mapping[Path, bytes]
     links: Mapping[Path, Path]
     ports: Mapping[int, int]
     init: tuple[Process, ...]
@@ -69,6 +75,11 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
             _termination(machine),
             *(_folder(name, volumes, machine) for name, volume in volumes.items() if "emptyDir" in volume),
         ),
+        files={
+            machine.folder / name / file: content
+            for name, volume in volumes.items()
+            for file, content in (files_of(volume, machine.objects) or {}).items()
+        },
         links={_claims_root(machine) / claim: _claimed(claim, machine) for claim in claims},
         ports=ports,
         init=tuple(planned(container) for container in spec.get("initContainers", ())),
@@ -92,6 +103,7 @@ def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[i
         termination_log=_termination(machine) / name,
         environment=machine.environment,
         python=machine.python,
+        objects=machine.objects,
     )
 
 
@@ -114,13 +126,14 @@ def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
     volume = volumes.get(name)
     if volume is None:
         raise UnusableInput(f"volume {name!r} is mounted, but the pod has none of that name; add it to its volumes")
-    if "emptyDir" in volume:
+    if "emptyDir" in volume or files_of(volume, machine.objects) is not None:
         return machine.folder / name
     if claim := _claim(volume):
         return _claims_root(machine) / claim
     kind = next((field for field in volume if field != "name"), "nothing")
     raise UnusableInput(
-        f"volume {name!r} is of kind {kind}; on this machine there are emptyDir and claims (--pvc) only"
+        f"volume {name!r} is of kind {kind}; on this machine there are emptyDir, claims (--pvc), and those secrets and "
+        "config maps that stand in the file"
     )
 
 

@@ -123,6 +123,7 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
         environment=settings.environment,
         python=sys.executable,
         free_port=_free_port,
+        objects=service.objects,
     )
     children, name = service.children, service.service.metadata.name
     pods = tuple(plan_pod(child, machine) for child in children if child["kind"] == "Deployment")
@@ -139,6 +140,9 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
 async def _prepare(pod: Pod, group: Group) -> None:
     for folder in pod.folders:
         folder.mkdir(parents=True, exist_ok=True)
+    for file, content in pod.files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
     for link, target in pod.links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target.resolve(), target_is_directory=True)
