@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from storage_initializer.errors import InitializerError, Termination
 from storage_initializer.layout import check_layout
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
+from storage_initializer.retry import Retry
 from storage_initializer.termination import termination_raises
 from storage_initializer.transfer import bring
 
@@ -54,12 +56,15 @@ def run(plan: Plan) -> None:
 
 def _bring_one(transfer: Transfer, plan: Plan) -> None:
     log.info("%s → %s", transfer.source.text, transfer.destination)
-    source = open_source(transfer, plan.pvc_root)
 
     def check(folder: Path) -> None:
         check_layout(plan.layout, folder, transfer.destination)
 
-    summary = bring(source, transfer.destination, check, time.monotonic)
+    with closing(open_source(transfer, plan)) as source:
+        if access := source.describe():
+            log.info("%s", access)
+        retry = Retry(plan.patience.attempts, random.random, time.sleep)
+        summary = bring(source, transfer.destination, plan.selection.of, check, retry, time.monotonic)
     log.info("done: %s", summary)
 
 

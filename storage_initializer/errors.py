@@ -11,6 +11,8 @@ class InitializerError(Exception):
 
     exit_code = 1
     source: str | None = None
+    may_pass = False
+    """Whether trying again may help: a request is repeated, and what has arrived is kept for the next run."""
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -48,7 +50,7 @@ class EmptySourceError(InitializerError):
 
 
 class AccessDeniedError(InitializerError):
-    """Something in the source may not be read by this user."""
+    """Something in the source may not be read by this user, or with these credentials."""
 
     exit_code = 7
 
@@ -93,6 +95,32 @@ class ArchiveError(InitializerError):
     """An archive is damaged, cannot be loaded, or must not be unpacked."""
 
     exit_code = 14
+
+
+class UnreachableError(InitializerError):
+    """The server cannot be reached: its name, its address, or no answer in time."""
+
+    exit_code = 15
+    may_pass = True
+
+
+class CertificateError(InitializerError):
+    """The server's certificate is not trusted, or is another host's."""
+
+    exit_code = 16
+
+
+class ServerError(InitializerError):
+    """The server failed, or answered what makes no sense."""
+
+    exit_code = 17
+    may_pass = True
+
+
+class RegionError(InitializerError):
+    """The bucket is in another region than the one that was asked."""
+
+    exit_code = 18
 
 
 class Termination(BaseException):

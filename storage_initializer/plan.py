@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import NoReturn
 
 from storage_initializer.errors import UsageError, exit_codes
+from storage_initializer.selection import Selection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
-_SOURCES = "sources: pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH"
+_SOURCES = """sources: s3://BUCKET[/PATH], gs://BUCKET[/PATH], https://HOST/FILE,
+pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH"""
 
 
 class LayoutName(StrEnum):
@@ -31,11 +34,25 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Patience:
+    """With a server: how long for a connection and for the next byte, and how often anything is tried."""
+
+    connect_s: float
+    read_s: float
+    attempts: int
+
+
+@dataclass(frozen=True)
 class Plan:
     transfers: tuple[Transfer, ...]
     pvc_root: Path
     layout: LayoutName
     termination_log: Path
+    patience: Patience
+    selection: Selection
+    # It holds secrets, which no message may.
+    environment: Mapping[str, str] = field(repr=False, compare=False)
+    """For the backends, which read their credentials and endpoints from it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,6 +73,9 @@ def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
         pvc_root=Path(options.pvc_root),
         layout=_layout_name(options.layout),
         termination_log=Path(options.termination_log),
+        patience=_patience(environment),
+        selection=make_selection(environment),
+        environment=environment,
     )
 
 
@@ -89,6 +109,26 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help=f"file for the one-line reason of a failure (env TERMINATION_LOG; default {DEFAULT_TERMINATION_LOG})",
     )
     return parser
+
+
+def _patience(environment: Mapping[str, str]) -> Patience:
+    """By the names that KServe gives them; here they hold for every server."""
+    return Patience(
+        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", 15),
+        read_s=_number(environment, "S3_READ_TIMEOUT", 30),
+        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", 8)),
+    )
+
+
+def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name) or str(default)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 1 <= number < inf:
+        raise UsageError(f"{name} is {text!r}; set it to a number of at least 1")
+    return number
 
 
 def _layout_name(text: str) -> LayoutName:

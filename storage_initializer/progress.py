@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from threading import Lock
 
 from storage_initializer.backends import SourceFile
 
@@ -24,20 +25,29 @@ def format_size(count: float) -> str:
 
 
 class Progress:
+    """Told by several threads at once."""
+
     def __init__(self, files: int, size: int, clock: Clock) -> None:
         self._files = files
         self._size = size
         self._clock = clock
         self._start = self._last = clock()
-        self._copied = 0
+        self._copied = self._resumed = 0
+        self._lock = Lock()
 
     def advance(self, count: int) -> None:
-        self._copied += count
-        now = self._clock()
-        if now - self._last >= _INTERVAL_S:
+        with self._lock:
+            self._copied += count
+            now = self._clock()
+            if now - self._last < _INTERVAL_S:
+                return
             self._last = now
-            share = 100 * self._copied // max(self._size, 1)
-            log.info("%3d %% of %s (%s)", share, format_size(self._size), self._rate(now))
+        log.info("%s", self._line(now))
+
+    def resume(self, count: int) -> None:
+        """An earlier run had brought this much already: it counts for the share, not for the rate."""
+        with self._lock:
+            self._resumed += count
 
     def finish(self, file: SourceFile) -> None:
         if self._files <= _FEW:
@@ -46,9 +56,17 @@ class Progress:
     def summary(self) -> str:
         now = self._clock()
         return (
-            f"{self._files} {'file' if self._files == 1 else 'files'}, {format_size(self._size)} "
-            f"in {now - self._start:.1f} s ({self._rate(now)})"
+            f"{self._files} {'file' if self._files == 1 else 'files'}, {format_size(self._copied + self._resumed)} "
+            f"in {now - self._start:.1f} s ({format_size(self._rate(now))}/s)"
         )
 
-    def _rate(self, now: float) -> str:
-        return f"{format_size(self._copied / max(now - self._start, 1e-3))}/s"
+    def _line(self, now: float) -> str:
+        rate, arrived = self._rate(now), self._copied + self._resumed
+        if not self._size:
+            return f"{format_size(arrived)} ({format_size(rate)}/s)"
+        left = (self._size - arrived) / max(rate, 1)
+        share = 100 * arrived // self._size
+        return f"{share:3d} % of {format_size(self._size)} ({format_size(rate)}/s, {left:.0f} s left)"
+
+    def _rate(self, now: float) -> float:
+        return self._copied / max(now - self._start, 1e-3)

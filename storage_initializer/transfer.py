@@ -2,8 +2,8 @@
 
 The destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it
 and its entries renamed one by one at the end. A run that is killed leaves that folder, and in the worst moment some
-of the entries in place, each whole; the next run begins anew. Nothing is synced to disk: after a crash of its node a
-pod's init containers run again.
+of the entries in place, each whole; the next run keeps what had arrived, if the source is still the same. Nothing is
+synced to disk: after a crash of its node a pod's init containers run again, and what is kept is read back first.
 """
 
 from __future__ import annotations
@@ -15,42 +15,47 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from zlib import crc32
 
-from storage_initializer.backends import Report, Source, SourceFile
-from storage_initializer.errors import CopyError, DestinationError, NoSpaceError
+from storage_initializer.backends import Source, SourceFile
+from storage_initializer.download import download
+from storage_initializer.errors import DestinationError, InitializerError, NoSpaceError
+from storage_initializer.journal import discard_journal
 from storage_initializer.progress import Clock, Progress, format_size
+from storage_initializer.retry import Retry
 from storage_initializer.termination import uninterrupted
 
 log = logging.getLogger(__name__)
 
 STAGING = ".storage-initializer"
-_BUFFER_BYTES = 1 << 20
+_ARRIVING = "arriving"
 
-Check = Callable[[Path], None]
+Select = Callable[[Sequence[SourceFile]], Sequence[SourceFile]]
+"""Which of the source's files are wanted."""
+Finish = Callable[[Path], None]
 """Raises if the folder, not yet in place, must not get there."""
 
 
-def bring(source: Source, destination: Path, check: Check, clock: Clock) -> str:
+def bring(source: Source, destination: Path, select: Select, finish: Finish, retry: Retry, clock: Clock) -> str:
     """Returns the summary, for the log."""
     with _writing(destination):
         destination.mkdir(parents=True, exist_ok=True)
-        _remove(destination / STAGING)
-    files = source.list_files()
+    files = select(retry.run(source.list_files))
     with _writing(destination), _staging(destination) as staging:
-        _make_room(destination, files)
+        arriving, new = staging / _ARRIVING, staging / "new"
+        _make_room(destination, files, _size_of(arriving))
         progress = Progress(len(files), sum(file.size for file in files), clock)
-        for file in files:
-            _copy(source, file, staging, progress.advance)
-            progress.finish(file)
-        check(staging)
-        _put_in_place(staging, destination)
+        download(source, files, arriving, progress, retry)
+        # From here on the folder is no longer what the journal says.
+        discard_journal(arriving)
+        arriving.rename(new)
+        finish(new)
+        _put_in_place(new, destination)
     return progress.summary()
 
 
-def _make_room(destination: Path, files: Sequence[SourceFile]) -> None:
+def _make_room(destination: Path, files: Sequence[SourceFile], arrived: int) -> None:
     """A volume that is sized for one copy must also take the next: the copy to be replaced gives way first."""
-    needed, free = sum(file.size for file in files), shutil.disk_usage(destination).free
+    needed, free = sum(file.size for file in files), shutil.disk_usage(destination).free + arrived
     if needed <= free:
         return
     replaced = [destination / name for name in {file.path.parts[0] for file in files}]
@@ -65,44 +70,34 @@ def _make_room(destination: Path, files: Sequence[SourceFile]) -> None:
 
 
 def _size_of(path: Path) -> int:
-    return sum(each.lstat().st_size for each in (path, *path.rglob("*")) if each.is_file())
-
-
-def _copy(source: Source, file: SourceFile, staging: Path, report: Report) -> None:
-    """The copy is read back while it is still in the page cache: that costs a fraction of the copy itself, and
-    finds what a count of bytes does not. CRC-32 guards against accidents and is the fastest check in the
-    standard library on every processor; an adversary could change the source as well.
-    """
-    target = staging / file.path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as stream:
-        received = source.fetch(file, stream, report)
-    target.chmod(0o755 if file.executable else 0o644)
-    written = target.stat().st_size
-    if written != file.size:
-        raise CopyError(f"{file.path} has {file.size} bytes, but {written} arrived; start again when it is complete")
-    if _checksum(target, file.size) != received:
-        raise CopyError(f"the copy of {file.path} does not read back as it was written; check the node's disk")
-
-
-def _checksum(path: Path, size: int) -> int:
-    buffer, checksum = memoryview(bytearray(min(size, _BUFFER_BYTES))), 0
-    with path.open("rb", buffering=0) as stream:
-        while count := stream.readinto(buffer):
-            checksum = crc32(buffer[:count], checksum)
-    return checksum
+    """Of the blocks on the disk: a file that is still arriving has its final size already."""
+    return sum(512 * each.lstat().st_blocks for each in (path, *path.rglob("*")) if each.is_file())
 
 
 @contextmanager
 def _staging(destination: Path) -> Iterator[Path]:
+    """What has arrived outlives a kill, and an error that may pass."""
     folder = destination / STAGING
-    new = folder / "new"
+    _remove_all_but_arriving(folder)
     try:
-        new.mkdir(parents=True)
-        yield new
-    finally:
+        folder.mkdir(exist_ok=True)
+        yield folder
+    except InitializerError as error:
+        if not error.may_pass:
+            _remove(folder)
+        raise
+    except BaseException:
         with uninterrupted():
             _remove(folder)
+        raise
+    with uninterrupted():
+        _remove(folder)
+
+
+def _remove_all_but_arriving(folder: Path) -> None:
+    for entry in folder.iterdir() if folder.is_dir() else []:
+        if not entry.name.startswith(_ARRIVING):
+            _remove(entry)
 
 
 def _put_in_place(staging: Path, destination: Path) -> None:

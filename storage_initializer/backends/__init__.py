@@ -1,33 +1,68 @@
-"""One module for each kind of source. A backend lists what there is and delivers one file at a time;
-staging, verification, layout and progress are the same for all and live in ``transfer``.
+"""One module for each kind of source. A backend lists what there is and opens any part of it;
+staging, concurrency, retries, verification, layout and progress are the same for all and live in ``transfer`` and
+``download``.
 
-A backend module has ``open_source(transfer, pvc_root) -> Source`` and is imported on first use, by ``registry``:
+A backend module has ``open_source(transfer, plan) -> Source`` and is imported on first use, by ``registry``:
 what one kind of source needs, the others never load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-Report = Callable[[int], None]
-"""Told the number of bytes that have just arrived."""
+
+@dataclass(frozen=True)
+class Checksum:
+    """``algorithm`` is one of ``checksums``; ``value`` is in lower-case hexadecimal."""
+
+    algorithm: str
+    value: str
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the source: its path below the destination, and how long it must be."""
+    """A file of the source: its path below the destination, how long it must be, and what tells its content apart.
+
+    ``version`` changes whenever the content does: an etag, a generation, a time. Empty where the source has none.
+    A ``streamed`` file can only be read as a whole, and its size is 0 where the source does not tell it.
+    """
 
     path: PurePosixPath
     size: int
     executable: bool = False
+    version: str = ""
+    checksum: Checksum | None = None
+    streamed: bool = False
+
+
+class Content(Protocol):
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fills the buffer, or a part of it; 0 at the end."""
 
 
 class Source(Protocol):
+    """Used by several threads at once."""
+
+    identity: str
+    """With paths, sizes and versions of the files, it stands for their content: the key of a cache."""
+    read_back: bool
+    """Whether copies are read back from the disk, as nothing else tells whether they are right."""
+
+    def describe(self) -> str:
+        """For the log: which credentials, endpoint and region. Never a secret. Empty where there is nothing to say."""
+
     def list_files(self) -> Sequence[SourceFile]:
         """Everything to bring, at least one file."""
 
-    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
-        """Write the file's content to ``target``; return the CRC-32 of what was received."""
+    def open(self, file: SourceFile, start: int, stop: int) -> AbstractContextManager[Content]:
+        """The bytes from ``start`` to ``stop`` of the very version that was listed, or an error."""
+
+    def checksum(self, file: SourceFile) -> Checksum | None:
+        """Of the whole file, where the source tells one. Asked once the file has arrived."""
+
+    def close(self) -> None:
+        """Wakes up who still reads, with an error."""

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
-from zlib import crc32
 
-from storage_initializer.backends import Report, SourceFile
+from storage_initializer.backends import Content, SourceFile
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -26,15 +24,14 @@ from storage_initializer.errors import (
     UnsafeSourceError,
     UsageError,
 )
-from storage_initializer.plan import Transfer
+from storage_initializer.plan import Plan, Transfer
 from storage_initializer.suggest import suggestion
 
-BUFFER_BYTES = 1 << 20
 # Made by mkfs at the root of an ext4 volume, and closed to everyone but root.
 _NOT_CONTENT = "lost+found"
 
 
-def open_source(transfer: Transfer, pvc_root: Path) -> LocalSource:  # noqa: ARG001
+def open_source(transfer: Transfer, plan: Plan) -> LocalSource:  # noqa: ARG001
     uri = transfer.source
     if uri.authority not in ("", "localhost"):
         raise UsageError(f"a file URI names no host, but this one names {uri.authority}; write file:///PATH")
@@ -56,11 +53,13 @@ def open_folder(root: Path, *, boundary: Path, destination: Path) -> LocalSource
 
 
 class LocalSource:
+    read_back = True
+
     def __init__(self, root: Path, boundary: Path) -> None:
+        self.identity = str(root)
         self._root = root
         self._base = root if root.is_dir() else root.parent
         self._boundary = boundary.resolve()
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
 
     def list_files(self) -> Sequence[SourceFile]:
         files = tuple(self._list(self._root, frozenset()))
@@ -68,21 +67,26 @@ class LocalSource:
             raise EmptySourceError("there is no file in it; put the model there first")
         return files
 
-    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
+    @contextmanager
+    def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
         path = self._real_path(self._base / file.path)
-        checksum = copied = 0
         with self._open(path) as stream:
-            before = _identity(stream)
-            # A file that somebody appends to may never end.
-            while copied <= file.size and (count := self._fill_buffer(stream, path)):
-                chunk = self._buffer[:count]
-                target.write(chunk)
-                checksum = crc32(chunk, checksum)
-                copied += count
-                report(count)
-            if copied != file.size or _identity(stream) != before:
-                raise CopyError(f"{file.path} changed while it was copied; start again when it is complete")
-        return checksum
+            if _version(stream) != file.version:
+                raise _changed(file)
+            stream.seek(start)
+            yield _Span(stream, path, stop - start)
+            # A file that somebody appends to may never end, and one that is cut ends early.
+            if stream.tell() != stop or _version(stream) != file.version:
+                raise _changed(file)
+
+    def describe(self) -> str:
+        return ""
+
+    def checksum(self, file: SourceFile) -> None:
+        """A file system gives none; copies are read back instead."""
+
+    def close(self) -> None:
+        """A disk answers, or the whole node waits."""
 
     def _list(self, path: Path, ancestors: frozenset[Path]) -> Iterator[SourceFile]:
         real = self._real_path(path)
@@ -102,9 +106,9 @@ class LocalSource:
     def _describe(self, path: Path, real: Path) -> SourceFile:
         """Opened, not only looked at: what may not be read is found before gigabytes are copied."""
         with self._open(real) as stream:
-            status = os.fstat(stream.fileno())
+            status, version = os.fstat(stream.fileno()), _version(stream)
         relative = PurePosixPath(path.relative_to(self._base))
-        return SourceFile(relative, status.st_size, executable=bool(status.st_mode & 0o111))
+        return SourceFile(relative, status.st_size, executable=bool(status.st_mode & 0o111), version=version)
 
     def _real_path(self, path: Path) -> Path:
         """Where the file is, every link followed; only this path is opened, so that no link can change under us."""
@@ -127,12 +131,23 @@ class LocalSource:
         with _reading(path):
             return FileIO(path)
 
-    def _fill_buffer(self, stream: FileIO, path: Path) -> int:
-        with _reading(path):
-            return stream.readinto(self._buffer)
-
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self._base))
+
+
+class _Span:
+    """The next ``length`` bytes of a file."""
+
+    def __init__(self, stream: FileIO, path: Path, length: int) -> None:
+        self._stream = stream
+        self._path = path
+        self._left = length
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        with _reading(self._path):
+            count = self._stream.readinto(buffer[: self._left])
+        self._left -= count
+        return count
 
 
 @contextmanager
@@ -167,6 +182,10 @@ def _why_gone(path: Path) -> str:
     return f"links to {path.readlink()}, which is not there" if path.is_symlink() else "has vanished"
 
 
-def _identity(stream: FileIO) -> tuple[int, int, int]:
+def _version(stream: FileIO) -> str:
     status = os.fstat(stream.fileno())
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+
+
+def _changed(file: SourceFile) -> CopyError:
+    return CopyError(f"{file.path} changed while it was copied; start again when it is complete")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from storage_initializer.backends.local import LocalSource, open_folder
 from storage_initializer.errors import ClaimNotMountedError, UsageError
-from storage_initializer.plan import Transfer
+from storage_initializer.plan import Plan, Transfer
 
 
-def open_source(transfer: Transfer, pvc_root: Path) -> LocalSource:
+def open_source(transfer: Transfer, plan: Plan) -> LocalSource:
     """Links may lead anywhere inside the claim: a snapshot folder of links to a blob folder beside it is common."""
     uri = transfer.source
     if not uri.authority or uri.authority in (".", ".."):
         raise UsageError("it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
     if ".." in PurePosixPath(uri.path).parts:
         raise UsageError('a path in a claim may not contain ".."; name the folder itself')
-    claim = pvc_root / uri.authority
+    claim = plan.pvc_root / uri.authority
     if not claim.is_dir():
         raise ClaimNotMountedError(
             f"claim {uri.authority} is not mounted at {claim}; mount it there, or set --pvc-root to where it is"

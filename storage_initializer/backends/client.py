@@ -1,0 +1,216 @@
+"""HTTP as every remote source needs it: kept connections, time limits, trust, and errors that say what to do.
+
+On the standard library, for three reasons: a body is read into the caller's buffer and nowhere else, every header of
+an answer can be seen (checksums, regions), and it was the fastest of what was measured (docs/decisions).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Lock
+from typing import cast
+from urllib.parse import SplitResult, urlsplit
+
+from storage_initializer.errors import CertificateError, ServerError, UnreachableError
+from storage_initializer.plan import Patience
+
+# Overloaded, restarting, or asked too often.
+_MAY_PASS = (408, 429, 500, 502, 503, 504)
+_LONGEST_ANSWER = 16 << 20
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Which certificates are believed; ``ca_file`` comes on top of those of the system."""
+
+    verify: bool = True
+    ca_file: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A short one, as a whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class Body:
+    """A long one, as it arrives."""
+
+    status: int
+    headers: Mapping[str, str]
+    _response: HTTPResponse
+    _host: str
+    _left: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = self._response.length
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        with _reaching(self._host):
+            count = self._response.readinto(buffer)
+        if self._left is not None:
+            self._left -= count
+            if self._left and not count:
+                raise ServerError(f"{self._host} broke off {self._left} bytes before the end; see what its log says")
+        return count
+
+    def read(self) -> bytes:
+        with _reaching(self._host):
+            content = self._response.read(_LONGEST_ANSWER)
+        if self._left and len(content) < self._left:
+            raise ServerError(f"{self._host} broke off in the middle of an answer; see what its log says")
+        return content
+
+
+class Client:
+    """Used by several threads at once."""
+
+    def __init__(self, trust: Trust, patience: Patience) -> None:
+        self._context = _tls_context(trust)
+        self._patience = patience
+        self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
+        # With their sockets, as a connection that ends with its answer forgets its own.
+        self._busy: dict[HTTPConnection, socket.socket] = {}
+        self._lock = Lock()
+        self._closed = False
+
+    def ask(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> Answer:
+        with self.request(method, url, headers or {}, content) as body:
+            return Answer(body.status, body.headers, body.read())
+
+    @contextmanager
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> Iterator[Body]:
+        """Any status but those that may pass; the body need not be read to its end."""
+        parts = urlsplit(url)
+        with _reaching(parts.netloc):
+            connection, response = self._send(method, parts, headers, content)
+        try:
+            if response.status in _MAY_PASS:
+                raise ServerError(
+                    f"{parts.netloc} answers {response.status} {response.reason}; see its log, or ask less of it"
+                )
+            yield Body(response.status, cast(Mapping[str, str], response.headers), response, parts.netloc)
+        finally:
+            with self._lock:
+                del self._busy[connection]
+                keep = response.isclosed() and connection.sock is not None and not self._closed
+                if keep:
+                    self._idle.setdefault((parts.scheme, parts.netloc), []).append(connection)
+            if not keep:
+                response.close()
+                connection.close()
+
+    def close(self) -> None:
+        """Whoever still reads gets an error at once."""
+        with self._lock:
+            self._closed = True
+            for sock in self._busy.values():
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+            for idle in self._idle.values():
+                for connection in idle:
+                    connection.close()
+            self._idle.clear()
+
+    def _send(
+        self, method: str, url: SplitResult, headers: Mapping[str, str], content: bytes | None
+    ) -> tuple[HTTPConnection, HTTPResponse]:
+        """A server may close a connection that was kept, just as it is used again: then once more on a new one."""
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        if kept := self._take(url):
+            with suppress(HTTPException, ConnectionError):
+                return kept, self._exchange(kept, method, target, headers, content)
+        connection = self._connect(url)
+        return connection, self._exchange(connection, method, target, headers, content)
+
+    def _take(self, url: SplitResult) -> HTTPConnection | None:
+        with self._lock:
+            idle = self._idle.get((url.scheme, url.netloc))
+            return idle.pop() if idle else None
+
+    def _connect(self, url: SplitResult) -> HTTPConnection:
+        host, patience = url.hostname or "", self._patience
+        connection = (
+            HTTPSConnection(host, url.port, timeout=patience.connect_s, context=self._context)
+            if url.scheme == "https"
+            else HTTPConnection(host, url.port, timeout=patience.connect_s)
+        )
+        connection.connect()
+        connection.sock.settimeout(patience.read_s)
+        return connection
+
+    def _exchange(
+        self, connection: HTTPConnection, method: str, target: str, headers: Mapping[str, str], content: bytes | None
+    ) -> HTTPResponse:
+        with self._lock:
+            closed = self._closed
+            self._busy[connection] = connection.sock
+        try:
+            if closed:
+                raise ConnectionAbortedError("stopped")
+            connection.request(method, target, content, dict(headers))
+            return connection.getresponse()
+        except BaseException:
+            with self._lock:
+                del self._busy[connection]
+            connection.close()
+            raise
+
+
+def _tls_context(trust: Trust) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if trust.ca_file:
+        try:
+            context.load_verify_locations(trust.ca_file)
+        except OSError as error:
+            raise CertificateError(
+                f"the CA bundle {trust.ca_file} cannot be used ({error.strerror or error}); give it as PEM"
+            ) from None
+    if not trust.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextmanager
+def _reaching(host: str) -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise CertificateError(_distrust(host, error)) from None
+    except socket.gaierror as error:
+        raise UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint") from None
+    except TimeoutError:
+        raise UnreachableError(f"{host} does not answer in time; see whether a network policy is between") from None
+    except ConnectionRefusedError:
+        raise UnreachableError(f"{host} refuses connections; correct the endpoint and port, or start it") from None
+    except ssl.SSLError as error:
+        raise UnreachableError(f"{host} does not speak TLS ({error.reason}); use http:// if it is meant so") from None
+    except (OSError, HTTPException) as error:
+        raise UnreachableError(f"the connection to {host} broke ({_why(error)}); see what its log says") from None
+
+
+def _distrust(host: str, error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code == 62:  # X509_V_ERR_HOSTNAME_MISMATCH
+        return f"the certificate of {host} is another host's ({error.verify_message}); use the name it was made for"
+    return (
+        f"the certificate of {host} is not trusted ({error.verify_message}); "
+        "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
+    )
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

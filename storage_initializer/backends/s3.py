@@ -1,0 +1,214 @@
+"""``s3://BUCKET[/PATH]``: an object, or all objects below a path, of Amazon S3 and everything that speaks like it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import NoReturn
+from xml.etree import ElementTree
+
+from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends.aws import KeyRing
+from storage_initializer.backends.client import Answer, Body, Client
+from storage_initializer.backends.objects import Listed, choose_files, nearest
+from storage_initializer.backends.s3_access import S3Access, s3_access
+from storage_initializer.backends.sigv4 import canonical_query, sign
+from storage_initializer.errors import (
+    AccessDeniedError,
+    CopyError,
+    RegionError,
+    ServerError,
+    SourceNotFoundError,
+    UsageError,
+)
+from storage_initializer.plan import Plan, Transfer
+
+_CHECKSUMS = ("crc32c", "crc32", "sha256", "sha1")
+# MD5 runs at the speed of a slow network. An object that is larger has been uploaded in parts, as a rule, and its
+# etag is none.
+_LARGEST_MD5 = 64 << 20
+# Said with status 400 by some.
+_BAD_KEYS = ("InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired")
+# With these, an etag is not the MD5 of the content.
+_OPAQUE_ETAGS = ("aws:kms", "aws:kms:dsse")
+
+
+def open_source(transfer: Transfer, plan: Plan) -> S3Source:
+    uri = transfer.source
+    if not uri.authority:
+        raise UsageError("it names no bucket; write s3://BUCKET/PATH")
+    access = s3_access(uri.authority, plan.environment)
+    return S3Source(uri.authority, uri.path, access, Client(access.trust, plan.patience))
+
+
+class S3Source:
+    read_back = False
+
+    def __init__(self, bucket: str, path: str, access: S3Access, client: Client) -> None:
+        self.identity = f"{access.bucket_url}/{path}"
+        self._bucket = bucket
+        self._path = path
+        self._access = access
+        self._client = client
+        self._ring = KeyRing(access.identity, client, lambda: datetime.now(UTC))
+        self._keys: dict[PurePosixPath, str] = {}
+        self._checksums: dict[PurePosixPath, Checksum | None] = {}
+
+    def describe(self) -> str:
+        return f"as {self._access}"
+
+    def list_files(self) -> Sequence[SourceFile]:
+        chosen = choose_files(self._path, self._list)
+        if not chosen:
+            raise SourceNotFoundError(
+                f"there is nothing at {self._path or 'its root'} in the bucket {self._bucket}; {self._suggestion()}"
+            )
+        self._keys = {file.path: key for key, file in chosen}
+        return [file for _, file in chosen]
+
+    @contextmanager
+    def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
+        whole = stop - start == file.size
+        headers = {"x-amz-checksum-mode": "ENABLED"} if whole else {"Range": f"bytes={start}-{stop - 1}"}
+        with self._request("GET", file, headers) as body:
+            if body.status != (200 if whole else 206):
+                self._refuse(Answer(body.status, body.headers, body.read()), file)
+            if whole:
+                self._checksums[file.path] = _checksum(file, body.headers)
+            yield body
+
+    def checksum(self, file: SourceFile) -> Checksum | None:
+        """Told with a whole object, but not with a range of one."""
+        if file.path not in self._checksums:
+            with self._request("HEAD", file, {"x-amz-checksum-mode": "ENABLED"}) as body:
+                if body.status == 412:
+                    self._refuse(Answer(body.status, body.headers, b""), file)
+                # Who may read an object might not be allowed to ask for its attributes.
+                self._checksums[file.path] = _checksum(file, body.headers) if body.status == 200 else None
+        return self._checksums[file.path]
+
+    def close(self) -> None:
+        self._client.close()
+
+    @contextmanager
+    def _request(self, method: str, file: SourceFile, headers: Mapping[str, str]) -> Iterator[Body]:
+        """Of the very version that was listed: the store refuses when the object has been replaced."""
+        # A time, where the store has no etags, is no precondition.
+        condition = {"If-Match": file.version} if file.version.startswith('"') else {}
+        url = self._access.url(self._keys[file.path])
+        with self._client.request(method, url, self._signed(method, url, {**headers, **condition})) as body:
+            yield body
+
+    def _signed(self, method: str, url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+        keys = self._ring.keys()
+        if keys is None:
+            return headers
+        return sign(method, url, headers, keys, self._access.region, datetime.now(UTC))
+
+    def _list(self, prefix: str) -> Iterator[Listed]:
+        """In the order of their names; asked for as many at a time as are wanted."""
+        query = {"list-type": "2", "prefix": prefix}
+        while True:
+            page = self._ask(query)
+            yield from map(_listed, page.iterfind("{*}Contents"))
+            token = page.findtext("{*}NextContinuationToken")
+            if not token:
+                return
+            query["continuation-token"] = token
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        """What is right below a prefix: objects, and folders with a slash at their end."""
+        page = self._ask({"list-type": "2", "prefix": prefix, "delimiter": "/"})
+        for name in (*page.iterfind("{*}CommonPrefixes/{*}Prefix"), *page.iterfind("{*}Contents/{*}Key")):
+            yield name.text or ""
+
+    def _ask(self, query: Mapping[str, str]) -> ElementTree.Element:
+        url = f"{self._access.bucket_url}?{canonical_query(query)}"
+        answer = self._client.ask("GET", url, self._signed("GET", url, {}))
+        if answer.status != 200:
+            self._refuse(answer)
+        try:
+            return ElementTree.fromstring(answer.body)  # noqa: S314 - expat bounds entities
+        except ElementTree.ParseError as error:
+            raise ServerError(
+                f"{self._access.service} does not answer like S3 ({error}); correct the endpoint"
+            ) from None
+
+    def _suggestion(self) -> str:
+        return nearest(self._path, self._names)
+
+    def _refuse(self, answer: Answer, file: SourceFile | None = None) -> NoReturn:
+        """What a status other than the wanted one means, and what to do."""
+        what = f"object {self._keys[file.path]}" if file else f"bucket {self._bucket}"
+        code, message = _reason(answer.body)
+        if region := _region(answer, self._access.region):
+            raise RegionError(
+                f"the bucket {self._bucket} is in the region {region}, but {self._access.region} was asked; "
+                f"set the region {region} (annotation serving.kserve.io/s3-region)"
+            )
+        service = self._access.service
+        if answer.status == 412:
+            raise CopyError(f"the {what} was replaced while it was copied; start again when it is complete")
+        if code == "NoSuchBucket":
+            raise SourceNotFoundError(
+                f"there is no bucket {self._bucket} at {service}; correct its name or the endpoint"
+            )
+        if answer.status == 404:
+            raise SourceNotFoundError(f"the {what} is not at {service}; correct the path or the endpoint")
+        if answer.status in (401, 403) or code in _BAD_KEYS:
+            raise AccessDeniedError(f"the {what} may not be read as {self._access.identity}{_denied(code, message)}")
+        why = " ".join(filter(None, (str(answer.status), code, message)))
+        raise ServerError(f"{service} answers {why} for the {what}; see whether endpoint and region are right")
+
+
+def _listed(entry: ElementTree.Element) -> Listed:
+    version = entry.findtext("{*}ETag") or entry.findtext("{*}LastModified") or ""
+    return Listed(entry.findtext("{*}Key") or "", int(entry.findtext("{*}Size") or 0), version)
+
+
+def _checksum(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
+    """A checksum of parts (``…-N``) says nothing that could be checked without knowing the parts."""
+    for algorithm in _CHECKSUMS:
+        value = headers.get(f"x-amz-checksum-{algorithm}", "")
+        if value and "-" not in value:
+            return Checksum(algorithm, base64.b64decode(value).hex())
+    etag = file.version.strip('"')
+    plain = headers.get("x-amz-server-side-encryption") not in _OPAQUE_ETAGS
+    plain = plain and "x-amz-server-side-encryption-customer-algorithm" not in headers
+    is_md5 = len(etag) == 32 and not set(etag) - set("0123456789abcdef")
+    return Checksum("md5", etag) if plain and is_md5 and file.size <= _LARGEST_MD5 else None
+
+
+def _reason(body: bytes) -> tuple[str, str]:
+    try:
+        error = ElementTree.fromstring(body)  # noqa: S314 - expat bounds entities
+    except ElementTree.ParseError:
+        return "", ""
+    return error.findtext("{*}Code") or "", error.findtext("{*}Message") or ""
+
+
+def _region(answer: Answer, asked: str) -> str:
+    """Amazon tells the right one in a header, others in the body; empty where that is not the trouble."""
+    try:
+        told = ElementTree.fromstring(answer.body).findtext("{*}Region") or ""  # noqa: S314 - expat bounds entities
+    except ElementTree.ParseError:
+        told = ""
+    region = answer.headers.get("x-amz-bucket-region") or told
+    return region if region != asked and answer.status in (301, 307, 400) else ""
+
+
+def _denied(code: str, message: str) -> str:
+    match code:
+        case "InvalidAccessKeyId":
+            return ": the store does not know this key; correct it in the secret"
+        case "SignatureDoesNotMatch":
+            return ": the secret key does not belong to it; correct it in the secret"
+        case "RequestTimeTooSkewed":
+            return ": the node's clock is wrong; correct it"
+        case "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired":
+            return ": the session token has expired; renew it"
+    why = f" ({message.rstrip('.')})" if message else ""
+    return f"{why}; allow it s3:GetObject and s3:ListBucket there, or use other credentials"

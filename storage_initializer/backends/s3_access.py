@@ -1,0 +1,107 @@
+"""Where a bucket is and how it is asked, from the environment. Pure.
+
+The names are KServe's: those of a service account's secrets, and ``STORAGE_CONFIG`` with ``STORAGE_OVERRIDE_CONFIG``
+for a key of the secret ``storage-config`` and the service's own ``storage.parameters``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from storage_initializer.backends.aws import Identity, identity_of, is_true
+from storage_initializer.backends.client import Trust
+from storage_initializer.backends.trust import ca_bundle
+from storage_initializer.errors import UsageError
+
+DEFAULT_REGION = "us-east-1"
+# What a key of `storage-config` is called in the environment.
+_SPEC_NAMES = {
+    "access_key_id": "AWS_ACCESS_KEY_ID",
+    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region": "AWS_DEFAULT_REGION",
+    "ca_bundle": "AWS_CA_BUNDLE",
+    "verify_ssl": "S3_VERIFY_SSL",
+    "anonymous": "awsAnonymousCredential",
+    "use_virtual_bucket": "S3_USER_VIRTUAL_BUCKET",
+    "use_accelerate": "S3_USE_ACCELERATE",
+}
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """``bucket_url`` ends without a slash; ``service`` is the host it stands on."""
+
+    bucket_url: str
+    service: str
+    region: str
+    identity: Identity
+    trust: Trust
+
+    def url(self, key: str) -> str:
+        return f"{self.bucket_url}/{quote(key, safe='/~')}"
+
+    def __str__(self) -> str:
+        unchecked = "" if self.trust.verify else ", certificates not checked"
+        return f"{self.identity}, endpoint {self.service}, region {self.region}{unchecked}"
+
+
+def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
+    settings = {**environment, **_spec(environment, "STORAGE_CONFIG"), **_spec(environment, "STORAGE_OVERRIDE_CONFIG")}
+    region = settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or DEFAULT_REGION
+    service = _endpoint(settings)
+    virtual = is_true(settings.get("S3_USER_VIRTUAL_BUCKET", ""))
+    if not service:
+        accelerate = is_true(settings.get("S3_USE_ACCELERATE", ""))
+        service = "https://s3-accelerate.amazonaws.com" if accelerate else f"https://s3.{region}.amazonaws.com"
+        # A dot in a bucket's name is not covered by Amazon's certificates.
+        virtual = accelerate or "." not in bucket
+    return S3Access(
+        bucket_url=_virtual(service, bucket) if virtual else f"{service}/{bucket}",
+        service=service,
+        region=region,
+        identity=identity_of(settings, region),
+        trust=Trust(verify=_verifies(settings.get("S3_VERIFY_SSL", "")), ca_file=ca_bundle(settings)),
+    )
+
+
+def _spec(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    text = environment.get(name, "").strip()
+    try:
+        document: Any = json.loads(text or "{}")
+    except ValueError as error:
+        # Not the text: it holds keys.
+        raise UsageError(f"{name} is not valid JSON ({error}); correct the key of the secret storage-config") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{name} is not a JSON object; correct the key of the secret storage-config")
+    values = {_SPEC_NAMES[key]: str(value) for key, value in document.items() if key in _SPEC_NAMES and value != ""}
+    # Keys of one's own are meant to be used, whatever the environment said of being anonymous.
+    return {"awsAnonymousCredential": "", **values} if "AWS_ACCESS_KEY_ID" in values else values
+
+
+def _endpoint(settings: Mapping[str, str]) -> str:
+    """Empty for Amazon's own."""
+    url = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL", "")
+    if not url and (host := settings.get("S3_ENDPOINT", "")):
+        scheme = "http" if settings.get("S3_USE_HTTPS", "").strip().lower() in ("0", "false") else "https"
+        url = host if "://" in host else f"{scheme}://{host}"
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"the S3 endpoint {url!r} is no URL; write https://HOST[:PORT]")
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def _virtual(service: str, bucket: str) -> str:
+    scheme, _, host = service.partition("://")
+    return f"{scheme}://{bucket}.{host}"
+
+
+def _verifies(text: str) -> bool:
+    return text.strip().lower() not in ("0", "false")

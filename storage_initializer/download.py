@@ -1,0 +1,217 @@
+"""Brings the files of a source into a folder: many at once, and parts of big ones at once.
+
+Each worker owns one buffer and each part is written where it belongs in a file of the final size, so memory grows
+neither with the files nor with their number. What arrived is in the journal: a run that was killed is taken up by
+the next, part by part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock, Thread
+from zlib import crc32
+
+from storage_initializer.backends import Source, SourceFile
+from storage_initializer.checksums import checksum_of
+from storage_initializer.errors import CopyError, ServerError
+from storage_initializer.journal import Journal, open_journal
+from storage_initializer.progress import Progress
+from storage_initializer.retry import Retry
+
+PART_BYTES = 16 << 20
+_BUFFER_BYTES = 1 << 20
+_WORKERS = 8
+# How long a worker that is stopped may take to notice: it is woken from the network, not from a connect.
+_GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """``stop`` is 0 for a file whose size is not known."""
+
+    number: int
+    file: SourceFile
+    start: int
+    stop: int
+
+
+class _Stopped(Exception):
+    """Another worker failed, or the run was stopped."""
+
+
+def download(source: Source, files: Sequence[SourceFile], folder: Path, progress: Progress, retry: Retry) -> None:
+    """``folder`` is the transfer's own; what an earlier run, killed or failed, brought of the same files is kept."""
+    with open_journal(folder, source.identity, files) as journal:
+        for parent in {folder / file.path.parent for file in files}:
+            parent.mkdir(parents=True, exist_ok=True)
+        _Download(source, files, folder, progress, retry, journal).run()
+
+
+def parts_of(number: int, file: SourceFile) -> list[Part]:
+    """At least one: an empty file has to be made, too."""
+    if file.streamed:
+        return [Part(number, file, 0, file.size)]
+    starts = range(0, file.size, PART_BYTES) or [0]
+    return [Part(number, file, start, min(start + PART_BYTES, file.size)) for start in starts]
+
+
+class _Download:
+    def __init__(
+        self,
+        source: Source,
+        files: Sequence[SourceFile],
+        folder: Path,
+        progress: Progress,
+        retry: Retry,
+        journal: Journal,
+    ) -> None:
+        self._source = source
+        self._folder = folder
+        self._progress = progress
+        self._retry = retry
+        self._journal = journal
+        self._parts = (part for number, file in enumerate(files) for part in parts_of(number, file))
+        self._missing = {number: len(parts_of(number, file)) for number, file in enumerate(files)}
+        self._lock = Lock()
+        self._stop = Event()
+        self._errors: list[BaseException] = []
+
+    def run(self) -> None:
+        workers = [Thread(target=self._work, daemon=True) for _ in range(min(_WORKERS, sum(self._missing.values())))]
+        for worker in workers:
+            worker.start()
+        try:
+            for worker in workers:
+                worker.join()
+        finally:
+            if not self._stop.is_set() and any(worker.is_alive() for worker in workers):
+                self._halt()
+            for worker in workers:
+                worker.join(_GRACE_S)
+        if self._errors:
+            raise self._errors[0]
+
+    def _work(self) -> None:
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        try:
+            while part := self._next_part():
+                self._bring(part, buffer)
+                if self._is_last_of_its_file(part):
+                    self._finish(part.file)
+        except _Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            with self._lock:
+                # What others say once they are woken up is not what went wrong.
+                first = not self._stop.is_set()
+                if first:
+                    self._errors.append(error)
+            if first:
+                self._halt()
+
+    def _halt(self) -> None:
+        self._stop.set()
+        self._source.close()
+
+    def _next_part(self) -> Part | None:
+        with self._lock:
+            return None if self._stop.is_set() else next(self._parts, None)
+
+    def _is_last_of_its_file(self, part: Part) -> bool:
+        with self._lock:
+            self._missing[part.number] -= 1
+            return not self._missing[part.number]
+
+    def _bring(self, part: Part, buffer: memoryview) -> None:
+        with _target(self._folder / part.file.path, part.file.size) as target:
+            recorded = self._journal.recorded(part.number, part.start)
+            if recorded is not None and _crc_on_disk(target, part, buffer) == recorded:
+                self._progress.resume(part.stop - part.start)
+                return
+            arrival = _Arrival(part, target)
+            self._retry.run(lambda: self._receive(arrival, buffer))
+            if self._source.read_back and _crc_on_disk(target, part, buffer) != arrival.crc:
+                raise CopyError(f"the copy of {part.file.path} does not read back as it was written; check the disk")
+            self._journal.record(part.number, part.start, arrival.crc)
+
+    def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
+        """What an earlier attempt got is kept, where the source can be read from its middle."""
+        part = arrival.part
+        if self._stop.is_set():
+            raise _Stopped
+        if part.file.streamed:
+            self._progress.advance(-arrival.begin_anew())
+        if arrival.position == part.stop and not part.file.streamed:
+            return
+        with self._source.open(part.file, arrival.position, part.stop) as content:
+            while count := content.readinto(buffer):
+                if self._stop.is_set():
+                    raise _Stopped
+                arrival.add(buffer[:count])
+                self._progress.advance(count)
+        arrival.check()
+
+    def _finish(self, file: SourceFile) -> None:
+        path = self._folder / file.path
+        expected = file.checksum or self._retry.run(lambda: self._source.checksum(file))
+        if expected and (found := checksum_of(path, expected.algorithm)) != expected:
+            raise CopyError(
+                f"{file.path} has the {found.algorithm} checksum {found.value} instead of {expected.value}; "
+                "copy it to the source again"
+            )
+        path.chmod(0o755 if file.executable else 0o644)
+        self._progress.finish(file)
+
+
+class _Arrival:
+    """How far a part has got."""
+
+    def __init__(self, part: Part, target: int) -> None:
+        self.part = part
+        self.position = part.start
+        self.crc = 0
+        self._target = target
+
+    def begin_anew(self) -> int:
+        """How much of what came does not count any more."""
+        lost, self.position, self.crc = self.position, 0, 0
+        os.ftruncate(self._target, 0)
+        return lost
+
+    def add(self, chunk: memoryview) -> None:
+        written = 0
+        while written < len(chunk):
+            written += os.pwrite(self._target, chunk[written:], self.position + written)
+        self.crc = crc32(chunk, self.crc)
+        self.position += len(chunk)
+
+    def check(self) -> None:
+        if self.position != self.part.stop and (self.part.stop or not self.part.file.streamed):
+            raise ServerError(
+                f"{self.part.file.path} ended after {self.position} of {self.part.stop} bytes; "
+                "see whether it is still being written"
+            )
+
+
+@contextmanager
+def _target(path: Path, size: int) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, size)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _crc_on_disk(target: int, part: Part, buffer: memoryview) -> int:
+    """The pages of what has just been written are in memory: that costs a fraction of the copy itself."""
+    position, crc = part.start, 0
+    while count := os.preadv(target, [buffer[: part.stop - position]], position):
+        crc = crc32(buffer[:count], crc)
+        position += count
+    return crc

@@ -1,0 +1,41 @@
+"""Trying again what may pass, with exponential backoff and full jitter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from storage_initializer.errors import InitializerError
+
+log = logging.getLogger(__name__)
+
+_FIRST_S = 0.25
+_LONGEST_S = 10.0
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """``chance`` gives numbers from 0 to 1; ``wait`` gets seconds."""
+
+    attempts: int
+    chance: Callable[[], float]
+    wait: Callable[[float], object]
+
+    def run(self, action: Callable[[], Result]) -> Result:
+        for delay in self._delays():
+            try:
+                return action()
+            except InitializerError as error:
+                if not error.may_pass:
+                    raise
+                log.info("trying again in %.1f s: %s", delay, error)
+                self.wait(delay)
+        return action()
+
+    def _delays(self) -> Iterator[float]:
+        """One fewer than attempts. Jitter keeps a hundred pods from coming back at the same moment."""
+        for number in range(self.attempts - 1):
+            yield min(_FIRST_S * 2**number, _LONGEST_S) * self.chance()
