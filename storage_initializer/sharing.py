@@ -28,13 +28,11 @@ def share_file(source: Path, target: Path, mode: int) -> str:
         return "linked"
     with source.open("rb") as reader, target.open("xb") as writer:
         os.fchmod(writer.fileno(), mode)
-        size = os.fstat(reader.fileno()).st_size
         if _clone(reader.fileno(), writer.fileno()):
             return "cloned"
-        if not _copy_in_kernel(reader.fileno(), writer.fileno(), size):
-            writer.truncate(0)
-            reader.seek(0)
-            shutil.copyfileobj(reader, writer, 1 << 20)
+        if _copy_in_kernel(reader.fileno(), writer.fileno(), source.stat().st_size):
+            return "copied"
+    shutil.copyfile(source, target)
     return "copied"
 
 
