@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ def plan_of(pod: dict[str, Any]) -> Plan:
 
 @pytest.mark.parametrize(("server_type", "layout"), SERVER_TYPES.items())
 def test_the_initializer_reads_what_was_rendered(server_type: str | None, layout: LayoutName) -> None:
-    assert plan_of(pod_of("pvc://leeway/bert", server_type)) == Plan(
+    plan = plan_of(pod_of("pvc://leeway/bert", server_type))
+
+    assert plan == replace(
+        make_plan(["pvc://leeway/bert", "/mnt/models"], {}),
         transfers=(Transfer(parse_uri("pvc://leeway/bert"), Path("/mnt/models")),),
         pvc_root=Path("/mnt/pvc"),
         layout=layout,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
-from zlib import crc32
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from storage_initializer.backends import Report, SourceFile
+from storage_initializer.backends import Checksum
 from storage_initializer.backends.local import LocalSource
-from storage_initializer.errors import CopyError, NoSpaceError
-from storage_initializer.transfer import bring
+from storage_initializer.errors import CopyError, NoSpaceError, ServerError
+from storage_initializer.transfer import STAGING, bring
 from tests.integration.storage.conftest import Initialize, ordinary_user
+from tests.support.memory_source import ONCE, MemorySource, everything
 from tests.support.model_folder import read_tree, write_volume
 
 
@@ -98,12 +97,13 @@ def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None
     )
 
 
-def test_a_scheme_of_a_later_version(initialize: Initialize, models: Path) -> None:
-    outcome = initialize("s3://bucket/model", models)
+def test_a_scheme_that_is_not_supported(initialize: Initialize, models: Path) -> None:
+    outcome = initialize("hf://owner/model", models)
 
     assert (outcome.exit_code, outcome.reason) == (
         3,
-        "s3://bucket/model: s3:// is not supported by this version; use pvc://CLAIM/PATH, file:///PATH or a path",
+        "hf://owner/model: hf:// is not supported; download the model with the hf command, put it in a bucket or on a "
+        "claim and name that",
     )
 
 
@@ -273,42 +273,25 @@ def test_a_destination_that_is_a_file(initialize: Initialize, leeway: Path, mode
 
 
 @pytest.mark.parametrize("change", [lambda text: text + "more", lambda text: text[:-1], lambda text: text.swapcase()])
-def test_a_file_that_changes_while_it_is_copied(leeway: Path, models: Path, change: Callable[[str], str]) -> None:
+def test_a_file_that_changes_while_it_is_copied(leeway: Path, change: Callable[[str], str]) -> None:
     config = leeway / "config/config.properties"
     source = LocalSource(leeway, leeway)
-
-    def meanwhile(count: int) -> None:
-        """Called with each part that was read, so that a file which only ever grew would never end."""
-        config.write_text(change(config.read_text()))
-        os.utime(config, ns=(0, 0))
-
     (file, *_) = source.list_files()
-    with pytest.raises(CopyError) as raised, (leeway.parent / "target").open("wb") as target:
-        source.fetch(file, target, meanwhile)
+
+    def copy() -> None:
+        with source.open(file, 0, file.size) as content:
+            config.write_text(change(config.read_text()))
+            os.utime(config, ns=(0, 0))
+            # A file that only ever grew would never end.
+            while content.readinto(memoryview(bytearray(100))):
+                pass
+
+    with pytest.raises(CopyError) as raised:
+        copy()
 
     assert str(raised.value) == (
         "config/config.properties changed while it was copied; start again when it is complete"
     )
-
-
-class Stub:
-    """A source of one file, with the lies a test asks for."""
-
-    def __init__(self, content: bytes, *, size: int, checksum: int | None = None, failure: int = 0) -> None:
-        self._content = content
-        self._size = size
-        self._checksum = crc32(content) if checksum is None else checksum
-        self._failure = failure
-
-    def list_files(self) -> Sequence[SourceFile]:
-        return [SourceFile(PurePosixPath("weights"), self._size)]
-
-    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
-        if self._failure:
-            raise OSError(self._failure, os.strerror(self._failure))
-        target.write(self._content)
-        report(len(self._content))
-        return self._checksum
 
 
 def no_check(folder: Path) -> None:
@@ -319,34 +302,36 @@ def no_check(folder: Path) -> None:
     ("source", "error", "message"),
     [
         (
-            Stub(b"abc", size=4),
-            CopyError,
-            "weights has 4 bytes, but 3 arrived; start again when it is complete",
+            MemorySource({"weights": b"abcd"}, cut=3),
+            ServerError,
+            "weights ended after 3 of 4 bytes; see whether it is still being written",
         ),
         (
-            Stub(b"abc", size=3, checksum=1),
+            MemorySource({"weights": b"abc"}, checksum=Checksum("crc32", "00000001")),
             CopyError,
-            "the copy of weights does not read back as it was written; check the node's disk",
+            "weights has the crc32 checksum 352441c2 instead of 00000001; copy it to the source again",
         ),
         (
-            Stub(b"", size=0, failure=errno.ENOSPC),
+            MemorySource({"weights": b"abc"}, failure=errno.ENOSPC),
             NoSpaceError,
             "{} filled up during the copy; use a bigger volume or node",
         ),
     ],
 )
-def test_a_copy_that_goes_wrong_leaves_nothing(
-    models: Path, source: Stub, error: type[Exception], message: str
+def test_a_copy_that_goes_wrong_leaves_what_was_there(
+    models: Path, source: MemorySource, error: type[Exception], message: str
 ) -> None:
     models.mkdir()
     (models / "weights").write_bytes(b"of the run before")
 
     with pytest.raises(error) as raised:
-        bring(source, models, no_check, lambda: 0.0)
+        bring(source, models, everything, no_check, ONCE, lambda: 0.0)
 
     assert str(raised.value) == message.format(models)
-    assert read_tree(models) == {"weights": b"of the run before"}
-    assert [path.name for path in models.iterdir()] == ["weights"]
+    assert {path.name: path.read_bytes() for path in models.iterdir() if path.is_file()} == {
+        "weights": b"of the run before"
+    }
+    assert (models / STAGING).exists() == raised.value.may_pass
 
 
 def test_the_second_pair_fails_after_the_first_is_in_place(
@@ -383,10 +368,10 @@ def test_a_termination_log_that_cannot_be_written_is_ignored(
 ) -> None:
     from storage_initializer.cli import main
 
-    code = main(["s3://a/b", str(tmp_path)], {"TERMINATION_LOG": str(tmp_path / "missing/folder/log")})
+    code = main(["hf://a/b", str(tmp_path)], {"TERMINATION_LOG": str(tmp_path / "missing/folder/log")})
 
     assert code == 3
-    assert capsys.readouterr().err.startswith("s3://a/b: s3:// is not supported")
+    assert capsys.readouterr().err.startswith("hf://a/b: hf:// is not supported")
 
 
 def test_names_that_are_not_utf_8_are_shown_escaped(initialize: Initialize, leeway: Path, models: Path) -> None:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
-from zlib import crc32
+from pathlib import Path
 
 import pytest
 
-from storage_initializer.backends import Report, SourceFile
 from storage_initializer.errors import Termination
 from storage_initializer.termination import termination_raises, uninterrupted
 from storage_initializer.transfer import bring
 from tests.integration.storage.conftest import Initialize
+from tests.support.memory_limit import memory_limit
+from tests.support.memory_source import ONCE, MemorySource, everything
 from tests.support.model_folder import read_tree
 
 KILLS = 20
@@ -94,25 +92,23 @@ def test_sigterm_leaves_the_destination_as_it_was(tmp_path: Path) -> None:
     assert read_tree(tmp_path / "models") == {"weights": b"of the run before"}
 
 
-class SignalledSource:
-    """Two files; the signal arrives while the second is fetched."""
-
-    def list_files(self) -> Sequence[SourceFile]:
-        return [SourceFile(PurePosixPath("a"), 1), SourceFile(PurePosixPath("b"), 1)]
-
-    def fetch(self, file: SourceFile, target: BinaryIO, report: Report) -> int:
-        if file.path.name == "b":
-            os.kill(os.getpid(), signal.SIGINT)
-        target.write(b"x")
-        return crc32(b"x")
-
-
 def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    """The signal arrives while the second file is fetched."""
+
+    def interrupt(path: str, start: int, stop: int) -> None:
+        if path == "b":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    source = MemorySource({"a": b"x", "b": b"x"}, on_open=interrupt)
     with pytest.raises(Termination) as raised, termination_raises():
-        bring(SignalledSource(), tmp_path / "models", lambda _: None, lambda: 0.0)
+        bring(source, tmp_path / "models", everything, no_check, ONCE, lambda: 0.0)
 
     assert raised.value.exit_code == 130
     assert list((tmp_path / "models").iterdir()) == []
+
+
+def no_check(folder: Path) -> None:
+    """Any layout will do."""
 
 
 def test_a_signal_waits_for_the_end_of_an_uninterrupted_block() -> None:
@@ -168,17 +164,14 @@ def test_signals_have_their_old_meaning_afterwards() -> None:
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """512 MiB in an address space of 256 MiB."""
+    """512 MiB, the pages that the kernel keeps of it included, in 64 MiB."""
     (tmp_path / "source").mkdir()
     with (tmp_path / "source/weights").open("wb") as stream:
         stream.truncate(512 << 20)
 
-    process = start(
-        tmp_path / "source",
-        tmp_path / "models",
-        limit=lambda: resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20)),
-    )
-    _, reason = process.communicate()
+    with memory_limit(64 << 20) as limit:
+        process = start(tmp_path / "source", tmp_path / "models", limit=limit)
+        _, reason = process.communicate()
 
     assert (process.returncode, reason) == (0, "")
     assert (tmp_path / "models/weights").stat().st_size == 512 << 20

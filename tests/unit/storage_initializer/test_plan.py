@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from storage_initializer.errors import UsageError, exit_codes
-from storage_initializer.plan import LayoutName, Plan, Transfer, make_plan, termination_log_of
+from storage_initializer.plan import LayoutName, Patience, Plan, Transfer, make_plan, termination_log_of
+from storage_initializer.selection import Selection
 from storage_initializer.uri import Uri
 
 
@@ -19,7 +20,20 @@ def test_the_operators_arguments_make_a_plan() -> None:
         pvc_root=Path("/mnt/pvc"),
         layout=LayoutName.AUTO,
         termination_log=Path("/dev/termination-log"),
+        patience=Patience(connect_s=15, read_s=30, attempts=8),
+        selection=Selection(allow=(), ignore=(), sha256={}),
+        environment={},
     )
+
+
+def test_the_environment_is_not_shown_with_the_plan() -> None:
+    assert "s3cret" not in repr(make_plan(["/a", "/b"], {"AWS_SECRET_ACCESS_KEY": "s3cret"}))
+
+
+def test_patience_has_kserves_names() -> None:
+    plan = make_plan(["/a", "/b"], {"S3_CONNECT_TIMEOUT": "5", "S3_READ_TIMEOUT": "2.5", "S3_MAX_ATTEMPTS": "3"})
+
+    assert plan.patience == Patience(connect_s=5, read_s=2.5, attempts=3)
 
 
 def test_sources_and_destinations_alternate() -> None:
@@ -77,6 +91,9 @@ def test_an_empty_variable_counts_as_unset() -> None:
         (["--nope", "/a", "/b"], {}, "unrecognized arguments: --nope; see --help"),
         (["--layout", "mlflow", "/a", "/b"], {}, "unknown layout 'mlflow'; choose from auto, torchserve, none"),
         (["/a", "/b"], {"STORAGE_LAYOUT": "TS"}, "unknown layout 'TS'; choose from auto, torchserve, none"),
+        (["/a", "/b"], {"S3_MAX_ATTEMPTS": "no"}, "S3_MAX_ATTEMPTS is 'no'; set it to a number of at least 1"),
+        (["/a", "/b"], {"S3_READ_TIMEOUT": "0"}, "S3_READ_TIMEOUT is '0'; set it to a number of at least 1"),
+        (["/a", "/b"], {"S3_READ_TIMEOUT": "inf"}, "S3_READ_TIMEOUT is 'inf'; set it to a number of at least 1"),
     ],
 )
 def test_wrong_usage_is_explained(arguments: list[str], environment: dict[str, str], message: str) -> None:

@@ -36,7 +36,35 @@ def test_a_long_copy_says_so_at_most_once_a_second(caplog: pytest.LogCaptureFixt
         clock.now += 0.01
         progress.advance(MIB)
 
-    assert caplog.messages == [" 10 % of 1000.0 MiB (100.0 MiB/s)", " 20 % of 1000.0 MiB (100.0 MiB/s)"]
+    assert caplog.messages == [
+        " 10 % of 1000.0 MiB (100.0 MiB/s, 9 s left)",
+        " 20 % of 1000.0 MiB (100.0 MiB/s, 8 s left)",
+    ]
+
+
+def test_what_an_earlier_run_brought_counts_for_the_share_but_not_for_the_rate(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+    clock = Clock()
+    progress = Progress(files=1, size=1000 * MIB, clock=clock)
+
+    progress.resume(500 * MIB)
+    clock.now = 1.0
+    progress.advance(100 * MIB)
+
+    assert caplog.messages == [" 60 % of 1000.0 MiB (100.0 MiB/s, 4 s left)"]
+
+
+def test_a_size_that_is_not_known_gives_no_share(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "storage_initializer")
+    clock = Clock()
+    progress = Progress(files=1, size=0, clock=clock)
+
+    clock.now = 2.0
+    progress.advance(MIB)
+
+    assert caplog.messages == ["1.0 MiB (512.0 KiB/s)"]
 
 
 def test_a_short_copy_has_no_progress_lines(caplog: pytest.LogCaptureFixture) -> None:
