@@ -1,7 +1,8 @@
 """The queue in front of a model.
 
-A request never waits for company: when the model is free it goes at once. While the model is busy requests queue up,
-and as soon as it is free again all that fit go together. So batches grow with the load, and there is nothing to tune.
+A request never waits for company when the model is idle: it goes at once. While the model is busy requests queue up,
+and as soon as it is free again all that fit go together; those who have just been answered get a moment to ask again.
+So batches grow with the load, and there is nothing to tune.
 
 A batch whose run fails is run again one request at a time: a bad request fails alone.
 """
@@ -23,6 +24,9 @@ from transformer_sdk.model import Call
 
 # Many times what it takes to write the answers of a batch and to read the requests of the next.
 _SHORT_S = 0.1
+# How long the callers of a batch may take to ask again: a share of what the batch took, and never longer than this.
+_GATHER_SHARE = 0.1
+_GATHER_S = 0.001
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -76,6 +80,7 @@ class BatchQueue(Generic[P, R]):
         concurrency: int = 1,
         *,
         ahead: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
         self._run = run
@@ -83,7 +88,10 @@ class BatchQueue(Generic[P, R]):
         self._metrics = metrics
         self._concurrency = concurrency
         self._ahead = ahead
+        self._clock = clock
         self._is_short = False  # the last batch was
+        self._last_requests = 0
+        self._gathers_until = 0.0
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
         self._instances = 0  # waiting and running
@@ -116,12 +124,12 @@ class BatchQueue(Generic[P, R]):
             self._metrics.rejected.inc()
             raise QueueFull(self._model, self._limits.queue_size)
         loop = asyncio.get_running_loop()
-        entry: _Entry[P, R] = _Entry(payload, size, call, loop.create_future(), time.monotonic())
+        entry: _Entry[P, R] = _Entry(payload, size, call, loop.create_future(), self._clock())
         deadline = call.deadline
         if self._limits.timeout_s is not None:
             deadline = call.deadline = min(deadline, entry.queued_at + self._limits.timeout_s)
         if deadline < math.inf:
-            entry.timer = loop.call_later(max(0.0, deadline - entry.queued_at), _expire, entry, self._model)
+            entry.timer = loop.call_later(max(0.0, deadline - entry.queued_at), self._expire, entry)
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(key)
@@ -154,6 +162,9 @@ class BatchQueue(Generic[P, R]):
 
     def _dispatch(self) -> None:
         self._woken = False
+        if self._gathers():
+            self._wake()
+            return
         while self._waiting and self._running < self._capacity:
             lane = min(self._lanes.values(), key=_oldest) if len(self._lanes) > 1 else next(iter(self._lanes.values()))
             if entries := self._take(lane):
@@ -163,6 +174,18 @@ class BatchQueue(Generic[P, R]):
                 task.add_done_callback(self._tasks.discard)
         if not self._waiting and not self._running:
             self._drained.set()
+
+    def _expire(self, entry: _Entry[P, R]) -> None:
+        if not entry.answer.done():
+            waited = self._clock() - entry.queued_at
+            entry.answer.set_exception(DeadlineExceeded(f"Model {self._model} did not answer within {waited:.3g} s."))
+
+    def _gathers(self) -> bool:
+        """Callers who have just been answered ask again at once: two halves of a batch take longer than the whole.
+
+        Where the next batch is sent ahead, it is full by then.
+        """
+        return not self._ahead and 0 < self._waiting < self._last_requests and self._clock() < self._gathers_until
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
         """The next batch of a lane; requests that nobody waits for any more are dropped."""
@@ -201,7 +224,7 @@ class BatchQueue(Generic[P, R]):
 
     async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
         size = sum(entry.size for entry in entries)
-        started = time.monotonic()
+        started = self._clock()
         batch = Batch(key, [entry.payload for entry in entries], max(entry.call.deadline for entry in entries))
         results: Sequence[R | Exception]
         try:
@@ -210,9 +233,11 @@ class BatchQueue(Generic[P, R]):
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
-        ended = time.monotonic()
+        ended = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
+        self._last_requests = len(entries)
+        self._gathers_until = ended + min(_GATHER_S, _GATHER_SHARE * model_s)
         # The model is busy again before the answers are handed out: writing many takes as long as running a few.
         self._instances -= size
         self._running -= 1
@@ -261,9 +286,3 @@ def _answer(entry: _Entry[P, R], result: R | Exception) -> None:
         entry.answer.set_exception(result)
     else:
         entry.answer.set_result(result)
-
-
-def _expire(entry: _Entry[P, R], model: str) -> None:
-    if not entry.answer.done():
-        waited = time.monotonic() - entry.queued_at
-        entry.answer.set_exception(DeadlineExceeded(f"Model {model} did not answer within {waited:.3g} s."))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -27,11 +28,16 @@ DEFAULTS = BatchLimits()
 
 
 def queue_for(
-    model: ControlledModel, limits: BatchLimits = DEFAULTS, concurrency: int = 1, *, ahead: bool = False
+    model: ControlledModel,
+    limits: BatchLimits = DEFAULTS,
+    concurrency: int = 1,
+    *,
+    ahead: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> BatchQueue[str, str]:
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
-    return BatchQueue("m", model.run, limits, metrics, concurrency, ahead=ahead)
+    return BatchQueue("m", model.run, limits, metrics, concurrency, ahead=ahead, clock=clock)
 
 
 async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:
@@ -292,3 +298,28 @@ async def test_the_next_batch_is_sent_ahead_where_batches_are_short(model_s: flo
     await model.started(3)
     model.finish()
     assert await asyncio.gather(*later) == ["B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("later", "batches"), [(0.0009, [["a"], ["b", "c"], ["d", "e"]]), (0.0011, [["a"], ["b", "c"], ["d"]])]
+)
+async def test_those_who_were_answered_together_get_a_moment_to_ask_again_together(
+    later: float, batches: list[list[str]]
+) -> None:
+    now = 100.0
+    model = ControlledModel(model_s=0.5)
+    queue = queue_for(model, clock=lambda: now)
+    first = await submitted(queue, "a")
+    answered = await submitted(queue, "b", "c")
+    for _ in range(2):
+        model.finish()
+        await turns_of_the_loop()
+    await asyncio.gather(*first, *answered)
+    (early,) = await submitted(queue, "d")
+    now += later
+    (late,) = await submitted(queue, "e")
+
+    assert model.batches == batches
+    model.free = True
+    model.finish()
+    assert await asyncio.gather(early, late) == ["D", "E"]
