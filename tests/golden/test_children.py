@@ -1,7 +1,7 @@
 """Every child of whole services, as files: `cases/<name>/input.yaml` becomes `cases/<name>/children.yaml`.
 
-An input is an InferenceService and, where the case needs them, runtimes and the ConfigMap `inferenceservice-config`.
-The shipped runtimes are always there.
+An input is an InferenceService and, where the case needs them, runtimes, what its storage refers to, and the ConfigMap
+`inferenceservice-config`. The shipped runtimes are always there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import yaml
 
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import parse_config
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_runtimes
+from isvc_operator.local.objects import as_stored
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
+from isvc_operator.resolve.objects import Reference
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage import StorageContext
 
 CASES = Path(__file__).parent / "cases"
 SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
@@ -44,5 +48,10 @@ def children_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
         cluster=(*SHIPPED, *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
     )
+    objects = [as_stored(item) for kind in ("ServiceAccount", "Secret") for item in of_kind(kind)]
+    context = StorageContext(
+        containers=tuple(map(parse_storage_container, of_kind("ClusterStorageContainer"))),
+        objects={Reference(item["kind"], item["metadata"]["name"]): item for item in objects},
+    )
     config = parse_config({key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()})
-    return render(resolve(parse_inference_service(service), runtimes, config), config)
+    return render(resolve(parse_inference_service(service), runtimes, config, context), config)

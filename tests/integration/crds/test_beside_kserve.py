@@ -13,6 +13,7 @@ import yaml
 from isvc_operator.api.crd import RESOURCES, build_crd
 from isvc_operator.api.inference_service import API_VERSION, KIND, parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.api.unknown_fields import unknown_fields
 from tests.integration.crds.services import OLD_FIELD_NAMES, model, service
 from tests.support.apiserver import ApiServer, install_crds, running
@@ -50,6 +51,14 @@ def test_every_runtime_of_kserve_comes_back_unchanged(apiserver: ApiServer, kser
     assert [unknown_fields(parse_serving_runtime(item)) for item in found] == [[] for _ in found]
 
 
+def test_the_storage_container_of_kserve_comes_back_unchanged(apiserver: ApiServer, kserve: Path) -> None:
+    every = documents(kserve / "config" / "storagecontainers")
+    (container,) = [item for item in every if item["kind"] == "ClusterStorageContainer"]
+    (found,) = apiserver.dry_run(renamed(container))
+    assert found["spec"] == container["spec"]
+    assert parse_storage_container(found).spec.as_dict() == container["spec"]
+
+
 # Stored under KServe's CRDs: the first cannot be refused any more, the second breaks rules of ours.
 NAME_TOO_LONG = service("a" * 60, predictor=model())
 OUT_OF_BOUNDS = service("out-of-bounds", predictor=model() | {"minReplicas": 3, "maxReplicas": 1})
@@ -60,7 +69,7 @@ def with_kserve(request: pytest.FixtureRequest, assets: Path, kserve: Path) -> I
     """An API server with one of KServe's two sets of CRDs, installed by somebody else's tool."""
     folder = kserve / "config" / "crd" / request.param
     with running(assets) as server:
-        files = [folder / f"serving.kserve.io_{resource.plural}.yaml" for resource in RESOURCES]
+        files = [next(folder.rglob(f"serving.kserve.io_{resource.plural}.yaml")) for resource in RESOURCES]
         install_crds(server, *files, manager="helm")
         yield server
 

@@ -1,7 +1,7 @@
 """The credentials that a service account stands for, as KServe's users have them (contract §5.7).
 
 A secret is for one kind of storage, told by the first of its keys that is known. Of two secrets for the same kind the
-first counts. Nothing secret is written into a Deployment: variables refer to the secret's keys.
+last counts. Nothing secret is written into a Deployment: variables refer to the secret's keys.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ _BY_KEY: Mapping[str, Sequence[str]] = {
 
 def credentials_of(account: Manifest | None, secrets: Sequence[Manifest], config: CredentialsConfig) -> Provision:
     """What the storage-initializer is given in the name of ``account``; a secret's word counts more than its own."""
-    kinds: dict[str, Provision] = {}
-    for secret in secrets:
-        kind, provision = _classified(secret, config)
-        kinds.setdefault(kind, provision)
+    kinds = dict(_classified(secret, config) for secret in secrets)
     return sum(kinds.values(), s3.of_account(account, config.s3) if account else Provision())
 
 

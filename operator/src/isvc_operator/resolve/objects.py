@@ -60,10 +60,11 @@ def annotated_secret(service: InferenceService, config: CredentialsConfig, known
 
 
 def account_secrets(service: InferenceService, config: CredentialsConfig, known: Objects) -> tuple[str, ...]:
-    """The annotated secret, then those that the account lists; its image pull secrets are something else."""
+    """The annotated secret alone, else those that the account lists; its image pull secrets are something else."""
+    if annotated := annotated_secret(service, config, known):
+        return (annotated,)
     account = known.get(account_of(service)) or {}
-    listed = (item.get("name") for item in account.get("secrets") or ())
-    return tuple(dict.fromkeys(filter(None, (annotated_secret(service, config, known), *listed))))
+    return tuple(dict.fromkeys(item["name"] for item in account.get("secrets") or () if item.get("name")))
 
 
 def annotations_of(body: Manifest) -> Mapping[str, str]:

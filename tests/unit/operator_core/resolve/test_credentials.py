@@ -241,10 +241,10 @@ def test_secrets_for_several_kinds_are_all_given() -> None:
     assert list(env_of(provision)) == [*REAL_KEYS, "GOOGLE_APPLICATION_CREDENTIALS", "models.example.com-headers"]
 
 
-def test_of_two_secrets_for_one_kind_the_first_counts_and_nothing_of_the_other() -> None:
-    second = a_secret("second", annotations=s3_annotations(region="second"))
+def test_of_two_secrets_for_one_kind_the_last_counts_and_nothing_of_the_other() -> None:
+    first = a_secret("first", annotations=s3_annotations(region="first"))
 
-    assert env_of(given(a_secret("s3"), second)) == REAL_KEYS
+    assert env_of(given(first, a_secret("s3"))) == REAL_KEYS
 
 
 def test_two_hosts_have_their_own_headers_each() -> None:

@@ -40,10 +40,14 @@ def test_first_the_account_is_wanted() -> None:
     assert wanted(predictor={"serviceAccountName": "loader"}) == {Reference("ServiceAccount", "loader")}
 
 
-def test_then_the_secrets_that_it_lists_and_those_that_annotations_name() -> None:
+def test_then_the_secrets_that_it_lists() -> None:
+    assert wanted({ACCOUNT: an_account("one", "two")}) == {ACCOUNT, secret("one"), secret("two")}
+
+
+def test_a_secret_that_an_annotation_names_takes_their_place() -> None:
     account = an_account("one", "two", annotations={"serving.kserve.io/storageSecretName": "three"})
 
-    assert wanted({ACCOUNT: account}) == {ACCOUNT, secret("one"), secret("two"), secret("three")}
+    assert wanted({ACCOUNT: account}) == {ACCOUNT, secret("three")}
 
 
 def test_then_nothing_more() -> None:
