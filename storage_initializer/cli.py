@@ -12,7 +12,9 @@ from contextlib import closing, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
+from storage_initializer.cache import NodeCache
 from storage_initializer.errors import InitializerError, Termination
+from storage_initializer.generate import complete_layout
 from storage_initializer.layout import check_layout
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
@@ -22,6 +24,7 @@ from storage_initializer.transfer import bring
 
 log = logging.getLogger("storage_initializer")
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # The kubelet reads this much of a termination message.
 _MAX_REASON = 4096
 
@@ -57,15 +60,23 @@ def run(plan: Plan) -> None:
 def _bring_one(transfer: Transfer, plan: Plan) -> None:
     log.info("%s → %s", transfer.source.text, transfer.destination)
 
-    def check(folder: Path) -> None:
+    def finish(folder: Path) -> None:
+        complete_layout(plan.layout, folder)
         check_layout(plan.layout, folder, transfer.destination)
 
     with closing(open_source(transfer, plan)) as source:
         if access := source.describe():
             log.info("%s", access)
         retry = Retry(plan.patience.attempts, random.random, time.sleep)
-        summary = bring(source, transfer.destination, plan.selection.of, check, retry, time.monotonic)
+        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, _cache_of(plan))
     log.info("done: %s", summary)
+
+
+def _cache_of(plan: Plan) -> NodeCache | None:
+    if not plan.cache:
+        return None
+    boot = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""
+    return NodeCache(plan.cache.folder, plan.cache.limit, boot)
 
 
 def _fail(reason: str, exit_code: int, termination_log: Path) -> int:

@@ -43,6 +43,14 @@ class Patience:
 
 
 @dataclass(frozen=True)
+class CachePlan:
+    """The node's cache: a folder, and how many bytes it may take."""
+
+    folder: Path
+    limit: int
+
+
+@dataclass(frozen=True)
 class Plan:
     transfers: tuple[Transfer, ...]
     pvc_root: Path
@@ -53,6 +61,7 @@ class Plan:
     # It holds secrets, which no message may.
     environment: Mapping[str, str] = field(repr=False, compare=False)
     """For the backends, which read their credentials and endpoints from it."""
+    cache: CachePlan | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,6 +85,7 @@ def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
         patience=_patience(environment),
         selection=make_selection(environment),
         environment=environment,
+        cache=_cache(environment),
     )
 
 
@@ -118,6 +128,11 @@ def _patience(environment: Mapping[str, str]) -> Patience:
         read_s=_number(environment, "S3_READ_TIMEOUT", 30),
         attempts=int(_number(environment, "S3_MAX_ATTEMPTS", 8)),
     )
+
+
+def _cache(environment: Mapping[str, str]) -> CachePlan | None:
+    folder = environment.get("STORAGE_CACHE")
+    return CachePlan(Path(folder), int(_number(environment, "STORAGE_CACHE_SIZE", 0))) if folder else None
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:

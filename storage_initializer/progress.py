@@ -49,15 +49,21 @@ class Progress:
         with self._lock:
             self._resumed += count
 
+    def reuse_rest(self) -> None:
+        """What has not been copied was there already."""
+        with self._lock:
+            self._resumed = max(0, self._size - self._copied)
+
     def finish(self, file: SourceFile) -> None:
         if self._files <= _FEW:
             log.info("copied %s (%s)", file.path, format_size(file.size))
 
     def summary(self) -> str:
         now = self._clock()
+        rate = "" if self._resumed and not self._copied else f" ({format_size(self._rate(now))}/s)"
         return (
             f"{self._files} {'file' if self._files == 1 else 'files'}, {format_size(self._copied + self._resumed)} "
-            f"in {now - self._start:.1f} s ({format_size(self._rate(now))}/s)"
+            f"in {now - self._start:.1f} s{rate}"
         )
 
     def _line(self, now: float) -> str:

@@ -17,12 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from storage_initializer.backends import Source, SourceFile
+from storage_initializer.cache import NodeCache
 from storage_initializer.download import download
 from storage_initializer.errors import DestinationError, InitializerError, NoSpaceError
 from storage_initializer.journal import discard_journal
 from storage_initializer.progress import Clock, Progress, format_size
 from storage_initializer.retry import Retry
 from storage_initializer.termination import uninterrupted
+from storage_initializer.unpack import lone_archive, unpack
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +37,47 @@ Finish = Callable[[Path], None]
 """Raises if the folder, not yet in place, must not get there."""
 
 
-def bring(source: Source, destination: Path, select: Select, finish: Finish, retry: Retry, clock: Clock) -> str:
+def bring(
+    source: Source,
+    destination: Path,
+    select: Select,
+    finish: Finish,
+    retry: Retry,
+    clock: Clock,
+    cache: NodeCache | None = None,
+) -> str:
     """Returns the summary, for the log."""
     with _writing(destination):
         destination.mkdir(parents=True, exist_ok=True)
     files = select(retry.run(source.list_files))
     with _writing(destination), _staging(destination) as staging:
-        arriving, new = staging / _ARRIVING, staging / "new"
-        _make_room(destination, files, _size_of(arriving))
+        new = staging / "new"
         progress = Progress(len(files), sum(file.size for file in files), clock)
-        download(source, files, arriving, progress, retry)
-        # From here on the folder is no longer what the journal says.
-        discard_journal(arriving)
-        arriving.rename(new)
+
+        def fetch(folder: Path) -> Path:
+            return _fetch(source, files, folder, progress, retry)
+
+        if cache and cache.bring(source.identity, files, fetch, new):
+            progress.reuse_rest()
+        else:
+            _make_room(destination, files, _size_of(staging / _ARRIVING))
+            fetch(staging).rename(new)
         finish(new)
         _put_in_place(new, destination)
     return progress.summary()
+
+
+def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, progress: Progress, retry: Retry) -> Path:
+    """Below ``folder``, the folder that holds what there is to be served."""
+    arrived, unpacked = folder / _ARRIVING, folder / "unpacked"
+    download(source, files, arrived, progress, retry)
+    if archive := lone_archive(files):
+        _remove(unpacked)
+        unpack(arrived / archive, unpacked / archive.parent)
+        return unpacked
+    # From here on the folder is no longer what the journal says.
+    discard_journal(arrived)
+    return arrived
 
 
 def _make_room(destination: Path, files: Sequence[SourceFile], arrived: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.storage.conftest import Initialize, ordinary_user
-from tests.support.model_folder import STORY_CONFIG, read_tree, write_mar, write_volume
+from tests.support.model_folder import STORY_CONFIG, read_tree, write_volume
 
 
 @pytest.fixture
@@ -54,12 +54,15 @@ def test_a_local_folder_is_copied(initialize: Initialize, claims: Path, tmp_path
 def test_a_source_may_be_one_file(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
     archive = "leeway/model-store/bert-model.mar"
 
-    assert initialize(f"pvc://{archive}", tmp_path / "models", "--pvc-root", claims).exit_code == 0
+    outcome = initialize(f"pvc://{archive}", tmp_path / "models", "--pvc-root", claims, "--layout", "none")
+
+    assert outcome.exit_code == 0
     assert read_tree(tmp_path / "models") == {"bert-model.mar": (claims / archive).read_bytes()}
 
 
 def test_pairs_go_one_after_the_other(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
-    write_mar(claims / "extra/a.mar")
+    (claims / "extra").mkdir()
+    (claims / "extra/vocabulary.txt").write_text("hello world")
 
     outcome = initialize(
         "pvc://leeway", tmp_path / "models", "pvc://extra", tmp_path / "extra", STORAGE_PVC_ROOT=str(claims)
@@ -188,7 +191,7 @@ def test_any_file_name_survives(initialize: Initialize, tmp_path: Path, name: st
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / name).write_bytes(b"content")
 
-    assert initialize(tmp_path / "source", tmp_path / "models").exit_code == 0
+    assert initialize(tmp_path / "source", tmp_path / "models", "--layout", "none").exit_code == 0
     assert read_tree(tmp_path / "models") == {name: b"content"}
 
 

@@ -86,7 +86,6 @@ def test_only_what_looks_like_torchserve_must_be_laid_out_so(
     [
         ("config.properties", "there is no config/config.properties; did you mean config.properties?"),
         ("conf/config.properties", "there is no config/config.properties; did you mean conf/config.properties?"),
-        ("notes.txt", "there is no config/config.properties; there is model-store/bert-model.mar, notes.txt"),
     ],
 )
 def test_a_missing_configuration(
@@ -102,15 +101,28 @@ def test_a_missing_configuration(
     assert list(models.iterdir()) == []
 
 
-@pytest.mark.parametrize(("moved", "code"), [("conf/config.properties", 13), ("notes.txt", 0)])
-def test_a_store_without_configuration_is_for_the_runtime_without_java(
-    initialize: Initialize, tmp_path: Path, models: Path, moved: str, code: int
+@pytest.mark.parametrize("layout", ["auto", "torchserve"])
+def test_a_store_beside_a_misplaced_configuration_is_not_served_without_it(
+    initialize: Initialize, tmp_path: Path, models: Path, layout: str
 ) -> None:
     source = write_volume(tmp_path / "source")
-    (source / moved).parent.mkdir(exist_ok=True)
-    (source / "config/config.properties").rename(source / moved)
+    (source / "config").rename(source / "conf")
 
-    assert initialize(source, models, "--layout", "auto").exit_code == code
+    assert initialize(source, models, "--layout", layout).exit_code == 13
+
+
+def test_without_models_and_configuration_it_is_said_what_is_there(
+    initialize: Initialize, tmp_path: Path, models: Path
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/model.safetensors").write_bytes(b"weights")
+
+    outcome = initialize(tmp_path / "source", models, "--layout", "torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{tmp_path}/source: there is no config/config.properties; there is model.safetensors",
+    )
 
 
 @pytest.mark.parametrize(

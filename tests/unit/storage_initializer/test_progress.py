@@ -94,3 +94,13 @@ def test_the_summary_counts_files_bytes_time_and_rate() -> None:
     clock.now = 2.0
 
     assert progress.summary() == "3 files, 4.0 MiB in 2.0 s (2.0 MiB/s)"
+
+
+def test_what_was_there_already_counts_and_has_no_rate() -> None:
+    clock = Clock()
+    progress = Progress(files=3, size=4 * MIB, clock=clock)
+
+    progress.reuse_rest()
+    clock.now = 0.1
+
+    assert progress.summary() == "3 files, 4.0 MiB in 0.1 s"

@@ -1,0 +1,141 @@
+"""A folder of the node that keeps what was downloaded, for the next pod that wants the same.
+
+An entry is named by its source and the listing of it, with sizes and etags: what has changed in the bucket has another
+name, and only who may list the source finds it. One lock a name: who downloads holds it alone, who shares the files
+holds it with others, and who is killed lets go. The entries used least recently make room, but none that is in use.
+
+The cache helps or stands aside: whatever is wrong with it, the model is downloaded as if there were none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_initializer.backends import SourceFile
+from storage_initializer.cache_entry import Entry
+from storage_initializer.errors import DestinationError, NoSpaceError
+from storage_initializer.progress import format_size
+
+log = logging.getLogger(__name__)
+
+Fill = Callable[[Path], Path]
+"""Downloads below a folder, where an earlier attempt may have left something; returns the folder that has the files."""
+
+# Between a download and its use another pod may evict it; more often than once is a cache too small for its node.
+_ATTEMPTS = 3
+_FORMAT = 1
+_LOCKS = "locks"
+_ROOM = "room"
+
+
+@dataclass(frozen=True)
+class NodeCache:
+    """At most ``limit`` bytes below ``root``. ``boot`` differs from one boot of one node to another."""
+
+    root: Path
+    limit: int
+    boot: str
+
+    def bring(self, source: str, files: Sequence[SourceFile], fill: Fill, target: Path) -> bool:
+        """Whether ``target`` has the files now; where not, nothing is there."""
+        size = sum(file.size for file in files)
+        if reason := self._why_not(files, size):
+            log.info("not kept in the node's cache: %s", reason)
+            return False
+        try:
+            self._bring(_key(source, files), size, fill, target)
+        except (OSError, NoSpaceError, DestinationError) as error:
+            log.warning("the node's cache %s is of no use (%s); downloading without it", self.root, error)
+            shutil.rmtree(target, ignore_errors=True)
+            return False
+        return True
+
+    def _why_not(self, files: Sequence[SourceFile], size: int) -> str:
+        if unversioned := next((file.path for file in files if not file.version), None):
+            return f"the source tells no version of {unversioned}"
+        return f"it needs {format_size(size)} of {format_size(self.limit)}" if size > self.limit else ""
+
+    def _bring(self, key: str, size: int, fill: Fill, target: Path) -> None:
+        (self.root / _LOCKS).mkdir(parents=True, exist_ok=True)
+        entry = Entry(self.root / key, self.boot)
+        for _ in range(_ATTEMPTS):
+            with self._locked(key, fcntl.LOCK_SH):
+                if _is_usable(entry):
+                    ways = entry.share(target)
+                    log.info("from the node's cache: %s", ", ".join(f"{ways[way]} {way}" for way in ways))
+                    return
+            with self._locked(key, fcntl.LOCK_EX):
+                if not entry.is_complete:
+                    self._make_room(entry, size, to_write=size)
+                    entry.commit(fill(entry.work))
+                    # What was unpacked is more than what was downloaded.
+                    self._make_room(entry, entry.size, to_write=0)
+        raise NoSpaceError("other models push this one out at once")
+
+    def _make_room(self, entry: Entry, size: int, *, to_write: int) -> None:
+        with self._locked(_ROOM, fcntl.LOCK_EX):
+            others = sorted(self._others(entry), key=lambda other: other.last_used_ns)
+            total = size + sum(other.size for other in others)
+            for other in others:
+                if total <= self.limit and shutil.disk_usage(self.root).free >= to_write:
+                    break
+                freed = other.size
+                if self._evict(other):
+                    total -= freed
+            if to_write and total > self.limit:
+                raise NoSpaceError(f"all of its {format_size(self.limit)} are in use")
+            entry.reserve(size)
+
+    def _others(self, entry: Entry) -> Iterator[Entry]:
+        for folder in self.root.iterdir():
+            if folder.name not in (_LOCKS, entry.folder.name):
+                yield Entry(folder, self.boot)
+
+    def _evict(self, entry: Entry) -> bool:
+        try:
+            with self._locked(entry.folder.name, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                entry.remove()
+        except OSError:  # in use, or another user's
+            return False
+        log.info("removed from the node's cache: %s", entry.folder.name)
+        return True
+
+    @contextmanager
+    def _locked(self, name: str, operation: int) -> Iterator[None]:
+        """A lock's file stays for ever: who waits for it must not wait for one that is gone."""
+        descriptor = os.open(self.root / _LOCKS / name, os.O_RDONLY | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if operation & fcntl.LOCK_NB:
+                    raise
+                log.info("waiting for another pod, which fills the node's cache")
+                fcntl.flock(descriptor, operation)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _key(source: str, files: Sequence[SourceFile]) -> str:
+    listing = sorted((str(file.path), file.size, file.version) for file in files)
+    return hashlib.sha256(json.dumps([_FORMAT, source, listing]).encode()).hexdigest()
+
+
+def _is_usable(entry: Entry) -> bool:
+    if not entry.is_complete:
+        return False
+    if damage := entry.damage():
+        log.warning("damaged in the node's cache: %s; fetching it again", damage)
+        entry.condemn()
+        return False
+    return True

@@ -1,0 +1,139 @@
+"""One entry of the node's cache: the files of a source, and a manifest by which damage is found.
+
+An entry is complete once it has its manifest, which is written last. Nothing is synced to disk, so a crash of the
+node may leave a manifest without its files' content; and a disk may lose content by itself. Therefore a small entry
+is read whole at each use, and a large one at its first use after a boot; at every other use its files' sizes and times
+are compared, which finds what programs do to them, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from storage_initializer.checksums import checksum_of
+from storage_initializer.sharing import share_file
+
+# Read in the time that a container takes to start.
+_SMALL = 64 << 20
+_ALGORITHM = "crc32"
+
+
+@dataclass(frozen=True)
+class CachedFile:
+    path: str
+    size: int
+    modified_ns: int
+    checksum: str
+    executable: bool
+
+
+class Entry:
+    """``boot`` differs from one boot of one node to another; empty where that is not known."""
+
+    def __init__(self, folder: Path, boot: str) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self._files = folder / "files"
+        self._manifest = folder / "manifest.json"
+        self._checked = folder / f"checked-{boot}" if boot else None
+        # The room it takes or will take; its time is that of the last use.
+        self._size = folder / "size"
+
+    @property
+    def is_complete(self) -> bool:
+        return self._manifest.exists()
+
+    @property
+    def size(self) -> int:
+        try:
+            return int(self._size.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    @property
+    def last_used_ns(self) -> int:
+        try:
+            return self._size.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def reserve(self, size: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._size.write_text(str(size), encoding="ascii")
+
+    def commit(self, made: Path) -> None:
+        """``made`` becomes the content, closed to writers: a link to it in a pod is the same file."""
+        shutil.rmtree(self._files, ignore_errors=True)
+        made.rename(self._files)
+        shutil.rmtree(self.work, ignore_errors=True)
+        files = [self._describe(path) for path in sorted(self._files.rglob("*")) if path.is_file()]
+        self.reserve(sum(file.size for file in files))
+        self._note_check()
+        draft = self._manifest.with_suffix(".new")
+        draft.write_text(json.dumps([astuple(file) for file in files]), encoding="utf-8")
+        draft.rename(self._manifest)
+
+    def damage(self) -> str:
+        """What is wrong with the content, if anything."""
+        try:
+            files = self._read_manifest()
+        except (ValueError, TypeError):
+            return "its manifest cannot be read"
+        is_whole = self._is_whole if self._must_be_read(files) else self._looks_whole
+        if damaged := next((file.path for file in files if not is_whole(file)), ""):
+            return f"{damaged} is not as it was"
+        with suppress(PermissionError):  # the entry of another user
+            self._note_check()
+        return ""
+
+    def condemn(self) -> None:
+        """From now on it is incomplete; who reads its files now is not disturbed."""
+        self._manifest.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        self.condemn()
+        shutil.rmtree(self.folder)
+
+    def share(self, target: Path) -> Counter[str]:
+        """Its files at ``target``; how many were linked, cloned and copied."""
+        ways: Counter[str] = Counter()
+        for file in self._read_manifest():
+            place = target / file.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            ways[share_file(self._files / file.path, place, 0o755 if file.executable else 0o644)] += 1
+        with suppress(PermissionError):
+            self._size.touch()
+        return ways
+
+    def _read_manifest(self) -> list[CachedFile]:
+        return [CachedFile(*fields) for fields in json.loads(self._manifest.read_bytes())]
+
+    def _describe(self, path: Path) -> CachedFile:
+        executable = bool(path.stat().st_mode & 0o111)
+        path.chmod(0o555 if executable else 0o444)
+        status = path.stat()
+        name = str(path.relative_to(self._files))
+        return CachedFile(name, status.st_size, status.st_mtime_ns, checksum_of(path, _ALGORITHM).value, executable)
+
+    def _note_check(self) -> None:
+        if self._checked:
+            self._checked.touch()
+
+    def _must_be_read(self, files: list[CachedFile]) -> bool:
+        was_read = self._checked is not None and self._checked.exists()
+        return not was_read or sum(file.size for file in files) <= _SMALL
+
+    def _looks_whole(self, file: CachedFile) -> bool:
+        try:
+            status = (self._files / file.path).stat()
+        except FileNotFoundError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (file.size, file.modified_ns)
+
+    def _is_whole(self, file: CachedFile) -> bool:
+        return self._looks_whole(file) and checksum_of(self._files / file.path, _ALGORITHM).value == file.checksum

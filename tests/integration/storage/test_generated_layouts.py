@@ -1,0 +1,254 @@
+"""Sources with models and no configuration: what is written for TorchServe, and that both runtimes serve it."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.storage.conftest import Initialize
+from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
+from tests.support.runtimes import OURS, Runtime
+
+CONFIG = "config/config.properties"
+WROTE = f"wrote {CONFIG}, because the source has none: all archives in model-store are served"
+ECHO = b"def handle(data, context):\n    return data\n"
+LAYOUTS = pytest.mark.parametrize("layout", ["auto", "torchserve"])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+def write_echo(path: Path, name: str = "echo", version: str = "1.0") -> Path:
+    return write_mar(path, manifest(modelName=name, modelVersion=version), {"handler.py": ECHO})
+
+
+def save_script(path: Path) -> Path:
+    """Twice each of three numbers, plus one."""
+    from tests.support.torch_models import Affine, save_scripted
+
+    return save_scripted(path, Affine())
+
+
+# --- archives ----------------------------------------------------------------------------------------
+
+
+@LAYOUTS
+def test_archives_at_the_top_become_a_store_with_a_configuration(
+    initialize: Initialize, source: Path, models: Path, layout: str
+) -> None:
+    write_echo(source / "a.mar")
+    write_echo(source / "b.mar", "other", "2.0")
+    (source / "README.md").write_text("hello")
+
+    outcome = initialize(source, models, STORAGE_LAYOUT=layout)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert outcome.log[-6:-1] == [
+        "moved a.mar into model-store",
+        "moved b.mar into model-store",
+        WROTE,
+        "checked model-store/a.mar (all are loaded; model echo, version 1.0)",
+        "checked model-store/b.mar (all are loaded; model other, version 2.0)",
+    ]
+    assert sorted(read_tree(models)) == ["README.md", CONFIG, "model-store/a.mar", "model-store/b.mar"]
+    assert (models / CONFIG).read_text() == (
+        "# Written by the storage-initializer, because the source has none.\n"
+        "inference_address=http://127.0.0.1:8085\n"
+        "management_address=http://127.0.0.1:8085\n"
+        "metrics_address=http://127.0.0.1:8082\n"
+        "grpc_inference_port=7070\n"
+        "grpc_management_port=7071\n"
+        "enable_envvars_config=true\n"
+        "install_py_dep_per_model=true\n"
+        "model_store=model-store\n"
+        "load_models=all\n"
+    )
+
+
+@LAYOUTS
+@pytest.mark.parametrize("store", ["model-store", "mar-store"])
+def test_a_store_alone_gets_a_configuration(
+    initialize: Initialize, source: Path, models: Path, layout: str, store: str
+) -> None:
+    write_echo(source / store / "echo.mar")
+
+    outcome = initialize(source, models, STORAGE_LAYOUT=layout)
+
+    assert outcome.exit_code == 0
+    assert sorted(read_tree(models)) == [CONFIG, f"{store}/echo.mar"]
+    assert f"model_store={store}\n" in (models / CONFIG).read_text()
+
+
+def test_archives_beside_a_store_are_moved_into_it(initialize: Initialize, source: Path, models: Path) -> None:
+    write_echo(source / "mar-store/a.mar")
+    write_echo(source / "b.mar", "other")
+
+    assert initialize(source, models).exit_code == 0
+    assert sorted(read_tree(models)) == [CONFIG, "mar-store/a.mar", "mar-store/b.mar"]
+
+
+def test_an_archive_that_is_unpacked_is_one(initialize: Initialize, source: Path, models: Path) -> None:
+    content = json.dumps(manifest(modelName="echo"))
+    (source / "echo/MAR-INF").mkdir(parents=True)
+    (source / "echo/MAR-INF/MANIFEST.json").write_text(content)
+    (source / "echo/handler.py").write_bytes(ECHO)
+
+    assert initialize(source, models).exit_code == 0
+    assert sorted(read_tree(models)) == [
+        CONFIG, "model-store/echo/MAR-INF/MANIFEST.json", "model-store/echo/handler.py",
+    ]  # fmt: skip
+
+
+def test_what_unpacks_to_an_archive_is_one(initialize: Initialize, source: Path, models: Path) -> None:
+    write_tar(source / "bert.tar.gz", tarfile.TarInfo("bert/handler.py"))
+
+    assert initialize(source / "bert.tar.gz", models, STORAGE_LAYOUT="torchserve").exit_code == 0
+    assert sorted(read_tree(models)) == [
+        CONFIG, "model-store/bert/MAR-INF/MANIFEST.json", "model-store/bert/handler.py",
+    ]  # fmt: skip
+
+
+def test_two_archives_of_one_name_are_told(initialize: Initialize, source: Path, models: Path) -> None:
+    write_echo(source / "a.mar")
+    write_echo(source / "model-store/a.mar", "other")
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{source}: there are two archives a.mar, one of them in model-store; remove one",
+    )
+
+
+def test_two_archives_of_one_model_are_told(initialize: Initialize, source: Path, models: Path) -> None:
+    write_echo(source / "a.mar")
+    write_echo(source / "b.mar")
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{source}: a.mar and b.mar in model-store both hold model echo, version 1.0; remove one of them",
+    )
+
+
+def test_a_damaged_archive_is_refused(initialize: Initialize, source: Path, models: Path) -> None:
+    (source / "a.mar").write_bytes(b"PK\x03\x04")
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, list(models.iterdir())) == (14, [])
+    assert "model-store/a.mar is truncated" in outcome.reason
+
+
+def test_a_misplaced_configuration_is_told_and_nothing_is_written(
+    initialize: Initialize, source: Path, models: Path
+) -> None:
+    write_echo(source / "echo.mar")
+    (source / "config.properties").write_text("load_models=all\n")
+
+    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{source}: there is no {CONFIG}; did you mean config.properties?",
+    )
+
+
+def test_without_a_layout_nothing_is_written(initialize: Initialize, source: Path, models: Path) -> None:
+    write_echo(source / "echo.mar")
+
+    assert initialize(source, models, STORAGE_LAYOUT="none").exit_code == 0
+    assert list(read_tree(models)) == ["echo.mar"]
+
+
+# --- models without an archive -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.onnx", "embedding.pt2"])
+def test_the_runtime_without_java_needs_nothing_for_a_bare_model(
+    initialize: Initialize, source: Path, models: Path, name: str
+) -> None:
+    (source / name).write_bytes(b"weights")
+
+    outcome = initialize(source, models)
+
+    assert outcome.exit_code == 0
+    assert outcome.log[-2] == f"{name}: served without an archive, which needs no {CONFIG}"
+    assert list(read_tree(models)) == [name]
+
+
+def test_torchserve_gets_an_archive_of_a_script(initialize: Initialize, source: Path, models: Path) -> None:
+    script = save_script(source / "embedding.pt").read_bytes()
+
+    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    assert outcome.log[-4:-1] == [
+        "made model-store/embedding of embedding.pt, with TorchServe's base_handler",
+        WROTE,
+        "checked model-store/embedding (all are loaded; model embedding, version 1.0)",
+    ]
+    assert sorted(read_tree(models)) == [
+        CONFIG, "model-store/embedding/MAR-INF/MANIFEST.json", "model-store/embedding/embedding.pt",
+    ]  # fmt: skip
+    assert (models / "model-store/embedding/embedding.pt").read_bytes() == script
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "weights.pt", "old.pt"])
+def test_torchserve_cannot_serve_another_bare_model(
+    initialize: Initialize, source: Path, models: Path, name: str
+) -> None:
+    import torch
+
+    (source / name).write_bytes(b"\x80\x02}q\x00.")
+    if name == "weights.pt":
+        torch.save({"weight": torch.ones(2)}, source / name)
+
+    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13,
+        f"{source}: TorchServe cannot serve {name} without an archive, since it is no TorchScript; take the runtime "
+        "isvc-mar for ONNX and torch.export, or pack it and its handler with torch-model-archiver",
+    )
+
+
+# --- both runtimes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_runtime_serves_what_was_written(initialize: Initialize, source: Path, models: Path, kind: str) -> None:
+    write_echo(source / "echo.mar")
+    write_echo(source / "other.mar", "other", "2.0")
+    initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    with Runtime(kind, models) as runtime:
+        runtime.wait_ready(["echo", "other"])
+
+        assert runtime.predict("echo", {"instances": [1, 2]}).document == {"predictions": [1, 2]}
+        assert runtime.predict("other", {"instances": ["a"]}).document == {"predictions": ["a"]}
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_runtime_serves_a_script_that_was_wrapped(
+    initialize: Initialize, source: Path, models: Path, kind: str
+) -> None:
+    save_script(source / "model.pt")
+    initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    with Runtime(kind, models) as runtime:
+        runtime.wait_ready(["model"])
+
+        assert runtime.predict("model", {"instances": [[1.5, 2, 0]]}).document == {"predictions": [[4, 5, 1]]}
