@@ -58,3 +58,13 @@ class Handler:
     def handle(self, instances, context):
         return instances
 """
+
+# Ends its process when it is told to.
+EXITING = """
+import sys
+
+def handle(instances, context):
+    if instances and "exit" in instances:
+        sys.exit(3)
+    return instances
+"""

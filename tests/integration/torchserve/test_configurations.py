@@ -116,6 +116,23 @@ def test_an_archive_that_batches_by_itself_makes_nobody_wait(tmp_path: Path) -> 
         assert "go to the model together, up to 8 instances" in adapter.log
 
 
+def test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets(tmp_path: Path) -> None:
+    """TorchServe alone refuses every request that comes while its worker is not idle."""
+    folder = model_dir(tmp_path / "models", "load_models=all\ndefault_workers_per_model=1\n")
+    write_mar(
+        folder / "model-store/lengths.mar",
+        manifest(modelName="lengths", configFile="model-config.yaml"),
+        {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": b"useJobTicket: true\n"},
+    )
+    one = {"instances": [{"data": "one"}]}
+    with Adapter(folder) as adapter, ThreadPoolExecutor(4) as clients:
+        adapter.wait_ready()
+
+        answers = list(clients.map(lambda _: adapter.predict("lengths", one), range(400)))
+
+    assert {answer.status for answer in answers} == {200}
+
+
 def test_a_batch_size_of_one_is_kept_and_said(tmp_path: Path) -> None:
     models = {"lengths": {"1.0": {"marName": "lengths.mar", "minWorkers": 2, "maxWorkers": 2, "batchSize": 1}}}
     folder = model_dir(tmp_path / "models", f"models={json.dumps(models)}\n")

@@ -40,6 +40,19 @@ def test_a_model_that_cannot_be_loaded_ends_the_pod_with_its_exception(
         assert len(adapter.termination_message.splitlines()) == 1
 
 
+def test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them(tmp_path: Path) -> None:
+    with Adapter(models(tmp_path, handlers.EXITING)) as adapter:
+        adapter.wait_ready()
+        answers = [adapter.predict("lengths", {"instances": ["exit"]}) for _ in range(5)]
+
+        assert adapter.wait_exit() == 4
+        assert [(answer.status, answer.document["component"]) for answer in answers] == [(502, "worker")] * 5
+        assert adapter.termination_message == (
+            "The worker of model lengths (lengths.mar) died 5 times in a row; the last time by SystemExit: 3 "
+            "(at handler.py:6 in handle). Correct the handler or the archive and upload it again."
+        )
+
+
 def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
     with Adapter(models(tmp_path, handlers.LENGTHS)) as adapter:
         workers = adapter.wait_ready().workers()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, Version
-from transformer_sdk.errors import ServingError
+from transformer_sdk.errors import NotReady, ServingError
 from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Request, Result, decode_batch, encode
 from transformer_sdk.messages import Response
 
@@ -69,6 +70,24 @@ async def lose_the_worker(_: web.Request) -> web.Response:
     return web.json_response({"code": 500, "type": "X", "message": "Worker died."}, status=500)
 
 
+async def refuse_without_a_ticket(_: web.Request) -> web.Response:
+    message = 'Model "bert" has no worker to serve inference request. Please use scale workers API to add workers.'
+    return web.json_response({"code": 503, "type": "X", "message": message}, status=503)
+
+
+def refuse_twice() -> Callable[[web.Request], Awaitable[web.Response]]:
+    handlers = iter((refuse_without_a_ticket, refuse_without_a_ticket, echo))
+
+    async def answer(request: web.Request) -> web.Response:
+        return await next(handlers)(request)
+
+    return answer
+
+
+async def lose_the_worker_to_a_kill(_: web.Request) -> web.Response:
+    return web.json_response({"code": 507, "type": "X", "message": "Worker died."}, status=507)
+
+
 def described(version: str = "1.0", *statuses: str) -> dict[str, object]:
     """As much of TorchServe's description as is read."""
     return {
@@ -96,6 +115,10 @@ async def not_found(_: web.Request) -> web.Response:
     return web.json_response({"code": 404, "type": "X", "message": "Model not found"}, status=404)
 
 
+async def trouble(_: web.Request) -> web.Response:
+    return web.json_response({"code": 503, "type": "X", "message": "not now"}, status=503)
+
+
 async def names(request: web.Request) -> web.Response:
     start = int(request.query["next_page_token"])
     page = {"models": [{"modelName": f"m{number}"} for number in range(start, min(start + 100, 130))]}
@@ -116,6 +139,9 @@ async def client() -> AsyncIterator[TorchServeClient]:
         ("full", refuse),
         ("busy", refuse_in_words),
         ("dying", lose_the_worker),
+        ("killed", lose_the_worker_to_a_kill),
+        ("ticketed", refuse_twice()),
+        ("unticketed", refuse_without_a_ticket),
         ("nonsense", nonsense),
         ("slow", hang),
         ("cut", hang_up),
@@ -125,6 +151,7 @@ async def client() -> AsyncIterator[TorchServeClient]:
     app.router.add_post("/models", managed)
     app.router.add_get("/models/{model:one|two}/all", versions)
     app.router.add_get("/models/two", default_version)
+    app.router.add_get("/models/troubled/all", trouble)
     app.router.add_get("/models/{model}/all", not_found)
     async with TestServer(app) as server, client_of(str(server.make_url("")).rstrip("/")) as made:
         yield made
@@ -134,8 +161,12 @@ def client_of(address: str) -> TorchServeClient:
     return TorchServeClient(dict.fromkeys(("inference_address", "management_address", "metrics_address"), address))
 
 
+def unheard() -> None:
+    """Answers that nobody counts."""
+
+
 async def test_a_batch_is_one_request_with_the_models_name_escaped(client: TorchServeClient) -> None:
-    result = await client.transport("a b", VERSION).send(batch(b"one", b"two"), math.inf)
+    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), math.inf)
 
     said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
     assert result == Result([Answer(said + b"one"), Answer(said + b"two")], 0.25)
@@ -145,14 +176,14 @@ async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client
     half = FRAME_BYTES // 2
     bodies = (b"1" * half, b"2" * half, b"3" * (2 * FRAME_BYTES), b"4")
 
-    result = await client.transport("a b", VERSION).send(batch(*bodies), math.inf)
+    result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), math.inf)
 
     assert [answer.body[-1:] for answer in result.answers] == [b"1", b"2", b"3", b"4"]
     assert result.seconds == 0.75
 
 
 async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) -> None:
-    assert await client.transport("large", VERSION).send(batch(b"one", b"x" * FRAME_BYTES), math.inf) == FAILED
+    assert await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), math.inf) == FAILED
 
 
 @pytest.mark.parametrize(
@@ -160,7 +191,8 @@ async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) ->
     [
         ("full", 507, "torchserve", "torchserve: out of memory"),
         ("busy", 429, "torchserve", "torchserve: busy"),
-        ("dying", 500, "torchserve", "torchserve: Worker died."),
+        ("dying", 502, "worker", "The worker of model dying died while it had the request."),
+        ("killed", 502, "worker", "The worker of model killed died while it had the request; if that was for memory"),
         ("cut", 502, "torchserve", "torchserve: the connection broke (Server disconnected)."),
         ("nonsense", 502, "torchserve", "torchserve: the answer cannot be read (Expected `array`, got `int`)."),
     ],
@@ -169,17 +201,56 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
     client: TorchServeClient, model: str, status: int, component: str, message: str
 ) -> None:
     with pytest.raises(ServingError) as raised:
-        await client.transport(model, VERSION).send(batch(b""), math.inf)
+        await client.transport(model, VERSION, unheard).send(batch(b""), math.inf)
 
     assert (raised.value.status, raised.value.component) == (status, component)
     assert raised.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(("model", "heard"), [("a b", 1), ("dying", 0), ("nonsense", 0), ("full", 0)])
+async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: str, heard: int) -> None:
+    answers: list[None] = []
+
+    with contextlib.suppress(ServingError):
+        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), math.inf)
+
+    assert len(answers) == heard
+
+
+async def test_a_handler_that_fails_has_answered(client: TorchServeClient) -> None:
+    answers: list[None] = []
+
+    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), math.inf)
+
+    assert len(answers) == 1
+
+
+async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServeClient) -> None:
+    transport = client.transport("a b", VERSION, unheard)
+    transport.give_up()
+
+    with pytest.raises(NotReady, match="Model a b has no worker any more"):
+        await transport.send(batch(b"one"), math.inf)
+
+
+async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
+    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), math.inf)
+
+    assert result.answers == [Answer(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
+
+
+async def test_a_worker_that_is_not_idle_in_time_is_none(client: TorchServeClient) -> None:
+    with pytest.raises(ServingError, match="has no worker to serve inference request") as raised:
+        await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), 0.0)
+
+    assert raised.value.status == 503
 
 
 async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeClient) -> None:
     hasty = replace(VERSION, response_timeout_s=0)
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("dying", hasty).send(batch(b""), math.inf)
+        await client.transport("dying", hasty, unheard).send(batch(b""), math.inf)
 
     assert (raised.value.status, raised.value.message) == (
         504,
@@ -192,7 +263,7 @@ async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeCl
     impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.1)  # type: ignore[arg-type]
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("slow", impatient).send(batch(b""), math.inf)
+        await client.transport("slow", impatient, unheard).send(batch(b""), math.inf)
 
     assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.1 s.")
 
@@ -201,6 +272,7 @@ async def test_the_versions_of_a_model_are_described_the_default_first(client: T
     assert await client.describe("one") == (VERSION,)
     assert await client.describe("two") == (replace(VERSION, version="2.0"), VERSION)
     assert await client.describe("unknown") == ()
+    assert await client.describe("troubled") is None
 
 
 async def test_models_are_listed_to_the_last_page(client: TorchServeClient) -> None:
@@ -219,6 +291,6 @@ async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
         assert await alone.names() is None
         assert await alone.metrics() == b""
         with pytest.raises(ServingError, match="torchserve: no connection to TorchServe") as raised:
-            await alone.transport("one", VERSION).send(batch(b""), math.inf)
+            await alone.transport("one", VERSION, unheard).send(batch(b""), math.inf)
 
     assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,17 +19,22 @@ from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.errors import DeadlineExceeded, NotReady
+from transformer_sdk.handler.frames import Answer as HandlerAnswer
+from transformer_sdk.handler.frames import Batch, Request, Result
 from transformer_sdk.handler.model import HandlerModel
-from transformer_sdk.model import IndexEntry, Models
+from transformer_sdk.model import Call, IndexEntry, Models
 from transformer_sdk.model_store.errors import ModelFailed
 from transformer_sdk.model_store.models import Model
 from transformer_sdk.model_store.settings import BatchOptions
 
 BERT = Model("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
+ANSWERED = "bert 1.0 has answered"
+KILLED = "without a Python exception; if it was killed for memory, raise the container's memory limit. Last problems"
 
 Answer = tuple[Version, ...] | None
-Step = Answer | str | int
+Step = Answer | str | int | Callable[[], None]
 
 
 def version(workers: int, name: str = "1.0", *, max_workers: int = 1, batch_size: int = 1) -> Version:
@@ -42,19 +49,38 @@ UNKNOWN: Answer = ()
 class FakeTorchServe:
     def __init__(self) -> None:
         self.now = 0.0
-        self.deaths = WorkerDeaths(lambda: self.now)
+        self.deaths = WorkerDeaths()
 
     def last_problems(self) -> str:
         return "Last problems in its log: boom"
 
 
+@dataclass
+class FakeTransport:
+    """A worker that answers at once."""
+
+    on_answer: Callable[[], None]
+    given_up: bool = False
+
+    async def send(self, batch: Batch, deadline: float) -> Result:
+        if self.given_up:
+            raise NotReady("no worker")
+        self.on_answer()
+        return Result([HandlerAnswer(b"answered") for _ in batch.requests], 0.0)
+
+    def give_up(self) -> None:
+        self.given_up = True
+
+
 class ScriptedClient:
-    """Gives its answers one by one; then the test is over. Among them: lines of the log, and minutes that pass."""
+    """Gives its answers one by one; then the test is over. Among them: lines of the log, answers of the worker, seconds
+    that pass, and what the test does."""
 
     def __init__(self, torchserve: FakeTorchServe, models: Models, script: Sequence[Step]) -> None:
         self._torchserve = torchserve
         self._script = iter(script)
         self._models = models
+        self.transports: dict[str, FakeTransport] = {}
         self.seen: list[bool] = []
         self.index: list[IndexEntry] = []
 
@@ -67,16 +93,20 @@ class ScriptedClient:
         # The next look is due at once, whatever the pause.
         asyncio.get_running_loop().call_soon(self._torchserve.deaths.news.set)
         for step in self._script:
-            if isinstance(step, str):
+            if step == ANSWERED:
+                self.transports["1.0"].on_answer()
+            elif isinstance(step, str):
                 self._torchserve.deaths.feed(step)
             elif isinstance(step, int):
-                self._torchserve.now += 60 * step
+                self._torchserve.now += step
+            elif callable(step):
+                step()
             else:
                 return step
         raise EOFError
 
-    def transport(self, model: str, version: Version) -> Any:
-        return None  # nothing is sent here
+    def transport(self, model: str, version: Version, on_answer: Callable[[], None]) -> FakeTransport:
+        return self.transports.setdefault(version.version, FakeTransport(on_answer))
 
 
 class Watched:
@@ -88,15 +118,25 @@ class Watched:
         self.client = ScriptedClient(torchserve, self.models, script)
         client = cast(TorchServeClient, self.client)
         wishes = Wishes(BatchOptions(), {}, {"bert.mar": {"batchSize": 6}})
-        served = ServedVersions(self.models, client, wishes, BatchMetricsRegistry(CollectorRegistry()))
+        metrics = BatchMetricsRegistry(CollectorRegistry())
+        self.served = ServedVersions(self.models, client, wishes, metrics, torchserve.deaths)
         self._watch = ModelWatch(
-            [BERT] if configured else [], self.models, served, client, cast(TorchServe, torchserve), folder,
-            registering=registering,
+            [BERT] if configured else [], self.models, self.served, client, cast(TorchServe, torchserve), folder,
+            registering=registering, clock=lambda: torchserve.now,
         )  # fmt: skip
 
     async def run(self) -> None:
         with pytest.raises(EOFError):
             await self._watch.run()
+
+    async def look(self) -> None:
+        await self._watch.look()
+
+    async def ask(self, deadline: float = math.inf) -> bytes:
+        """What a client gets of the default version."""
+        call = Call((), "id", lambda: False, deadline)
+        answer = await self.model().queue.submit(Request("id", (), []), 1, "raw", call)
+        return answer.body
 
     def model(self, version: str | None = None) -> HandlerModel:
         return cast(HandlerModel, self.models.get("bert", version))
@@ -124,18 +164,122 @@ async def test_a_model_that_loses_its_worker_is_not_ready_until_it_is_back(tmp_p
     assert client.seen == [False, True, False, True]
 
 
-async def test_five_deaths_within_ten_minutes_end_it_though_it_was_ready_after_each(tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match="The worker died 5 times: The worker of model bert"):
-        await watch(tmp_path, READY, *[DIED, LOADING, 2, READY] * 5)
+async def test_a_torchserve_that_is_too_busy_to_say_has_lost_no_worker(tmp_path: Path) -> None:
+    client = await watch(tmp_path, READY, None, None)
+
+    assert client.seen == [False, True, True, True]
 
 
-async def test_five_deaths_over_more_than_ten_minutes_are_forgiven(tmp_path: Path) -> None:
-    await watch(tmp_path, READY, *[DIED, LOADING, 3, READY] * 20)
+async def test_requests_wait_while_there_is_no_worker(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, READY, DIED, LOADING, READY)
+    for _ in range(2):
+        await watched.look()
+
+    assert (watched.models.ready, watched.model().queue.concurrency) == (False, 0)
+    waiting = asyncio.create_task(watched.ask())
+    await asyncio.sleep(0)
+    assert watched.model().queue.waiting == 1
+
+    await watched.look()
+
+    assert await waiting == b"answered"
 
 
-async def test_five_deaths_over_any_time_end_a_model_that_is_never_ready_in_between(tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match="The worker died 5 times"):
-        await watch(tmp_path, READY, *[DIED, LOADING, 20] * 5)
+async def test_a_request_waits_for_a_worker_no_longer_than_for_its_deadline(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, READY, DIED, LOADING)
+    for _ in range(2):
+        await watched.look()
+
+    with pytest.raises(DeadlineExceeded):
+        await watched.ask(deadline=0.0)
+
+
+async def test_requests_that_wait_are_refused_when_there_will_be_no_worker(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, READY, DIED, LOADING)
+    for _ in range(2):
+        await watched.look()
+    waiting = asyncio.create_task(watched.ask())
+    await asyncio.sleep(0)
+
+    watched.served.refuse_waiting()
+
+    with pytest.raises(NotReady):
+        await waiting
+
+
+async def test_requests_that_wait_for_a_worker_do_not_hold_up_unloading(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, READY, DIED, LOADING, registering=True)
+    for _ in range(2):
+        await watched.look()
+    waiting = asyncio.create_task(watched.ask())
+    await asyncio.sleep(0)
+
+    await watched.served.drained("bert")
+
+    with pytest.raises(NotReady):
+        await waiting
+
+
+async def test_five_deaths_in_a_row_end_it_though_it_was_ready_after_each(tmp_path: Path) -> None:
+    with pytest.raises(
+        ModelFailed, match=f"^The worker of model bert .* died 5 times in a row; the last time {KILLED}"
+    ):
+        await watch(tmp_path, READY, *[DIED, LOADING, READY] * 5)
+
+
+async def test_five_deaths_in_a_row_end_it_though_a_new_worker_is_there_before_the_look(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match="died 5 times in a row"):
+        await watch(tmp_path, READY, *[DIED] * 5, READY)
+
+
+async def test_deaths_with_an_answer_between_them_are_no_loop(tmp_path: Path) -> None:
+    await watch(tmp_path, READY, *[DIED, LOADING, READY, ANSWERED] * 20)
+
+
+async def test_an_answer_of_another_version_is_none_between_deaths(tmp_path: Path) -> None:
+    second = "[W-9001-bert_2.0] Retry worker: 9001 in 1 seconds."
+    both = (version(1), version(1, "2.0"))
+
+    with pytest.raises(ModelFailed, match="died 5 times in a row"):
+        await watch(tmp_path, both, *[second, both, ANSWERED] * 5, both)
+
+
+async def test_a_worker_that_torchserve_has_given_up_on_ends_it(tmp_path: Path) -> None:
+    patience = 300 + 144 + 120  # the last is startupTimeout
+
+    with pytest.raises(ModelFailed, match="has had no worker for 565 s, and TorchServe tries no more; the last time"):
+        await watch(tmp_path, READY, DIED, LOADING, patience, LOADING, 1, LOADING)
+
+
+async def test_what_a_handler_ended_by_is_told(tmp_path: Path) -> None:
+    last_words = failure(type="SystemExit", message="3", where="handler.py:9 in handle")
+
+    with pytest.raises(ModelFailed) as raised:
+        await watch(tmp_path, READY, *[DIED] * 5, leave(tmp_path, last_words), LOADING)
+
+    assert str(raised.value) == (
+        "The worker of model bert (bert.mar) died 5 times in a row; the last time by SystemExit: 3 "
+        "(at handler.py:9 in handle). Correct the handler or the archive and upload it again."
+    )
+
+
+async def test_what_an_earlier_worker_ended_by_is_forgotten(tmp_path: Path) -> None:
+    before = leave(tmp_path, failure(type="SystemExit"))
+
+    with pytest.raises(ModelFailed, match=KILLED):
+        await watch(tmp_path, READY, DIED, before, LOADING, READY, *[DIED] * 4, LOADING)
+
+
+def failure(**fields: str | None) -> dict[str, str | None]:
+    """What a worker leaves."""
+    return {"model": "bert", "type": "", "message": "", "where": "", "missing_module": None, **fields}
+
+
+def leave(folder: Path, report: dict[str, str | None]) -> Callable[[], None]:
+    def write() -> None:
+        (folder / "bert.json").write_text(json.dumps(report))
+
+    return write
 
 
 @pytest.mark.parametrize(
@@ -152,14 +296,15 @@ async def test_a_first_load_that_fails_ends_it(tmp_path: Path, script: Sequence[
 
 
 async def test_the_workers_report_is_the_reason(tmp_path: Path) -> None:
-    report = {
-        "model": "bert",
-        "type": "ModuleNotFoundError",
-        "message": "No module named 'x'",
-        "where": "handler.py:3 in <module>",
-        "missing_module": "x",
-    }
-    (tmp_path / "bert.json").write_text(json.dumps(report))
+    leave(
+        tmp_path,
+        failure(
+            type="ModuleNotFoundError",
+            message="No module named 'x'",
+            where="handler.py:3 in <module>",
+            missing_module="x",
+        ),
+    )()
 
     with pytest.raises(ModelFailed) as raised:
         await watch(tmp_path, LOADING)
@@ -183,7 +328,7 @@ async def test_versions_are_served_with_the_first_as_the_default_and_as_many_bat
 
 async def test_scaled_workers_run_more_batches_of_the_same_model(tmp_path: Path) -> None:
     watched = Watched(tmp_path, READY, (version(3),))
-    await watched._watch.look()
+    await watched.look()
     before = watched.model()
 
     await watched.run()
@@ -213,19 +358,19 @@ async def test_a_version_that_is_registered_later_is_not_waited_for(tmp_path: Pa
 
 async def test_what_is_unregistered_is_gone(tmp_path: Path) -> None:
     watched = Watched(tmp_path, (version(1), version(1, "2.0")), READY, UNKNOWN, registering=True)
-    await watched._watch.look()
-    await watched._watch.look()
+    await watched.look()
+    await watched.look()
 
     assert watched.models.versions("bert") == ("1.0",)
 
-    await watched._watch.look()
+    await watched.look()
 
     assert (watched.models.names, watched.models.ready) == ((), True)
 
 
-def test_a_name_with_underscores_is_read_from_the_log() -> None:
-    deaths = WorkerDeaths(lambda: 0.0)
-    deaths.feed(DIED.replace("bert_1.0", "my_bert_model_1.0"))
+def test_a_version_with_underscores_is_read_from_the_log() -> None:
+    deaths = WorkerDeaths()
+    deaths.feed(DIED.replace("bert_1.0", "my_bert_model_1_0"))
     deaths.feed(DIED.replace("Retry worker", "no worker"))
 
-    assert [deaths.count(model) for model in ("my_bert_model", "bert")] == [1, 0]
+    assert [deaths.count("my_bert_model", "1_0"), deaths.count("bert", "1.0")] == [1, 0]

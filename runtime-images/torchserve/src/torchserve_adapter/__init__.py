@@ -10,7 +10,8 @@ archive_safety    what an archive may not hold
 launch            the work directory and the command line of TorchServe
 ports             TorchServe's ports on loopback
 process           the TorchServe process: its log, its death, its end
-client            the only sockets to TorchServe; a batch is one request
+client            the only sockets to TorchServe
+transport         a batch is one request; what becomes of it
 watch             which models can answer, asked of TorchServe
 served            the versions that it serves, as models behind queues
 management        models that come and go while it runs

@@ -21,7 +21,15 @@ from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
 from torchserve_adapter.ports import LoopbackPorts
-from torchserve_adapter.rules import LOOPBACK, Surroundings, as_written, check_names, effective, management_port
+from torchserve_adapter.rules import (
+    LOOPBACK,
+    Surroundings,
+    as_written,
+    check_names,
+    check_settings,
+    effective,
+    management_port,
+)
 from torchserve_adapter.supervisor import Service, supervise
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import Doors, fail, open_port
@@ -104,6 +112,7 @@ def _configure(
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     settings = {file: read_settings(store / file) for file in archives}
+    check_settings(settings)
     wishes = Wishes(BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout), written, settings)
     wishes.check()
     models = requested_models(draft.properties, archives, str(store))

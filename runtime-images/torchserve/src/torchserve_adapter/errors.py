@@ -8,6 +8,12 @@ code  class                 what to look at
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterator
+
+import aiohttp
+
 from transformer_sdk.errors import NotReady, UpstreamBroken, UpstreamTimeout
 from transformer_sdk.model_store.errors import StartError
 
@@ -32,7 +38,32 @@ class ConnectionBroken(UpstreamBroken):
     component = COMPONENT
 
 
+class WorkerBroken(UpstreamBroken):
+    """A worker died while it held the request."""
+
+    component = "worker"
+
+
 class WorkerTooSlow(UpstreamTimeout):
     """TorchServe gave up on its worker, or never answered."""
 
     component = COMPONENT
+
+
+@contextlib.contextmanager
+def broken_connections() -> Iterator[None]:
+    """What goes wrong with a connection to TorchServe, as one of our errors."""
+    try:
+        yield
+    except aiohttp.ClientConnectorError as error:
+        raise TorchServeAbsent(f"{COMPONENT}: no connection to TorchServe ({error.strerror}).") from error
+    except aiohttp.ClientError as error:
+        raise ConnectionBroken(f"{COMPONENT}: the connection broke ({error or type(error).__name__}).") from error
+
+
+def message_of(content: bytes) -> str:
+    """TorchServe's errors are {"code", "type", "message"}."""
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content.decode("utf-8", "replace").strip() or "an error without a message"

@@ -17,8 +17,8 @@ import orjson
 
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes
-from torchserve_adapter.client import TorchServeClient, message_of
-from torchserve_adapter.errors import COMPONENT
+from torchserve_adapter.client import TorchServeClient
+from torchserve_adapter.errors import COMPONENT, message_of
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
 from transformer_sdk.messages import Request, Response

@@ -9,8 +9,7 @@ import os
 import re
 import signal
 import sys
-import time
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, cast
@@ -21,35 +20,32 @@ from torchserve_adapter.launch import Launch
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
-_FORGIVEN_AFTER_S = 600
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
-_WORKER_DIED = re.compile(r"\[W-\d+-(?P<model>.+)_[^_\]]*\] Retry worker: ")
+_WORKER_DIED = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Retry worker: ")
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
 _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
 
 class WorkerDeaths:
-    """When the workers of each model died, as far as it still counts. `clock` is in seconds."""
+    """How often workers of each version died in a row, without an answer between."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._times: defaultdict[str, list[float]] = defaultdict(list)
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
         self.news = asyncio.Event()
 
     def feed(self, line: str) -> None:
         """Takes note of a death that a line of TorchServe's log tells of."""
         if found := _WORKER_DIED.search(line):
-            self._times[found["model"]].append(self._clock())
+            self._counts[found["version"]] += 1
             self.news.set()
 
-    def count(self, model: str) -> int:
-        """Those that are not forgiven."""
-        return len(self._times[model])
+    def count(self, model: str, version: str) -> int:
+        """Since the last answer."""
+        return self._counts[f"{model}_{version}"]
 
-    def forgive(self, model: str) -> None:
-        """The model is ready, so the deaths of long ago are over. Recent ones are not: it may die of each request."""
-        since = self._clock() - _FORGIVEN_AFTER_S
-        self._times[model] = [died for died in self._times[model] if died > since]
+    def forgive(self, model: str, version: str) -> None:
+        """A worker has answered."""
+        self._counts.pop(f"{model}_{version}", None)
 
 
 class TorchServe:
@@ -58,7 +54,7 @@ class TorchServe:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._problems: deque[str] = deque(maxlen=_KEPT_PROBLEMS)
-        self.deaths = WorkerDeaths(time.monotonic)
+        self.deaths = WorkerDeaths()
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
+from torchserve_adapter.process import WorkerDeaths
+from torchserve_adapter.transport import VersionTransport
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.handler.model import HandlerModel
@@ -15,15 +19,31 @@ from transformer_sdk.model import Models
 log = logging.getLogger(__name__)
 
 
-class ServedVersions:
-    """Fills `models`; as many batches are under way as a version has workers."""
+@dataclass(frozen=True)
+class _Served:
+    """One version: its queue, in the model, and the way to its workers."""
 
-    def __init__(self, models: Models, client: TorchServeClient, wishes: Wishes, metrics: BatchMetricsRegistry) -> None:
+    model: HandlerModel
+    transport: VersionTransport
+
+
+class ServedVersions:
+    """Fills `models`; as many batches are under way as a version has workers, and without any its requests wait."""
+
+    def __init__(
+        self,
+        models: Models,
+        client: TorchServeClient,
+        wishes: Wishes,
+        metrics: BatchMetricsRegistry,
+        deaths: WorkerDeaths,
+    ) -> None:
         self._models = models
         self._client = client
         self._wishes = wishes
         self._metrics = metrics
-        self._versions: dict[str, dict[str, HandlerModel]] = {}
+        self._deaths = deaths
+        self._versions: dict[str, dict[str, _Served]] = {}
 
     def has(self, name: str, version: str) -> bool:
         """Whether this version is served."""
@@ -36,27 +56,46 @@ class ServedVersions:
         if known.keys() - versions.keys():
             self._models.remove(name)
         for index, one in enumerate(described):
-            self._models.add(versions[one.version], default=index == 0)
-            workers = max(1, one.workers)
-            if versions[one.version].queue.concurrency != workers:
-                versions[one.version].queue.concurrency = workers
+            self._models.add(versions[one.version].model, default=index == 0)
         self._versions[name] = versions
+        self.scale(name, described)
+
+    def scale(self, name: str, described: Sequence[Version]) -> None:
+        """The model's versions have so many workers now."""
+        for one in described:
+            served = self._versions[name].get(one.version)
+            if served and served.model.queue.concurrency != one.workers:
+                served.model.queue.concurrency = one.workers
+
+    def refuse_waiting(self) -> None:
+        """There will be no worker for those that wait for one."""
+        for versions in self._versions.values():
+            _refuse_waiting(versions)
 
     async def drained(self, name: str) -> None:
         """Returns when no request waits for the model or is under way."""
-        for version in self._versions.pop(name, {}).values():
-            await version.queue.drained()
+        versions = self._versions.pop(name, {})
+        _refuse_waiting(versions)
+        for served in versions.values():
+            await served.model.queue.drained()
 
-    def _make(self, name: str, version: Version, configured: bool) -> HandlerModel:
+    def _make(self, name: str, version: Version, configured: bool) -> _Served:
         if configured:
             limits = self._wishes.limits(name, version.version, version.archive)
         else:
             limits = self._wishes.registered(version.batch_size)
         log.info("model %s, version %s: %s", name, version.version, _said(limits))
-        transport = self._client.transport(name, version)
-        return HandlerModel(
-            name, version.version, transport, limits, self._metrics.of_model(name), max(1, version.workers)
-        )
+        answered = functools.partial(self._deaths.forgive, name, version.version)
+        transport = self._client.transport(name, version, answered)
+        metrics = self._metrics.of_model(name)
+        return _Served(HandlerModel(name, version.version, transport, limits, metrics, version.workers), transport)
+
+
+def _refuse_waiting(versions: Mapping[str, _Served]) -> None:
+    for served in versions.values():
+        if not served.model.queue.concurrency:
+            served.transport.give_up()
+            served.model.queue.concurrency = 1
 
 
 def _said(limits: BatchLimits) -> str:

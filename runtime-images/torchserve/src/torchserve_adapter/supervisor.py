@@ -42,12 +42,12 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
     models = Models((model.name for model in service.configured), service.alias)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
-        served = ServedVersions(models, client, service.wishes, metrics.batches)
+        served = ServedVersions(models, client, service.wishes, metrics.batches, torchserve.deaths)
         watch = ModelWatch(
             service.configured, models, served, client, torchserve, launch.failures,
             registering=management is not None,
         )  # fmt: skip
-        must_not_end: list[Awaitable[None]] = [torchserve.died(), watch.run()]
+        must_not_end = [_refuse_after(one, served) for one in (torchserve.died(), watch.run())]
         if management:
             store = Path(service.properties["model_store"])
             workers = whole(service.properties, "default_workers_per_model") or 1
@@ -56,3 +56,11 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
             app = App(Router(endpoints.routes()), metrics, doors.max_request_size)
             must_not_end.append(HttpServer(app, management, doors.grace_period_s).run_until_drained())
         await serve(doors, models, metrics, must_not_end, client.metrics)
+
+
+async def _refuse_after(watching: Awaitable[None], served: ServedVersions) -> None:
+    """Requests that wait for a worker do not hold up an end without one."""
+    try:
+        await watching
+    finally:
+        served.refuse_waiting()

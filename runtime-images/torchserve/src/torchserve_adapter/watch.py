@@ -1,9 +1,10 @@
 """Which models can answer, and which versions they have. TorchServe is asked; nothing is concluded from a process being
-alive.
+alive, nor from TorchServe being too busy to say.
 
 Before a model of the configuration was ever ready, a worker that dies ends the pod: the archive is wrong, and
-TorchServe's own retries would only hide it. Afterwards TorchServe restarts the worker, and the model is not ready until
-it has. Five deaths end the pod: within ten minutes, or without the model being ready in between.
+TorchServe's own retries would only hide it. Afterwards TorchServe restarts the worker; until it has, the model is not
+ready and its requests wait. Five deaths in a row, without an answer between them, end the pod; so does a worker that is
+away for so long that TorchServe has given up on it.
 
 A model that is registered while TorchServe runs never ends the pod.
 """
@@ -14,7 +15,8 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torchserve_adapter.client import TorchServeClient, Version
@@ -28,7 +30,9 @@ log = logging.getLogger(__name__)
 
 _STARTING_POLL_S = 0.1
 _READY_POLL_S = 5.0
-_MAX_DEATHS = 5
+_MAX_DEATHS = 5  # in a row, without an answer between them
+# TorchServe tries for five minutes (maxRetryTimeoutInSec), and waits for 144 s at most before it tries again.
+_TRYING_S = 300 + 144
 
 RESTARTING = "lost its worker; TorchServe is restarting it"
 
@@ -46,6 +50,7 @@ class ModelWatch:
         failures: Path,
         *,
         registering: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configured = {model.name: model for model in configured}
         self._models = models
@@ -54,12 +59,15 @@ class ModelWatch:
         self._torchserve = torchserve
         self._failures = failures
         self._registering = registering  # models may come and go
+        self._clock = clock
         self._were_ready: set[str] = set()
+        self._lost_at: dict[str, float] = {}
         self._looking = asyncio.Lock()
 
     async def run(self) -> None:
         """Watches for ever; raises ModelFailed."""
         while True:
+            self._torchserve.deaths.news.clear()  # first: a worker that dies during the look is looked at next
             await self.look()
             await self._pause()
 
@@ -85,73 +93,114 @@ class ModelWatch:
         return list(names)
 
     def _judge(self, name: str, versions: tuple[Version, ...] | None) -> None:
-        starting = name in self._configured and name not in self._were_ready
-        if versions and not starting:
+        if name in self._configured and name not in self._were_ready:
+            self._judge_start(self._configured[name], versions)
+        elif versions is not None:
             # A version that is being registered is not waited for.
             versions = tuple(one for one in versions if one.workers or self._served.has(name, one.version))
-        if versions and all(version.workers for version in versions):
-            self._served.update(name, versions, configured=starting)
-            self._torchserve.deaths.forgive(name)
-            self._were_ready.add(name)
-            if name in self._models.reasons:
-                log.info("model %s is ready", name)
-            self._models.mark_ready(name)
-        elif starting:
-            self._judge_start(self._configured[name], versions)
-        elif name in self._were_ready:
-            self._judge_loss(name, versions)
+            self._judge_running(name, versions)
 
     def _judge_start(self, model: Model, versions: tuple[Version, ...] | None) -> None:
-        if self._torchserve.deaths.count(model.name) or self._report(model.name).exists():
+        died = any(self._torchserve.deaths.count(model.name, one.version) for one in versions or ())
+        if died or self._report(model.name).exists():
             raise ModelFailed(self._describe_failure(model))
+        if versions and all(one.workers for one in versions):
+            self._serve(model.name, versions, configured=True)
         # TorchServe does not know it, or gave up on it before any worker was started.
-        if versions is not None and not (versions and all(version.max_workers for version in versions)):
+        elif versions is not None and not (versions and all(one.max_workers for one in versions)):
             raise ModelFailed(
                 f"TorchServe could not load model {model.name} ({model.archive}). {self._torchserve.last_problems()}"
             )
 
-    def _judge_loss(self, name: str, versions: tuple[Version, ...] | None) -> None:
-        deaths = self._torchserve.deaths.count(name)
-        if versions == () and self._registering:
+    def _judge_running(self, name: str, versions: tuple[Version, ...]) -> None:
+        if name in self._configured:
+            self._check_deaths(self._configured[name], versions)
+        if versions and all(one.workers for one in versions):
+            self._serve(name, versions, configured=False)
+        elif not versions and self._registering:
+            self._forget(name)
+        elif name in self._were_ready:
+            self._lose(name, versions)
+
+    def _check_deaths(self, model: Model, versions: Sequence[Version]) -> None:
+        deaths = max((self._torchserve.deaths.count(model.name, one.version) for one in versions), default=0)
+        if deaths >= _MAX_DEATHS:
+            raise ModelFailed(f"The worker of model {_named(model)} died {deaths} times in a row; {self._last(model)}")
+
+    def _check_patience(self, model: Model, versions: Sequence[Version]) -> None:
+        without_worker_s = self._clock() - self._lost_at.setdefault(model.name, self._clock())
+        if without_worker_s > _TRYING_S + max((one.startup_timeout_s for one in versions), default=0):
+            raise ModelFailed(
+                f"Model {_named(model)} has had no worker for {without_worker_s:.0f} s, and TorchServe tries no more; "
+                f"{self._last(model)}"
+            )
+
+    def _serve(self, name: str, versions: Sequence[Version], *, configured: bool) -> None:
+        self._served.update(name, versions, configured=configured)
+        self._were_ready.add(name)
+        if name in self._models.reasons:
+            log.info("model %s is ready", name)
+            self._lost_at.pop(name, None)
+            self._report(name).unlink(missing_ok=True)
+        self._models.mark_ready(name)
+
+    def _forget(self, name: str) -> None:
+        if name in self._were_ready:
             log.info("model %s was unregistered", name)
             self._models.remove(name)
             self._configured.pop(name, None)
             self._were_ready.discard(name)
-        elif deaths >= _MAX_DEATHS and name in self._configured:
-            raise ModelFailed(f"The worker died {deaths} times: {self._describe_failure(self._configured[name])}")
-        else:
-            if self._models.reasons.get(name) != RESTARTING:
-                log.warning("model %s %s", name, RESTARTING)
-            self._models.mark_unready(name, RESTARTING)
+
+    def _lose(self, name: str, versions: Sequence[Version]) -> None:
+        if self._models.reasons.get(name) != RESTARTING:
+            log.warning("model %s %s", name, RESTARTING)
+        self._served.scale(name, versions)
+        self._models.mark_recovering(name, RESTARTING)
+        if name in self._configured:
+            self._check_patience(self._configured[name], versions)
 
     def _report(self, name: str) -> Path:
         return self._failures / f"{name}.json"
 
     def _describe_failure(self, model: Model) -> str:
+        """Why the model could not be loaded."""
+        if report := self._read_report(model.name):
+            return f"Model {_named(model)} could not be loaded: {_cause(report)}"
+        return f"The worker of model {_named(model)} died {self._silently()}"
+
+    def _last(self, model: Model) -> str:
+        """How its worker ended the last time."""
+        report = self._read_report(model.name)
+        return f"the last time by {_cause(report)}" if report else f"the last time {self._silently()}"
+
+    def _read_report(self, name: str) -> Mapping[str, str | None] | None:
         try:
-            report = json.loads(self._report(model.name).read_text())
+            report: Mapping[str, str | None] = json.loads(self._report(name).read_text())
         except FileNotFoundError:
-            return (
-                f"The worker of model {model.name} ({model.archive}) died without a Python exception; if it was killed "
-                f"for memory, raise the container's memory limit. {self._torchserve.last_problems()}"
-            )
-        return describe_failure(model, report)
+            return None
+        return report
+
+    def _silently(self) -> str:
+        return (
+            "without a Python exception; if it was killed for memory, raise the container's memory limit. "
+            f"{self._torchserve.last_problems()}"
+        )
 
     async def _pause(self) -> None:
         """Short while anything is missing; else until a worker dies."""
-        self._torchserve.deaths.news.clear()
         pause = _READY_POLL_S if not self._models.reasons else _STARTING_POLL_S
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._torchserve.deaths.news.wait(), pause)
 
 
-def describe_failure(model: Model, report: Mapping[str, str | None]) -> str:
-    """One line: the model, the exception, the place in the user's code, what to do."""
+def _named(model: Model) -> str:
+    return f"{model.name} ({model.archive})"
+
+
+def _cause(report: Mapping[str, str | None]) -> str:
+    """The exception, the place in the user's code, what to do."""
     if module := report["missing_module"]:
         cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
     else:
         cure = "Correct the handler or the archive and upload it again."
-    return (
-        f"Model {model.name} ({model.archive}) could not be loaded: "
-        f"{report['type']}: {report['message']} (at {report['where']}). {cure}"
-    )
+    return f"{report['type']}: {report['message']} (at {report['where']}). {cure}"

@@ -1,7 +1,7 @@
 """Runs inside TorchServe's Python workers: TorchServe's own worker, with its loader replaced by ours.
 
 - Every request that reaches the worker is a frame: a batch that the adapter has formed, whatever the envelope.
-- A model that cannot be loaded leaves its reason in a file for the adapter.
+- A model that cannot be loaded leaves its reason in a file for the adapter; so does a handler that ends its process.
 
 This file is copied into TorchServe's home in the adapter's work directory, in the place of `model_service_worker.py`.
 Nothing of ours is on the path when it starts: what it needs is beside it, in the folder `imports`.
@@ -13,13 +13,31 @@ import json
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer_sdk.handler.loading import LoadFailure
+    from transformer_sdk.handler.loading import HandlerLoader, LoadFailure
 
 _HOME = Path(__file__).resolve().parents[1]
+
+
+class Loader:
+    """Ours, which knows what it has loaded."""
+
+    def __init__(self, loader: HandlerLoader) -> None:
+        self._loader = loader
+        self.model = self.folder = ""
+
+    def load(self, model: str, folder: str, *more: Any) -> Any:
+        self.model, self.folder = model, os.path.realpath(folder)
+        return self._loader.load(model, folder, *more)
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Whether it comes out of the handler's own code."""
+        frames = traceback.extract_tb(error.__traceback__)
+        return bool(self.folder) and any(frame.filename.startswith(self.folder) for frame in frames)
 
 
 def main() -> None:
@@ -29,10 +47,16 @@ def main() -> None:
     sys.path[0] = str(_HOME / "imports")
     from ts.model_loader import ModelLoaderFactory
 
-    from transformer_sdk.handler.loading import HandlerLoader
+    from transformer_sdk.handler.loading import HandlerLoader, describe
 
-    ModelLoaderFactory.get_model_loader = staticmethod(lambda: HandlerLoader(report))
-    runpy.run_module("ts.model_service_worker", run_name="__main__", alter_sys=True)
+    loader = Loader(HandlerLoader(report))
+    ModelLoaderFactory.get_model_loader = staticmethod(lambda: loader)
+    try:
+        runpy.run_module("ts.model_service_worker", run_name="__main__", alter_sys=True)
+    except BaseException as error:
+        if loader.has_raised(error):
+            report(describe(loader.model, loader.folder, error))
+        raise
 
 
 def report(failure: LoadFailure) -> None:
