@@ -24,6 +24,8 @@ from storage_initializer.transfer import bring
 
 log = logging.getLogger("storage_initializer")
 
+# What is at a path, only this pod can say; and it costs no download.
+_NEVER_CACHED = ("file", "pvc")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # The kubelet reads this much of a termination message.
 _MAX_REASON = 4096
@@ -53,12 +55,12 @@ def run(plan: Plan) -> None:
         try:
             _bring_one(transfer, plan)
         except InitializerError as error:
-            error.source = transfer.source.text
+            error.source = transfer.source.shown
             raise
 
 
 def _bring_one(transfer: Transfer, plan: Plan) -> None:
-    log.info("%s → %s", transfer.source.text, transfer.destination)
+    log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> None:
         complete_layout(plan.layout, folder)
@@ -68,12 +70,15 @@ def _bring_one(transfer: Transfer, plan: Plan) -> None:
         if access := source.describe():
             log.info("%s", access)
         retry = Retry(plan.patience.attempts, random.random, time.sleep)
-        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, _cache_of(plan))
+        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, _cache_for(transfer, plan))
     log.info("done: %s", summary)
 
 
-def _cache_of(plan: Plan) -> NodeCache | None:
+def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:
     if not plan.cache:
+        return None
+    if transfer.source.scheme in _NEVER_CACHED:
+        log.info("not kept in the node's cache: files and claims are read where they are")
         return None
     boot = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""
     return NodeCache(plan.cache.folder, plan.cache.limit, boot)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage_initializer.errors import UsageError, exit_codes
-from storage_initializer.plan import LayoutName, Patience, Plan, Transfer, make_plan, termination_log_of
+from storage_initializer.plan import CachePlan, LayoutName, Patience, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.selection import Selection
 from storage_initializer.uri import Uri
 
@@ -34,6 +34,18 @@ def test_patience_has_kserves_names() -> None:
     plan = make_plan(["/a", "/b"], {"S3_CONNECT_TIMEOUT": "5", "S3_READ_TIMEOUT": "2.5", "S3_MAX_ATTEMPTS": "3"})
 
     assert plan.patience == Patience(connect_s=5, read_s=2.5, attempts=3)
+
+
+def test_a_cache_has_a_folder_and_a_size() -> None:
+    plan = make_plan(["/a", "/b"], {"STORAGE_CACHE": "/var/cache/models", "STORAGE_CACHE_SIZE": "1073741824"})
+
+    assert plan.cache == CachePlan(Path("/var/cache/models"), 1 << 30)
+
+
+@pytest.mark.parametrize("size", ["", "10Gi", "-1"])
+def test_a_cache_without_a_size_is_refused(size: str) -> None:
+    with pytest.raises(UsageError, match=r"^STORAGE_CACHE_SIZE is "):
+        make_plan(["/a", "/b"], {"STORAGE_CACHE": "/var/cache/models", "STORAGE_CACHE_SIZE": size})
 
 
 def test_sources_and_destinations_alternate() -> None:
