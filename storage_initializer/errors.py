@@ -117,6 +117,12 @@ class ServerError(InitializerError):
     may_pass = True
 
 
+class UnexpectedAnswerError(ServerError):
+    """An answer that will be the same next time."""
+
+    may_pass = False
+
+
 class RegionError(InitializerError):
     """The bucket is in another region than the one that was asked."""
 

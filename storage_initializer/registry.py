@@ -13,6 +13,9 @@ _BACKENDS = {
     "file": "storage_initializer.backends.local",
     "pvc": "storage_initializer.backends.pvc",
     "s3": "storage_initializer.backends.s3",
+    "gs": "storage_initializer.backends.gs",
+    "http": "storage_initializer.backends.http",
+    "https": "storage_initializer.backends.http",
 }
 _SUPPORTED = "use s3://BUCKET/PATH, gs://BUCKET/PATH, https://HOST/FILE, pvc://CLAIM/PATH, file:///PATH or a path"
 _INSTEAD = {

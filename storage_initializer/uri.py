@@ -23,6 +23,14 @@ class Uri:
     authority: str
     path: str
 
+    @property
+    def shown(self) -> str:
+        """For the log: a web address may carry a password, or be signed in its query."""
+        if self.scheme not in ("http", "https"):
+            return self.text
+        path, query, _ = self.path.partition("?")
+        return f"{self.scheme}://{self.authority.rpartition('@')[2]}/{path}{query and '?…'}"
+
 
 def parse_uri(text: str) -> Uri:
     if not text or "\0" in text:

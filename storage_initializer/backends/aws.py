@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 
 from storage_initializer.backends.client import Answer, Client
 from storage_initializer.backends.sigv4 import Keys
-from storage_initializer.errors import AccessDeniedError, ServerError
+from storage_initializer.errors import AccessDeniedError, UnexpectedAnswerError
 
 Now = Callable[[], datetime]
 
-_XMLNS = {"sts": "https://sts.amazonaws.com/doc/2011-06-15/"}
 # Of its life, what is left of a key when the next one is fetched.
 _MARGIN = timedelta(minutes=5)
 
@@ -145,22 +144,23 @@ def _granted(answer: Answer, identity: Identity) -> bytes:
 
 def _parse_sts(content: bytes) -> tuple[Keys, datetime]:
     try:
-        found = ElementTree.fromstring(content).find(".//sts:Credentials", _XMLNS)  # noqa: S314 - expat bounds entities
-        assert found is not None  # noqa: S101
-        values = {child.tag.rpartition("}")[2]: child.text or "" for child in found}
-        keys = Keys(values["AccessKeyId"], values["SecretAccessKey"], values["SessionToken"])
-        return keys, datetime.fromisoformat(values["Expiration"])
-    except (ElementTree.ParseError, AssertionError, KeyError, ValueError) as error:
-        raise ServerError(f"the answer of STS makes no sense ({error!r}); correct AWS_ENDPOINT_URL_STS") from None
+        fields = ElementTree.fromstring(content).iterfind(".//{*}Credentials/*")  # noqa: S314 - expat bounds entities
+        return _temporary({field.tag.rpartition("}")[2]: field.text for field in fields}, "SessionToken")
+    except (ElementTree.ParseError, KeyError, TypeError, ValueError) as error:
+        raise _nonsense("STS", error, "AWS_ENDPOINT_URL_STS") from None
 
 
 def _parse_agent(content: bytes) -> tuple[Keys, datetime]:
     try:
-        values = json.loads(content)
-        keys = Keys(values["AccessKeyId"], values["SecretAccessKey"], values["Token"])
-        return keys, datetime.fromisoformat(values["Expiration"])
+        return _temporary(json.loads(content), "Token")
     except (KeyError, TypeError, ValueError) as error:
-        raise ServerError(
-            f"the answer of the credentials' agent makes no sense ({error!r}); "
-            "correct AWS_CONTAINER_CREDENTIALS_FULL_URI"
-        ) from None
+        raise _nonsense("the credentials' agent", error, "AWS_CONTAINER_CREDENTIALS_FULL_URI") from None
+
+
+def _temporary(fields: Mapping[str, str | None], token: str) -> tuple[Keys, datetime]:
+    keys = Keys(*(str(fields[name]) for name in ("AccessKeyId", "SecretAccessKey", token)))
+    return keys, datetime.fromisoformat(str(fields["Expiration"]))
+
+
+def _nonsense(who: str, error: Exception, variable: str) -> UnexpectedAnswerError:
+    return UnexpectedAnswerError(f"the answer of {who} makes no sense ({error!r}); correct {variable}")

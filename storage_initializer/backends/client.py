@@ -63,6 +63,11 @@ class Body:
                 raise ServerError(f"{self._host} broke off {self._left} bytes before the end; see what its log says")
         return count
 
+    @property
+    def chunked(self) -> bool:
+        """Then it tells where it ends, though not how long it is."""
+        return bool(self._response.chunked)
+
     def read(self) -> bytes:
         with _reaching(self._host):
             content = self._response.read(_LONGEST_ANSWER)

@@ -19,6 +19,7 @@ class Listed:
     size: int
     version: str
     checksum: Checksum | None = None
+    streamed: bool = False
 
 
 def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> list[tuple[str, SourceFile]]:
@@ -56,4 +57,4 @@ def _file(name: str, listed: Listed) -> SourceFile:
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or {"..", "."} & set(name.split("/")) or "\0" in name or "//" in name:
         raise UnsafeSourceError(f"the object {listed.key!r} cannot be a file below the destination; rename it")
-    return SourceFile(path, listed.size, version=listed.version, checksum=listed.checksum)
+    return SourceFile(path, listed.size, version=listed.version, checksum=listed.checksum, streamed=listed.streamed)

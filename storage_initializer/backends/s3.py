@@ -20,8 +20,8 @@ from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
     RegionError,
-    ServerError,
     SourceNotFoundError,
+    UnexpectedAnswerError,
     UsageError,
 )
 from storage_initializer.plan import Plan, Transfer
@@ -133,7 +133,7 @@ class S3Source:
         try:
             return ElementTree.fromstring(answer.body)  # noqa: S314 - expat bounds entities
         except ElementTree.ParseError as error:
-            raise ServerError(
+            raise UnexpectedAnswerError(
                 f"{self._access.service} does not answer like S3 ({error}); correct the endpoint"
             ) from None
 
@@ -161,7 +161,7 @@ class S3Source:
         if answer.status in (401, 403) or code in _BAD_KEYS:
             raise AccessDeniedError(f"the {what} may not be read as {self._access.identity}{_denied(code, message)}")
         why = " ".join(filter(None, (str(answer.status), code, message)))
-        raise ServerError(f"{service} answers {why} for the {what}; see whether endpoint and region are right")
+        raise UnexpectedAnswerError(f"{service} answers {why} for the {what}; check endpoint and region")
 
 
 def _listed(entry: ElementTree.Element) -> Listed:

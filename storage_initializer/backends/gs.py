@@ -1,0 +1,176 @@
+"""``gs://BUCKET[/PATH]``: an object, or all objects below a path, of Google Cloud Storage or its emulators.
+
+Over the JSON interface: its listing tells each object's generation and checksum, and emulators have it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+from urllib.parse import quote, urlencode
+
+from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends.client import Answer, Client, Trust
+from storage_initializer.backends.google import Identity, TokenRing, identity_of
+from storage_initializer.backends.objects import Listed, choose_files, nearest
+from storage_initializer.backends.trust import ca_bundle
+from storage_initializer.errors import (
+    AccessDeniedError,
+    CopyError,
+    SourceNotFoundError,
+    UnexpectedAnswerError,
+    UsageError,
+)
+from storage_initializer.plan import Plan, Transfer
+
+_ENDPOINT = "https://storage.googleapis.com"
+# For the metadata server, which is on the node or nowhere.
+_NEAR_S = 2.0
+
+
+@dataclass(frozen=True)
+class GsAccess:
+    endpoint: str
+    identity: Identity
+    trust: Trust
+
+
+def gs_access(environment: Mapping[str, str]) -> GsAccess:
+    endpoint = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
+    return GsAccess(
+        endpoint=endpoint if "://" in endpoint else f"http://{endpoint}",
+        identity=identity_of(environment),
+        trust=Trust(ca_file=ca_bundle(environment)),
+    )
+
+
+def open_source(transfer: Transfer, plan: Plan) -> GsSource:
+    uri = transfer.source
+    if not uri.authority:
+        raise UsageError("it names no bucket; write gs://BUCKET/PATH")
+    access = gs_access(plan.environment)
+    patience = plan.patience
+    tokens = Client(access.trust, replace(patience, connect_s=min(patience.connect_s, _NEAR_S)))
+    ring = TokenRing(access.identity, tokens, lambda: datetime.now(UTC))
+    return GsSource(uri.authority, uri.path, access, Client(access.trust, patience), ring)
+
+
+class GsSource:
+    read_back = False
+
+    def __init__(self, bucket: str, path: str, access: GsAccess, client: Client, ring: TokenRing) -> None:
+        self.identity = f"{access.endpoint}/{bucket}/{path}"
+        self._bucket = bucket
+        self._path = path
+        self._endpoint = access.endpoint
+        self._objects = f"{access.endpoint}/storage/v1/b/{quote(bucket, safe='')}/o"
+        self._client = client
+        self._ring = ring
+        self._keys: dict[PurePosixPath, str] = {}
+
+    def describe(self) -> str:
+        self._ring.headers()
+        return f"as {self._ring}, endpoint {self._endpoint}"
+
+    def list_files(self) -> Sequence[SourceFile]:
+        chosen = choose_files(self._path, self._list)
+        if not chosen:
+            raise SourceNotFoundError(
+                f"there is nothing at {self._path or 'its root'} in the bucket {self._bucket}; "
+                f"{nearest(self._path, self._names)}"
+            )
+        self._keys = {file.path: key for key, file in chosen}
+        return [file for _, file in chosen]
+
+    @contextmanager
+    def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
+        """Of the very generation that was listed: it is gone when the object has been replaced."""
+        whole = start == 0 and stop == file.size
+        query = urlencode({"alt": "media", "generation": file.version})
+        url = f"{self._objects}/{quote(self._keys[file.path], safe='')}?{query}"
+        headers = {} if whole else {"Range": f"bytes={start}-{stop - 1}"}
+        with self._client.request("GET", url, {**self._ring.headers(), **headers}) as body:
+            if body.status != (200 if whole else 206):
+                self._refuse(Answer(body.status, body.headers, body.read()), file)
+            yield body
+
+    def checksum(self, file: SourceFile) -> Checksum | None:
+        return file.checksum
+
+    def close(self) -> None:
+        self._client.close()
+        self._ring.close()
+
+    def _list(self, prefix: str) -> Iterator[Listed]:
+        query = {"prefix": prefix}
+        while True:
+            page = self._ask(query)
+            yield from map(_listed, page.get("items", ()))
+            if "nextPageToken" not in page:
+                return
+            query["pageToken"] = page["nextPageToken"]
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        """What is right below a prefix: objects, and folders with a slash at their end."""
+        page = self._ask({"prefix": prefix, "delimiter": "/"})
+        yield from page.get("prefixes", ())
+        yield from (item["name"] for item in page.get("items", ()))
+
+    def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
+        answer = self._client.ask("GET", f"{self._objects}?{urlencode(query)}", self._ring.headers())
+        if answer.status != 200:
+            self._refuse(answer)
+        try:
+            page = json.loads(answer.body)
+        except ValueError as error:
+            raise UnexpectedAnswerError(
+                f"{self._endpoint} does not answer like Google Cloud Storage ({error}); correct STORAGE_EMULATOR_HOST"
+            ) from None
+        return dict(page)
+
+    def _refuse(self, answer: Answer, file: SourceFile | None = None) -> NoReturn:
+        what = f"object {self._keys[file.path]}" if file else f"bucket {self._bucket}"
+        why = _reason(answer.body)
+        if answer.status in (401, 403):
+            raise AccessDeniedError(
+                f"the {what} may not be read as {self._ring} ({answer.status}{why}); "
+                "give it the role roles/storage.objectViewer there, or use other credentials"
+            )
+        if answer.status == 404 and file:
+            raise CopyError(f"the {what} was replaced while it was copied; start again when it is complete")
+        if answer.status == 404:
+            raise SourceNotFoundError(f"there is no {what} at {self._endpoint}; correct its name")
+        raise UnexpectedAnswerError(f"{self._endpoint} answers {answer.status}{why} for the {what}; see its log")
+
+
+def _listed(item: Mapping[str, Any]) -> Listed:
+    """What was uploaded compressed is sent unpacked, as the name promises: nobody knows then how long it is."""
+    unpacked = item.get("contentEncoding") == "gzip"
+    return Listed(
+        key=str(item["name"]),
+        size=0 if unpacked else int(item.get("size", 0)),
+        version=str(item.get("generation", "")),
+        checksum=None if unpacked else _checksum(item),
+        streamed=unpacked,
+    )
+
+
+def _checksum(item: Mapping[str, Any]) -> Checksum | None:
+    value = base64.b64decode(item.get("crc32c", "")).hex()
+    return Checksum("crc32c", value) if value else None
+
+
+def _reason(body: bytes) -> str:
+    try:
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, TypeError, KeyError):
+        # The interface for media answers in plain text.
+        message = body[:200].decode(errors="replace")
+    words = " ".join(str(message).split())
+    return f": {words}" if words else ""
