@@ -70,7 +70,8 @@ def _bring_one(transfer: Transfer, plan: Plan) -> None:
         if access := source.describe():
             log.info("%s", access)
         retry = Retry(plan.patience.attempts, random.random, time.sleep)
-        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, _cache_for(transfer, plan))
+        cache = _cache_for(transfer, plan)
+        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, cache)
     log.info("done: %s", summary)
 
 
