@@ -115,12 +115,12 @@ def test_a_bad_request_is_told_what_is_wrong(
 # --- life --------------------------------------------------------------------------------------------
 
 
-def test_the_pods_log_tells_what_was_copied_and_changed(story: Namespace) -> None:
+def test_the_pods_log_tells_what_was_copied_and_served(story: Namespace) -> None:
     pod = the_pod(story)["metadata"]["name"]
     copying = story.kubectl("logs", pod, "--container=storage-initializer")
     assert "bert-model.mar" in copying
     serving = story.kubectl("logs", pod, "--container=kserve-container")
-    assert "management_address" in serving
+    assert "model bert is ready" in serving
 
 
 def test_a_child_edited_by_hand_comes_back_without_a_new_pod(story: Namespace) -> None:
