@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock
 from typing import cast
@@ -21,6 +22,8 @@ from storage_initializer.plan import Patience
 
 # Overloaded, restarting, or asked too often.
 _MAY_PASS = (408, 429, 500, 502, 503, 504)
+# X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
+_MISMATCHES = (62, 64)
 _LONGEST_ANSWER = 16 << 20
 
 
@@ -80,7 +83,7 @@ class Client:
     """Used by several threads at once."""
 
     def __init__(self, trust: Trust, patience: Patience) -> None:
-        self._context = _tls_context(trust)
+        self._trust = trust
         self._patience = patience
         self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
         # With their sockets, as a connection that ends with its answer forgets its own.
@@ -146,6 +149,11 @@ class Client:
             idle = self._idle.get((url.scheme, url.netloc))
             return idle.pop() if idle else None
 
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """Made where it is needed: to read the system's certificates takes longer than a small model."""
+        return _tls_context(self._trust)
+
     def _connect(self, url: SplitResult) -> HTTPConnection:
         host, patience = url.hostname or "", self._patience
         connection = (
@@ -209,10 +217,11 @@ def _reaching(host: str) -> Iterator[None]:
 
 
 def _distrust(host: str, error: ssl.SSLCertVerificationError) -> str:
-    if error.verify_code == 62:  # X509_V_ERR_HOSTNAME_MISMATCH
-        return f"the certificate of {host} is another host's ({error.verify_message}); use the name it was made for"
+    why = error.verify_message.rstrip(".")
+    if error.verify_code in _MISMATCHES:
+        return f"the certificate of {host} is another host's ({why}); use the name it was made for"
     return (
-        f"the certificate of {host} is not trusted ({error.verify_message}); "
+        f"the certificate of {host} is not trusted ({why}); "
         "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
     )
 
