@@ -6,6 +6,8 @@ less than the real one does: a wrong role, token or signature is refused.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.support.object_stores.proxy import Answer, Decide, Request
+from tests.support.object_stores.proxy import Answer, Decide, Request, Without
 from tests.support.object_stores.versitygw import Keys
 
 SESSION = "a-session-token"
@@ -101,16 +103,37 @@ def bearer(token: str = ACCESS_TOKEN) -> Decide:
     return lambda request: None if request.headers.get("authorization") == f"Bearer {token}" else Answer(401)
 
 
-def in_session(session: str = SESSION) -> Decide:
-    """A guard before S3: the session token of temporary keys must be there. S3 itself checks that it is signed."""
+def in_session(keys: Keys) -> Decide:
+    """A guard before public buckets, as versitygw has no sessions: only requests pass that are signed with temporary
+    keys, their session token included."""
 
-    def decide(request: Request) -> Answer | None:
-        signed = request.headers.get("authorization", "").partition("SignedHeaders=")[2].partition(",")[0].split(";")
-        if request.headers.get("x-amz-security-token") == session and "x-amz-security-token" in signed:
-            return None
-        return Answer(403, b"<Error><Code>InvalidToken</Code><Message>No session</Message></Error>")
+    def decide(request: Request) -> Answer | Without:
+        if request.headers.get("x-amz-security-token") != SESSION:
+            return _s3_refusal("InvalidToken")
+        if not _is_signed(request, keys):
+            return _s3_refusal("SignatureDoesNotMatch")
+        return Without(frozenset({"authorization", "x-amz-security-token"}))
 
     return decide
+
+
+def _is_signed(request: Request, keys: Keys) -> bool:
+    """By AWS Signature Version 4, with the session token among what is signed."""
+    fields = dict(field.split("=", 1) for field in request.headers["authorization"].split(" ", 1)[1].split(", "))
+    access, _, scope = fields["Credential"].partition("/")
+    names, (path, _, query) = fields["SignedHeaders"], request.target.partition("?")
+    headers = "".join(f"{name}:{request.headers[name]}\n" for name in names.split(";"))
+    lines = [request.method, path, "&".join(sorted(query.split("&"))), headers, names]
+    canonical = "\n".join([*lines, request.headers["x-amz-content-sha256"]]).encode()
+    text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope, hashlib.sha256(canonical).hexdigest()])
+    key = f"AWS4{keys.secret}".encode()
+    for part in [*scope.split("/"), text]:
+        key = hmac.digest(key, part.encode(), "sha256")
+    return access == keys.access and "x-amz-security-token" in names and key.hex() == fields["Signature"]
+
+
+def _s3_refusal(code: str) -> Answer:
+    return Answer(403, f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>".encode())
 
 
 def _fields(request: Request) -> Mapping[str, str]:

@@ -75,7 +75,14 @@ class Slow:
     bytes_per_s: int
 
 
-Action = Answer | Reset | Truncate | Stall | Damage | Slow
+@dataclass(frozen=True)
+class Without:
+    """It passes without these headers of the request."""
+
+    names: frozenset[str]
+
+
+Action = Answer | Reset | Truncate | Stall | Damage | Slow | Without
 Decide = Callable[[Request], Action | None]
 """What to do with a request; None lets it pass."""
 
@@ -96,10 +103,11 @@ def on(action: Action, numbers: Container[int], of: Callable[[Request], bool] = 
 
 
 class Proxy:
-    """A running proxy. ``requests`` are those that came, in order."""
+    """A running proxy. ``requests`` are those that came, in order; ``harmed`` those that did not simply pass."""
 
     def __init__(self, upstream: str | None, decide: Decide) -> None:
         self.requests: list[Request] = []
+        self.harmed: list[Request] = []
         self.url = ""
         self._upstream = urlsplit(upstream) if upstream else None
         self._decide = decide
@@ -119,6 +127,8 @@ class Proxy:
             request = Request(request.method, request.target, request.headers, body)
             self.requests.append(request)
             action = self._decide(request)
+            if action:
+                self.harmed.append(request)
             if isinstance(action, Answer):
                 writer.write(_format(action))
             else:
@@ -131,7 +141,8 @@ class Proxy:
         assert self._upstream is not None, "this proxy has no server to ask"
         upstream, sender = await asyncio.open_connection(self._upstream.hostname, self._upstream.port, limit=1 << 20)
         with contextlib.closing(sender):
-            sender.write(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            without = action.names if isinstance(action, Without) else frozenset()
+            sender.write(_changed(request, without))
             writer.write(await upstream.readuntil(b"\r\n\r\n"))
             match action:
                 case Reset(after) | Truncate(after) | Stall(after):
@@ -172,6 +183,13 @@ async def _end(action: Reset | Truncate | Stall, client: asyncio.StreamReader, w
         connection: socket.socket = writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         writer.transport.abort()
+
+
+def _changed(request: bytes, without: Container[str]) -> bytes:
+    head, end, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.split(b"\r\n")
+    kept = [line for line in lines if line.split(b":")[0].decode().lower() not in without]
+    return b"\r\n".join([first, b"Connection: close", *kept]) + end + body
 
 
 def _parse(head: bytes) -> Request:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 _AUTHORITY = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A private authority")])
 _SERVER = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-_NAMES = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
+_LOOPBACK = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,12 @@ class Certificate:
     key: Path
 
 
-def issue(folder: Path) -> Certificate:
-    """A new authority, and a certificate for localhost and 127.0.0.1."""
+def issue(folder: Path, name: x509.GeneralName = _LOOPBACK) -> Certificate:
+    """A new authority, and a certificate of it for one host."""
+    folder.mkdir(parents=True, exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = _sign(_AUTHORITY, authority_key, authority_key, x509.BasicConstraints(ca=True, path_length=0))
-    server = _sign(_SERVER, key, authority_key, x509.SubjectAlternativeName(_NAMES))
+    server = _sign(_SERVER, key, authority_key, x509.SubjectAlternativeName([name]))
     made = Certificate(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     made.chain.write_bytes(server.public_bytes(serialization.Encoding.PEM))

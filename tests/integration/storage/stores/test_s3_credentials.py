@@ -1,0 +1,236 @@
+"""Every way in which KServe's users give S3 credentials, against stores that check each signature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.storage.conftest import Initialize
+from tests.integration.storage.stores.conftest import Store, environment_of
+from tests.support.model_folder import read_tree
+from tests.support.object_stores import identities
+from tests.support.object_stores.proxy import Proxy, proxy
+from tests.support.object_stores.versitygw import OWNER, REGION, STRANGER, Keys, S3Server
+
+FILES = {"config.json": b"{}"}
+TEMPORARY = Keys("ASIATEMPORARY", "temporary-secret")  # what the stand-ins hand out
+ROLE = "arn:aws:iam::123456789012:role/models"
+
+
+@pytest.fixture
+def uri(bucket: Store) -> str:
+    return bucket.fill({f"model/{name}": content for name, content in FILES.items()}) + "/model"
+
+
+@pytest.fixture(scope="module")
+def public_uri(s3: S3Server) -> str:
+    s3.create_bucket("public", public=True)
+    s3.put("public", "model/config.json", FILES["config.json"])
+    return "s3://public/model"
+
+
+@pytest.fixture
+def guarded(s3: S3Server) -> Iterator[Proxy]:
+    """S3 for those in a session."""
+    with proxy(s3.url, identities.in_session(TEMPORARY)) as guard:
+        yield guard
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("who-i-am\n")
+    return tmp_path / "token"
+
+
+def without_keys(url: str) -> dict[str, str]:
+    return {name: value for name, value in environment_of("s3", url).items() if "ACCESS" not in name}
+
+
+# --- keys --------------------------------------------------------------------------------------------
+
+
+def test_the_log_names_who_asks_where_and_no_secret(
+    initialize: Initialize, s3: S3Server, uri: str, models: Path
+) -> None:
+    outcome = initialize(uri, models, **environment_of("s3", s3.url))
+
+    assert outcome.log[1] == f"as access key {OWNER.access}, endpoint {s3.url}, region {REGION}"
+    assert OWNER.secret not in "\n".join(outcome.log)
+    assert read_tree(models) == FILES
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        (Keys(OWNER.access, "wrong"), ": the secret key does not belong to it; correct it in the secret"),
+        (Keys("unknown", "wrong"), ": the store does not know this key; correct it in the secret"),
+        (
+            STRANGER,
+            " (Access Denied); allow it s3:GetObject and s3:ListBucket there, or use other credentials",
+        ),
+    ],
+    ids=["a wrong secret", "an unknown key", "a key that is allowed nothing"],
+)
+def test_a_refusal_names_the_identity(
+    initialize: Initialize, s3: S3Server, uri: str, models: Path, keys: Keys, complaint: str
+) -> None:
+    outcome = initialize(uri, models, **environment_of("s3", s3.url, keys))
+
+    bucket = uri.split("/")[2]
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"{uri}: the bucket {bucket} may not be read as access key {keys.access}{complaint}",
+    )
+    assert list(models.iterdir()) == []
+
+
+def test_another_region_is_named(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
+    outcome = initialize(uri, models, **{**environment_of("s3", s3.url), "AWS_DEFAULT_REGION": "us-east-9"})
+
+    bucket = uri.split("/")[2]
+    assert (outcome.exit_code, outcome.reason) == (
+        18,
+        f"{uri}: the bucket {bucket} is in the region {REGION}, but us-east-9 was asked; "
+        f"set the region {REGION} (annotation serving.kserve.io/s3-region)",
+    )
+
+
+# --- anonymous ---------------------------------------------------------------------------------------
+
+
+def test_anonymous_reads_what_is_public_and_signs_nothing(
+    initialize: Initialize, s3: S3Server, public_uri: str, models: Path
+) -> None:
+    with proxy(s3.url) as between:
+        outcome = initialize(public_uri, models, **environment_of("s3", between.url), awsAnonymousCredential="true")
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
+    assert [request for request in between.requests if "authorization" in request.headers] == []
+
+
+def test_anonymous_is_named_where_it_is_refused(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
+    outcome = initialize(uri, models, **without_keys(s3.url))
+
+    bucket = uri.split("/")[2]
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"{uri}: the bucket {bucket} may not be read as anonymous (Access Denied); "
+        "allow it s3:GetObject and s3:ListBucket there, or use other credentials",
+    )
+
+
+# --- temporary keys ----------------------------------------------------------------------------------
+
+
+def test_temporary_keys_are_signed_with_their_session(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path
+) -> None:
+    environment = environment_of("s3", guarded.url, TEMPORARY)
+
+    outcome = initialize(public_uri, models, **environment, AWS_SESSION_TOKEN=identities.SESSION)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
+
+
+@pytest.mark.parametrize(
+    ("keys", "session", "complaint"),
+    [
+        (TEMPORARY, "of yesterday", ": the session token has expired; renew it"),
+        (
+            Keys(TEMPORARY.access, "wrong"),
+            identities.SESSION,
+            ": the secret key does not belong to it; correct it in the secret",
+        ),
+    ],
+    ids=["an old session", "a wrong secret"],
+)
+def test_temporary_keys_that_are_wrong_are_refused(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, keys: Keys, session: str, complaint: str
+) -> None:
+    environment = environment_of("s3", guarded.url, keys)
+
+    outcome = initialize(public_uri, models, **environment, AWS_SESSION_TOKEN=session)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"{public_uri}: the bucket public may not be read as access key {TEMPORARY.access}{complaint}",
+    )
+
+
+def test_a_role_is_assumed_with_the_token_of_the_service_account(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+) -> None:
+    with proxy(None, identities.security_token_service(ROLE, "who-i-am", TEMPORARY)) as service:
+        environment = {
+            **without_keys(guarded.url),
+            "AWS_ROLE_ARN": ROLE,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
+            "AWS_ENDPOINT_URL_STS": service.url,
+        }
+        outcome = initialize(public_uri, models, **environment)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert outcome.log[1] == (f"as role {ROLE} (web identity, {service.url}), endpoint {guarded.url}, region {REGION}")
+    assert read_tree(models) == FILES
+
+
+def test_a_role_that_may_not_be_assumed_is_named(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+) -> None:
+    with proxy(None, identities.security_token_service(ROLE, "somebody-else", TEMPORARY)) as service:
+        environment = {
+            **without_keys(guarded.url),
+            "AWS_ROLE_ARN": ROLE,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
+            "AWS_ENDPOINT_URL_STS": service.url,
+        }
+        outcome = initialize(public_uri, models, **environment)
+
+    assert outcome.exit_code == 7
+    assert outcome.reason.startswith(f"{public_uri}: no keys for role {ROLE} (web identity, {service.url}): 403 ")
+    assert "Not authorized to perform sts:AssumeRoleWithWebIdentity" in outcome.reason
+    assert "who-i-am" not in outcome.reason
+
+
+def test_the_agent_of_the_node_gives_keys_for_the_pods_token(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+) -> None:
+    with proxy(None, identities.pod_identity_agent("who-i-am", TEMPORARY)) as agent:
+        environment = {
+            **without_keys(guarded.url),
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{agent.url}/v1/credentials",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token_file),
+        }
+        outcome = initialize(public_uri, models, **environment)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
+
+
+# --- the secret storage-config -----------------------------------------------------------------------
+
+
+def test_a_key_of_storage_config_says_everything(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
+    config = {"type": "s3", "access_key_id": OWNER.access, "secret_access_key": OWNER.secret,
+              "endpoint_url": s3.url, "region": REGION, "bucket": "elsewhere"}  # fmt: skip
+
+    outcome = initialize(uri, models, STORAGE_CONFIG=json.dumps(config))
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
+
+
+def test_parameters_of_the_service_override_it(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
+    config = {"type": "s3", "access_key_id": OWNER.access, "secret_access_key": OWNER.secret,
+              "endpoint_url": "http://127.0.0.1:1", "region": "us-east-9"}  # fmt: skip
+    parameters = {"endpoint_url": s3.url, "region": REGION}
+
+    outcome = initialize(uri, models, STORAGE_CONFIG=json.dumps(config), STORAGE_OVERRIDE_CONFIG=json.dumps(parameters))
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
