@@ -40,7 +40,7 @@ _SECTIONS = (
     ("TorchServe's stock handlers", stock.CASES),
 )
 # What takes more than one request is tested where such tests are.
-ELSEWHERE = (
+_MORE = (
     ("`POST /v2/repository/models/<model>/load` and `…/unload`, `isvc-mar`",
      "tests/integration/mar_runtime/test_serving.py::test_a_model_is_loaded_and_unloaded_while_others_are_served"),
     ("`POST /v2/repository/models/<model>/load` and `…/unload`, `kserve-torchserve`",
@@ -49,7 +49,26 @@ ELSEWHERE = (
      "tests/unit/grpc/test_server.py::test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients"),
     ("the binary tensor extension",
      "tests/unit/protocol_v2/test_round_trips.py::test_a_request_survives_the_binary_form"),
+    ("BF16: numbers in JSON, two bytes in binary and raw contents",
+     "tests/unit/protocol_v2/test_rest.py::test_bf16_is_numbers_in_json_and_two_bytes_in_binary_form"),
 )  # fmt: skip
+# What stands around a handler; tested with the rest of each runtime.
+_AROUND = (
+    ("`useJobTicket`: requests that come while no worker is idle", "503", "200, they wait",
+     "tests/integration/torchserve/test_configurations.py"
+     "::test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets"),
+    ("requests that come while a worker is restarted, `kserve-torchserve`", "200, they wait", "the same",
+     "tests/integration/torchserve/test_first_story.py"
+     "::test_requests_wait_for_the_worker_that_comes_in_the_place_of_a_killed_one"),
+    ("requests that come while a worker is restarted, `isvc-mar`", "200, they wait", "the same",
+     "tests/integration/mar_runtime/test_misbehaving.py"
+     "::test_while_there_is_no_worker_the_server_is_not_ready_and_requests_wait"),
+    ("five deaths in a row, without an answer between, `kserve-torchserve`", "tries for five minutes", "exit code 4",
+     "tests/integration/torchserve/test_ends.py::test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them"),
+    ("five deaths in a row, without an answer between, `isvc-mar`", "tries for five minutes", "exit code 4",
+     "tests/integration/mar_runtime/test_ends.py::test_a_loop_of_crashes_ends_the_server_with_the_last_of_them"),
+)  # fmt: skip
+ELSEWHERE = tuple(row[-1] for row in (*_MORE, *_AROUND))
 _OTHERS = (
     ("`get_request_id` is the answer's `x-request-id`", "the same", "test_the_handlers_request_id"),
     ("`set_response_header` reaches the client", "the same", "test_a_response_header_of_the_handler"),
@@ -73,11 +92,12 @@ def render() -> str:
             _section(
                 "Handlers that misbehave", ("what the handler does", "what its clients see", "test"), _bad_handlers()
             ),
+            _section("Around the handlers", _HANDLER_COLUMNS, _AROUND),
             _section("Archives that cannot be served", ("archive", "exit code", "test"), _bad_archives()),
             _section("The v1 protocol", _ENDPOINT_COLUMNS, map(_endpoint_row, V1)),
             _section("The v2 protocol (Open Inference Protocol), HTTP", _ENDPOINT_COLUMNS, map(_endpoint_row, V2)),
             _section("The v2 protocol, gRPC", ("method", "test"), ((f"`{one.name}`", _ENDPOINTS) for one in METHODS)),
-            _section("More of the v2 protocol", _ENDPOINT_COLUMNS, ELSEWHERE),
+            _section("More of the v2 protocol", _ENDPOINT_COLUMNS, _MORE),
             _section("TorchServe's API, besides predictions", _ENDPOINT_COLUMNS, map(_endpoint_row, TORCHSERVES)),
         ]
     )
@@ -110,10 +130,14 @@ def _ours(case: Case) -> str:
 
 def _bad_handlers() -> Iterator[tuple[str, ...]]:
     what = {"exit": "calls `sys.exit`", "end": "calls `os._exit`", "kill": "kills itself"}
-    lost = "500, 502 or 507 for the request that it held; then another process"
+    lost = "502 for the request that it held; those that follow wait for another process"
     for death in DEATHS:
         yield (what[death], lost, f"test_bad_handlers and {death}")
-    yield ("hangs", "504 after `responseTimeout`; then another process", "test_bad_handlers and hangs")
+    yield (
+        "hangs",
+        "504 after `responseTimeout`; those that follow wait for another process",
+        "test_bad_handlers and hangs",
+    )
     yield ("leaks", "nothing: another process at `--worker-max-memory` (`isvc-mar`)", "test_bad_handlers and leaks")
 
 

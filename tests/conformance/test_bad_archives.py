@@ -80,6 +80,10 @@ def _uninstallable(path: Path) -> None:
     write_mar(path, content, {**_HANDLER, "requirements.txt": b"a-package-that-nobody-has==1\n"})
 
 
+def _awaited(path: Path) -> None:
+    write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"asyncCommunication: true\n"})
+
+
 @dataclass(frozen=True)
 class Bad:
     """`words` are in the reason, besides the archive's name or its model's."""
@@ -106,6 +110,8 @@ BAD = (
     Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError"),
     Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
         "a-package-that-nobody-has"),
+    Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,
+        "asyncCommunication"),
 )  # fmt: skip
 
 

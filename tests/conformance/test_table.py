@@ -12,7 +12,7 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m tests.conformance"
 
 
-@pytest.mark.parametrize("test", [test for _, test in ELSEWHERE])
+@pytest.mark.parametrize("test", ELSEWHERE)
 def test_what_is_tested_elsewhere_is_there(test: str) -> None:
     file, _, name = test.partition("::")
 

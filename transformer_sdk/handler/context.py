@@ -8,6 +8,7 @@ from typing import Any
 from ts.context import RequestProcessor
 
 from transformer_sdk.handler.frames import Batch, Form, Request
+from transformer_sdk.handler.pieces import Pieces
 
 
 class NeedsOwnBatch(Exception):
@@ -66,6 +67,7 @@ class MergedHeaders(Headers):
 def describe_requests(batch: Batch, context: Any, *, merged: bool) -> None:
     """Fill the handler's context for this batch."""
     requests = batch.requests
+    context.cl_socket = Pieces(batch)
     context.request_ids = {index: request.id for index, request in enumerate(requests)}
     if merged and len(requests) > 1:
         # Whatever index the handler asks for, all requests are meant.

@@ -80,6 +80,7 @@ def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
 
 
 def _answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
+    body = context.cl_socket.before(context.request_ids[index], body)
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
         return Answer(body, content_type=kind)

@@ -32,6 +32,15 @@ def batch_limits(options: BatchOptions, parameters: Mapping[str, Any], propertie
     )
 
 
+def check_supported(archive: str, settings: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError for an archive whose YAML asks for what neither runtime does."""
+    if settings.get("asyncCommunication"):
+        raise ConfigurationError(
+            f"{archive} asks for asyncCommunication, which is not supported; remove it from the archive's YAML, "
+            "and let the handler return its results instead of awaiting them."
+        )
+
+
 def whole(settings: Mapping[str, Any], name: str, least: int = 1) -> int | None:
     """A setting that is a whole number from `least` up, None if it is not there; raises ConfigurationError."""
     value = settings.get(name)

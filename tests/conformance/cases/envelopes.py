@@ -51,6 +51,9 @@ KSERVE = (
     Case("kserve-few", "envelope `kserve`: one prediction too few", "probe",
          v1("probe", MIXED, x_do="whole", x_argument="few"), 200, Refusal(500, "3 expected, got 2"),
          "TorchServe does not count; ours want one prediction for each instance"),
+    Case("kserve-pieces", "envelope `kserve`: pieces, by `send_intermediate_predict_response`", "probe",
+         v1("probe", ONE, x_do="stream"), 200, Refusal(501, "ask it by /predictions/<model>"),
+         "TorchServe sends what is no JSON any more; ours say that the protocol has no room for pieces"),
 )  # fmt: skip
 KSERVEV2 = (
     _infer("numbers", "a tensor in its shape", NUMBERS),

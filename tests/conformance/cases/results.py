@@ -50,6 +50,8 @@ CASES = (
     _result("unicode", "JSON escapes what is not ASCII"),
     _result("empty", "an empty text"),
     _result("tensor", "a tensor, as `torch.save` writes it"),
+    Case("pieces", "result: pieces, by `send_intermediate_predict_response`; ours send them with the result",
+         "probe", predictions("probe", x_do="stream")),
     _refused("set", "what JSON cannot hold", "set"),
     _refused("object", "an object", "object"),
     _miscounted("few", "too few", "1 expected, got 0"),

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import torch
+from ts.handler_utils.utils import send_intermediate_predict_response
 from ts.utils.util import PredictionException
 
 RESULTS = {
@@ -124,6 +125,11 @@ class Probe:
 
     def fail(self, row, index, context, argument):
         raise ERRORS[argument]
+
+    def stream(self, row, index, context, argument):
+        for piece in ("one, ", "two, "):
+            send_intermediate_predict_response([piece], context.request_ids, "a piece", 200, context)
+        return "three"
 
     # --- metrics ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""TorchServe's wheel leaves a file open when it is imported, which is no fault of what is tested here."""
+"""What imports say is no fault of what is tested here: TorchServe's wheel leaves a file open, torch warns of pynvml."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ResourceWarning)
-    import ts  # noqa: F401
+    warnings.simplefilter("ignore", FutureWarning)
+    import ts.handler_utils.utils  # noqa: F401
