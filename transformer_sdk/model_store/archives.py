@@ -1,20 +1,38 @@
-"""The archives of a model store: what their manifests say, or why they cannot be read."""
+"""The archives of a model store: what they hold and what their manifests say, or why they cannot be read."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO, Literal, cast
 
 _MANIFEST = "MAR-INF/MANIFEST.json"
 # What TorchServe takes for an archive with load_models=all; only a .mar is a zip, the others are tar.gz.
 _ENDINGS = (".mar", ".model", ".tar.gz")
 # RuntimeError is zipfile's for encryption and unknown compression.
-_UNREADABLE = (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
+UNREADABLE = (OSError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
+_MAX_PIECE = 1 << 20
+
+Kind = Literal["file", "folder", "special"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """What an archive holds; `open` serves while the archive is open."""
+
+    name: str
+    size: int
+    kind: Kind
+    open: Callable[[], IO[bytes]]
 
 
 @dataclass(frozen=True)
@@ -35,9 +53,9 @@ def read_store(store: Path) -> Mapping[str, Archive]:
 def read_archive(path: Path) -> Archive:
     """What a file or folder says of itself; nothing is raised, what is wrong with it becomes its `problem`."""
     try:
-        model = json.loads(_read_manifest(path))["model"]
+        model = json.loads(read_file(path, _MANIFEST))["model"]
         return Archive(path.name, model["modelName"], model_version=str(model.get("modelVersion", "1.0")))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return Archive(path.name, "", f"cannot be opened ({error}); is it truncated?")
     except (KeyError, TypeError, ValueError) as error:
         return Archive(path.name, "", f"has no usable {_MANIFEST} ({error}); make it with torch-model-archiver")
@@ -49,14 +67,50 @@ def _is_model(path: Path) -> bool:
     return path.is_dir() or path.name.endswith(_ENDINGS)
 
 
-def _read_manifest(path: Path) -> bytes:
-    if path.is_dir():
-        return (path / _MANIFEST).read_bytes()
-    if path.suffix == ".mar":
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(_MANIFEST)
-    with tarfile.open(path, "r:gz") as archive:
-        for member in archive:
-            if member.name.endswith(_MANIFEST) and (content := archive.extractfile(member)):
-                return content.read()
+def read_file(archive: Path, file: str) -> bytes:
+    """Of an archive or an unpacked one; a .tar.gz has its files below one folder. Raises KeyError."""
+    if archive.is_dir():
+        return (archive / file).read_bytes()
+    if _is_zip(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            return zipped.read(file)
+    with open_archive(archive) as members:
+        for member in members:
+            if member.kind == "file" and member.name.endswith(f"/{file}"):
+                with member.open() as content:
+                    return content.read()
     raise KeyError("it is not there")
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Iterator[Member]]:
+    """A .mar, or else a .tar.gz, whose members are to be read one after the other."""
+    if _is_zip(path):
+        with zipfile.ZipFile(path) as zipped:
+            yield (_of_zip(zipped, info) for info in zipped.infolist())
+    else:
+        with _Unzipped(path) as stream, tarfile.open(fileobj=stream, mode="r:") as tarred:
+            yield (_of_tar(tarred, info) for info in tarred)
+
+
+class _Unzipped(gzip.GzipFile):
+    """Not even a header of a tar, which tarfile reads in one piece, takes more memory than this."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _MAX_PIECE:
+            raise tarfile.ReadError("a header is too large")
+        return super().read(size)
+
+
+def _is_zip(path: Path) -> bool:
+    return path.suffix == ".mar"
+
+
+def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
+    kind: Kind = "special" if stat.S_ISLNK(info.external_attr >> 16) else "folder" if info.is_dir() else "file"
+    return Member(info.filename, info.file_size, kind, partial(archive.open, info))
+
+
+def _of_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
+    kind: Kind = "file" if info.isreg() else "folder" if info.isdir() else "special"
+    return Member(info.name, info.size, kind, lambda: cast(IO[bytes], archive.extractfile(info)))

@@ -13,9 +13,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
-from mar_runtime import archives
 from mar_runtime.archives import ModelManifest, Unpacked, unpack
 from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
+from transformer_sdk.model_store import safety
 from transformer_sdk.model_store.errors import ModelFailed
 
 CODE = b"def handle(data, context): return data\n"
@@ -168,6 +168,17 @@ def test_a_tar_bomb_is_refused(tmp_path: Path, folder: Path) -> None:
     assert "more than 200 times its size" in refused(tmp_path / "bert.tar.gz", folder)
 
 
+def test_a_header_that_is_a_bomb_is_refused(tmp_path: Path, folder: Path) -> None:
+    """It would be read into memory before its archive's size is looked at."""
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, 100 * MIB
+    with gzip.open(tmp_path / "bert.tar.gz", "wb", compresslevel=1) as file:
+        file.write(header.tobuf())
+        file.write(bytes(2 * MIB))
+
+    assert refused(tmp_path / "bert.tar.gz", folder).startswith("bert.tar.gz cannot be opened (a header is too large)")
+
+
 def test_a_file_that_is_longer_than_it_says_is_refused(tmp_path: Path, folder: Path) -> None:
     """Only as much as announced is read, and the checksum is of all."""
     archive = write_mar(tmp_path / "bert.mar")
@@ -184,7 +195,7 @@ def test_a_file_that_is_longer_than_it_says_is_refused(tmp_path: Path, folder: P
 def test_an_archive_of_very_many_files_is_refused(
     tmp_path: Path, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "_MAX_FILES", 20)
+    monkeypatch.setattr(safety, "_MAX_FILES", 20)
     many = {f"{number}.py": b"" for number in range(21)}
     archive = (
         write_mar(tmp_path / "bert.mar", files=many) if kind == "mar" else tar_with(tmp_path / "bert.tar.gz", many)

@@ -6,7 +6,6 @@ __main__          flags and environment → Service; errors → exit code and te
 rules             what is changed in config.properties, one rule a function (pure)
 batching          how large batches may be, and what makes TorchServe not wait for them (pure)
 archive_settings  the YAML in an archive
-archive_safety    what an archive may not hold
 launch            the work directory and the command line of TorchServe
 ports             TorchServe's ports on loopback
 process           the TorchServe process: its log, its death, its end

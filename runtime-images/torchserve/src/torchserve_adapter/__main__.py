@@ -16,7 +16,6 @@ from pathlib import Path
 
 import uvloop
 
-from torchserve_adapter.archive_safety import check_archive
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
@@ -26,7 +25,6 @@ from torchserve_adapter.rules import (
     Surroundings,
     as_written,
     check_names,
-    check_settings,
     effective,
     management_port,
 )
@@ -38,7 +36,8 @@ from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.models import requested_models
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
-from transformer_sdk.model_store.settings import BatchOptions
+from transformer_sdk.model_store.safety import check_mar
+from transformer_sdk.model_store.settings import BatchOptions, check_supported
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
@@ -112,13 +111,13 @@ def _configure(
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     settings = {file: read_settings(store / file) for file in archives}
-    check_settings(settings)
     wishes = Wishes(BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout), written, settings)
     wishes.check()
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)
     for file in {file for model in models for file in model.archive.split(", ")}:
-        check_archive(store / file)
+        check_mar(store / file)
+        check_supported(file, settings.get(file, {}))
     form_batches_here(draft, archives, settings)
     for change in draft.changes:
         log.info("config.properties: %s", change)
