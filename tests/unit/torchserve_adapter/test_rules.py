@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchserve_adapter.batching import FRAME_BYTES
-from torchserve_adapter.rules import Surroundings, as_written, check_settings, effective
+from torchserve_adapter.rules import Surroundings, as_written, effective
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.properties import dump, parse
 
@@ -276,8 +276,3 @@ def test_what_is_written_is_read_back() -> None:
     properties = {"models": '{"a b": "c:d=\\\\"}', "empty": "", "umlaut": "ü → x"}
 
     assert parse(dump(properties), "file") == properties
-
-
-def test_an_archive_that_asks_for_what_its_worker_cannot_do_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"^b.mar asks for asyncCommunication, which is not supported; remove"):
-        check_settings({"a.mar": {"asyncCommunication": False}, "b.mar": {"asyncCommunication": True}})

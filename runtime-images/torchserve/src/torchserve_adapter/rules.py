@@ -58,16 +58,6 @@ def check_names(models: Iterable[str]) -> None:
             raise ConfigurationError(f"Model {name!r} cannot be reached by TorchServe; give it a name without '/'.")
 
 
-def check_settings(archives: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises ConfigurationError for an archive whose YAML asks for what its worker cannot do."""
-    for file, settings in archives.items():
-        if settings.get("asyncCommunication"):
-            raise ConfigurationError(
-                f"{file} asks for asyncCommunication, which is not supported; remove it from the archive's YAML, "
-                "and let the handler return its results instead of awaiting them."
-            )
-
-
 def management_port(written: Mapping[str, str]) -> int | None:
     """The port of the management API; None where it is not turned on."""
     if Draft(dict(written)).is_true("enable_model_api"):
