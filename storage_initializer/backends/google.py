@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -104,8 +105,10 @@ class TokenRing:
             if not self._file.valid:
                 self._file.refresh(_transport(self._client))
         except (GoogleAuthError, OSError, ValueError) as error:
+            # The library's errors carry the whole answer behind what they say.
+            why = error.args[0] if isinstance(error, GoogleAuthError) and error.args else error
             raise AccessDeniedError(
-                f"no token for {self} ({' '.join(str(error).split())[:300]}); correct the secret with the JSON key"
+                f"no token for {self} ({' '.join(str(why).split())[:300]}); correct the secret with the JSON key"
             ) from None
         return str(self._file.token)
 
@@ -144,10 +147,19 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 
 def _load(path: str) -> Any:
-    import google.auth
+    """By its type: the library's one way for all of them is deprecated."""
+    from google.auth import identity_pool
+    from google.oauth2 import credentials, service_account
 
-    credentials, _ = google.auth.load_credentials_from_file(path, scopes=[_SCOPE])  # type: ignore[no-untyped-call]
-    return credentials
+    document = _parse(Path(path).read_bytes())
+    match document.get("type"):
+        case "service_account":
+            return service_account.Credentials.from_service_account_info(document, scopes=[_SCOPE])  # type: ignore[no-untyped-call]
+        case "external_account":
+            return identity_pool.Credentials.from_info(document, scopes=[_SCOPE])  # type: ignore[no-untyped-call]
+        case "authorized_user":
+            return credentials.Credentials.from_authorized_user_info(document, scopes=[_SCOPE])  # type: ignore[no-untyped-call]
+    raise ValueError("it is not the JSON key of an account")
 
 
 def _transport(client: Client) -> Callable[..., Any]:
