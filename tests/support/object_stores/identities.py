@@ -84,15 +84,15 @@ def service_account(file: Path, token_uri: str, email: str = "models@project.exa
     return ServiceAccount(email, file, key.public_key())
 
 
-def token_endpoint(account: ServiceAccount, audience: str) -> Decide:
+def token_endpoint(account: ServiceAccount) -> Decide:
     """Google's OAuth token endpoint: an access token for an assertion that the account has signed."""
 
     def decide(request: Request) -> Answer:
         assertion = _fields(request).get("assertion", "")
         try:
-            claims = jwt.decode(assertion, account.public_key, algorithms=["RS256"], audience=audience)
-        except jwt.InvalidTokenError as error:
-            return _json({"error": "invalid_grant", "error_description": f"Invalid JWT Signature. {error}"}, 400)
+            claims = jwt.decode(assertion, account.public_key, algorithms=["RS256"], audience=_GOOGLE)
+        except jwt.InvalidTokenError:
+            return _json({"error": "invalid_grant", "error_description": "Invalid JWT Signature."}, 400)
         return _json(_ISSUED) if claims["iss"] == account.email else _json({"error": "invalid_grant"}, 400)
 
     return decide
@@ -147,6 +147,7 @@ def _json(content: Mapping[str, Any], status: int = 200) -> Answer:
     return Answer(status, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
 
+_GOOGLE = "https://oauth2.googleapis.com/token"  # for whom assertions are made, wherever they are sent
 _ISSUED = {"access_token": ACCESS_TOKEN, "expires_in": 3600, "token_type": "Bearer"}
 _STS_REFUSAL = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error>
 <Type>Sender</Type><Code>AccessDenied</Code><Message>Not authorized to perform sts:AssumeRoleWithWebIdentity</Message>
