@@ -101,6 +101,13 @@ class Half(nn.Module):
         return rows.to(torch.bfloat16)
 
 
+class Bfloat16(nn.Module):
+    """Takes bfloat16 only."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.matmul(rows, 2 * torch.eye(3, dtype=torch.bfloat16))
+
+
 def save_scripted(path: Path, module: nn.Module) -> Path:
     with _deprecations_ignored():
         torch.jit.script(module.eval()).save(str(path))

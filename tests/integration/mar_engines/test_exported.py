@@ -27,6 +27,14 @@ def test_a_program_answers_with_any_batch_size_and_says_what_it_takes(tmp_path: 
     assert engine.run({"rows": ROWS[:1]})["output-0"].tolist() == [[1, 3, 5]]
 
 
+def test_a_program_of_bf16_takes_it(tmp_path: Path) -> None:
+    path = torch_models.save_exported(tmp_path / "m.pt2", torch_models.Bfloat16(), EXAMPLE.bfloat16())
+    engine = load_engine(path, "cpu", 1)
+
+    assert engine.inputs == (TensorMetadata("rows", "BF16", (-1, 3)),)
+    assert engine.run({"rows": ROWS})["output-0"].tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
 def test_a_program_gives_names_to_its_results(tmp_path: Path) -> None:
     engine = load_engine(torch_models.save_exported(tmp_path / "m.pt2", torch_models.Named(), EXAMPLE), "cpu", 1)
 

@@ -19,7 +19,7 @@ DATATYPES = {
     torch.bool: "BOOL",
     torch.uint8: "UINT8", torch.uint16: "UINT16", torch.uint32: "UINT32", torch.uint64: "UINT64",
     torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64",
-    torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64",
+    torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64", torch.bfloat16: "BF16",
 }  # fmt: skip
 
 # The inputs in the model's order, None for an optional one that was not sent → whatever forward returns.
@@ -49,6 +49,9 @@ class TorchEngine:
         arrays = self.signature.accept(inputs)
         with torch.inference_mode():
             tensors = {name: to_tensor(name, array, self.device) for name, array in arrays.items()}
+            for metadata in self.inputs:
+                if metadata.datatype == "BF16" and metadata.name in tensors:
+                    tensors[metadata.name] = tensors[metadata.name].bfloat16()  # numpy has it as FP32
             outputs = self._named(self._forward([tensors.get(metadata.name) for metadata in self.inputs]))
             results = {name: to_array(name, tensor) for name, tensor in outputs.items()}
         check_outputs(results, batch_size(arrays))
