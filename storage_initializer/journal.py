@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from storage_initializer.backends import SourceFile
+
+
+_LINE = re.compile(rb"^(\d+) (\d+) (\d+)\n", re.MULTILINE)
 
 
 class Journal:
@@ -39,10 +43,12 @@ def open_journal(folder: Path, identity: str, files: Sequence[SourceFile]) -> It
     if known is None:
         shutil.rmtree(folder, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(title + b"\n")
+        path.write_bytes(title)
     folder.mkdir(exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
+        # Ends the title, or the line that a kill has torn.
+        os.write(descriptor, b"\n")
         yield Journal(descriptor, known or {})
     finally:
         os.close(descriptor)
@@ -65,8 +71,7 @@ def _read(path: Path, title: bytes) -> dict[tuple[int, int], int] | None:
     """None where the journal is another transfer's."""
     if not path.is_file():
         return None
-    first, *lines = path.read_bytes().split(b"\n")
-    if first != title:
+    content = path.read_bytes()
+    if not content.startswith(title):
         return None
-    # What follows the last line break is empty, or torn.
-    return {(int(file), int(start)): int(crc) for file, start, crc in map(bytes.split, lines[:-1])}
+    return {(int(file), int(start)): int(crc) for file, start, crc in _LINE.findall(content)}

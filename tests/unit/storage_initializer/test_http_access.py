@@ -1,0 +1,76 @@
+"""A web address and the environment to the request that is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage_initializer.backends.client import Trust
+from storage_initializer.backends.http import HttpAccess, http_access
+from storage_initializer.errors import UsageError
+from storage_initializer.uri import parse_uri
+
+
+def test_the_headers_of_a_host_are_for_this_host() -> None:
+    environment = {
+        "files.example.com-headers": '{"Authorization": "Bearer t0ken", "X-Team": "ml"}',
+        "other-headers": '{"X": "y"}',
+        "AWS_CA_BUNDLE": "/ca.crt",
+    }
+
+    access = http_access(parse_uri("https://files.example.com:8443/a/model.mar"), environment)
+
+    assert access == HttpAccess(
+        url="https://files.example.com:8443/a/model.mar",
+        origin="https://files.example.com:8443",
+        headers={"Authorization": "Bearer t0ken", "X-Team": "ml"},
+        trust=Trust(ca_file="/ca.crt"),
+    )
+    assert str(access) == "with the headers Authorization, X-Team for https://files.example.com:8443"
+    assert "t0ken" not in repr(access)
+
+
+def test_a_password_in_the_address_becomes_a_header() -> None:
+    uri = parse_uri("https://user:p%40ss@host/model.mar?sig=abc")
+
+    access = http_access(uri, {})
+
+    assert (access.url, access.headers) == (
+        "https://host/model.mar?sig=abc",
+        {"Authorization": "Basic dXNlcjpwQHNz"},
+    )
+    assert uri.shown == "https://host/model.mar?…"
+
+
+@pytest.mark.parametrize(
+    ("uri", "url"),
+    [
+        ("http://host", "http://host/"),
+        ("http://host/a b/ü.mar", "http://host/a%20b/%C3%BC.mar"),
+        ("http://host/a%20b.mar?x=%2F&y=a/b#part", "http://host/a%20b.mar?x=%2F&y=a/b"),
+    ],
+)
+def test_an_address_is_quoted_where_it_has_to_be(uri: str, url: str) -> None:
+    assert http_access(parse_uri(uri), {}).url == url
+
+
+@pytest.mark.parametrize(
+    ("uri", "environment", "message"),
+    [
+        ("https:///model", {}, "it names no host; write https://HOST/FILE"),
+        (
+            "https://host/model",
+            {"host-headers": "Bearer s3cret"},
+            "host-headers is not valid JSON (Expecting value: line 1 column 1 (char 0)); correct the secret",
+        ),
+        (
+            "https://host/model",
+            {"host-headers": '["s3cret"]'},
+            "host-headers is not a JSON object of headers; correct the secret",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_explained_without_a_secret(uri: str, environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        http_access(parse_uri(uri), environment)
+
+    assert str(raised.value) == message

@@ -1,0 +1,168 @@
+"""The environment that KServe gives an initializer, to a bucket's address and who asks it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from storage_initializer.backends.aws import AccessKey, Anonymous, PodIdentity, WebIdentity
+from storage_initializer.backends.client import Trust
+from storage_initializer.backends.s3_access import S3Access, s3_access
+from storage_initializer.backends.sigv4 import Keys
+from storage_initializer.errors import UsageError
+
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+MINIO = {"AWS_ENDPOINT_URL": "http://minio:9000"}
+
+
+def test_without_anything_it_is_amazon_asked_anonymously() -> None:
+    assert s3_access("models", {}) == S3Access(
+        bucket_url="https://models.s3.us-east-1.amazonaws.com",
+        service="https://s3.us-east-1.amazonaws.com",
+        region="us-east-1",
+        identity=Anonymous(),
+        trust=Trust(verify=True, ca_file=""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "bucket_url"),
+    [
+        ({"AWS_DEFAULT_REGION": "eu-west-1"}, "https://models.s3.eu-west-1.amazonaws.com"),
+        ({"S3_USE_ACCELERATE": "1"}, "https://models.s3-accelerate.amazonaws.com"),
+        (MINIO, "http://minio:9000/models"),
+        ({"AWS_ENDPOINT_URL": "https://gateway/s3/"}, "https://gateway/s3/models"),
+        ({**MINIO, "S3_USER_VIRTUAL_BUCKET": "true"}, "http://models.minio:9000"),
+        ({"S3_ENDPOINT": "minio:9000"}, "https://minio:9000/models"),
+        ({"S3_ENDPOINT": "minio:9000", "S3_USE_HTTPS": "0"}, "http://minio:9000/models"),
+        ({**MINIO, "S3_ENDPOINT": "other"}, "http://minio:9000/models"),
+    ],
+)
+def test_where_the_bucket_is(environment: dict[str, str], bucket_url: str) -> None:
+    assert s3_access("models", environment).bucket_url == bucket_url
+
+
+def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it() -> None:
+    assert s3_access("models.example.com", {}).bucket_url == "https://s3.us-east-1.amazonaws.com/models.example.com"
+
+
+@pytest.mark.parametrize(
+    ("environment", "identity"),
+    [
+        (KEYS, AccessKey(Keys("AKIA", "s3cret"))),
+        ({**KEYS, "AWS_SESSION_TOKEN": "t"}, AccessKey(Keys("AKIA", "s3cret", "t"))),
+        ({**KEYS, "awsAnonymousCredential": "true"}, Anonymous()),
+        ({"AWS_ACCESS_KEY_ID": "AKIA"}, Anonymous()),
+        (
+            {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_DEFAULT_REGION": "eu-west-1"},
+            WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.eu-west-1.amazonaws.com"),
+        ),
+        (
+            {
+                "AWS_ROLE_ARN": "arn:r",
+                "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
+                "AWS_ROLE_SESSION_NAME": "me",
+                "AWS_ENDPOINT_URL_STS": "http://sts/",
+            },
+            WebIdentity("arn:r", "/token", "me", "http://sts"),
+        ),
+        (
+            {
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/token",
+            },
+            PodIdentity("http://169.254.170.23/v1/credentials", "/token"),
+        ),
+    ],
+)
+def test_who_asks(environment: dict[str, str], identity: object) -> None:
+    assert s3_access("models", environment).identity == identity
+
+
+def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_both() -> None:
+    key = {
+        "type": "s3",
+        "access_key_id": "OTHER",
+        "secret_access_key": "0ther",
+        "endpoint_url": "http://minio:9000",
+        "region": "eu-west-1",
+        "bucket": "ignored",
+        "verify_ssl": "0",
+        "ca_bundle": "/ca.crt",
+    }
+
+    access = s3_access(
+        "models",
+        {
+            **KEYS,
+            "awsAnonymousCredential": "1",
+            "STORAGE_CONFIG": json.dumps(key),
+            "STORAGE_OVERRIDE_CONFIG": json.dumps({"region": "eu-north-1"}),
+        },
+    )
+
+    assert access == S3Access(
+        bucket_url="http://minio:9000/models",
+        service="http://minio:9000",
+        region="eu-north-1",
+        identity=AccessKey(Keys("OTHER", "0ther")),
+        trust=Trust(verify=False, ca_file="/ca.crt"),
+    )
+
+
+def test_storage_config_may_ask_anonymously() -> None:
+    access = s3_access("models", {**KEYS, "STORAGE_CONFIG": json.dumps({"anonymous": True})})
+
+    assert access.identity == Anonymous()
+
+
+@pytest.mark.parametrize(
+    ("environment", "trust"),
+    [
+        ({"S3_VERIFY_SSL": "0"}, Trust(verify=False)),
+        ({"S3_VERIFY_SSL": "False"}, Trust(verify=False)),
+        ({"S3_VERIFY_SSL": "1"}, Trust()),
+        ({"AWS_CA_BUNDLE": "/own.crt"}, Trust(ca_file="/own.crt")),
+        (
+            {"CA_BUNDLE_CONFIGMAP_NAME": "global-ca-bundle", "CA_BUNDLE_VOLUME_MOUNT_POINT": "/etc/ssl/custom-certs"},
+            Trust(ca_file="/etc/ssl/custom-certs/cabundle.crt"),
+        ),
+        ({"CA_BUNDLE_VOLUME_MOUNT_POINT": "/etc/ssl/custom-certs"}, Trust()),
+    ],
+)
+def test_which_certificates_are_believed(environment: dict[str, str], trust: Trust) -> None:
+    assert s3_access("models", environment).trust == trust
+
+
+def test_the_log_line_has_no_secret() -> None:
+    access = s3_access("models", {**KEYS, **MINIO, "S3_VERIFY_SSL": "0"})
+
+    assert str(access) == "access key AKIA, endpoint http://minio:9000, region us-east-1, certificates not checked"
+    assert "s3cret" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        (
+            {"STORAGE_CONFIG": '{"secret_access_key": "s3cret"'},
+            "STORAGE_CONFIG is not valid JSON (Expecting ',' delimiter: line 1 column 31 (char 30)); "
+            "correct the key of the secret storage-config",
+        ),
+        (
+            {"STORAGE_OVERRIDE_CONFIG": "[]"},
+            "STORAGE_OVERRIDE_CONFIG is not a JSON object; correct the key of the secret storage-config",
+        ),
+        ({"AWS_ENDPOINT_URL": "minio:9000"}, "the S3 endpoint 'minio:9000' is no URL; write https://HOST[:PORT]"),
+    ],
+)
+def test_what_makes_no_sense_is_explained_without_a_secret(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        s3_access("models", environment)
+
+    assert str(raised.value) == message
+
+
+def test_a_key_is_quoted_as_signatures_want_it() -> None:
+    assert s3_access("models", MINIO).url("a b/ü#?.mar") == "http://minio:9000/models/a%20b/%C3%BC%23%3F.mar"
