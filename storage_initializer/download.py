@@ -128,15 +128,14 @@ class _Download:
 
     def _bring(self, part: Part, buffer: memoryview) -> None:
         with _target(self._folder / part.file.path, part.file.size) as target:
-            recorded = self._journal.recorded(part.number, part.start)
-            if recorded is not None and _crc_on_disk(target, part, buffer) == recorded:
+            if self._journal.has(part.number, part.start):
                 self._progress.resume(part.stop - part.start)
                 return
-            arrival = _Arrival(part, target)
+            arrival = _Arrival(part, target, summed=self._source.read_back)
             self._retry.run(lambda: self._receive(arrival, buffer))
             if self._source.read_back and _crc_on_disk(target, part, buffer) != arrival.crc:
                 raise CopyError(f"the copy of {part.file.path} does not read back as it was written; check the disk")
-            self._journal.record(part.number, part.start, arrival.crc)
+            self._journal.record(part.number, part.start)
 
     def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
         """What an earlier attempt got is kept, where the source can be read from its middle."""
@@ -170,8 +169,9 @@ class _Download:
 class _Arrival:
     """How far a part has got."""
 
-    def __init__(self, part: Part, target: int) -> None:
+    def __init__(self, part: Part, target: int, *, summed: bool) -> None:
         self.part = part
+        self._summed = summed
         self.position = part.start
         self.crc = 0
         self._target = target
@@ -186,7 +186,8 @@ class _Arrival:
         written = 0
         while written < len(chunk):
             written += os.pwrite(self._target, chunk[written:], self.position + written)
-        self.crc = crc32(chunk, self.crc)
+        if self._summed:
+            self.crc = crc32(chunk, self.crc)
         self.position += len(chunk)
 
     def check(self) -> None:

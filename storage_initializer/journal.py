@@ -1,7 +1,7 @@
 """What has arrived, so that a run that was killed goes on where it was.
 
-A line for each part that is on the disk, with its CRC-32: after a crash of the node the journal may have been
-written and the part not, so the next run reads back what the journal claims.
+A line for each part that was written. That is enough after a kill, as the kernel keeps what it was given. A crash of
+the node may lose the part and not its line, so a journal of before the last boot counts for nothing.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from storage_initializer.backends import SourceFile
 
-
-_LINE = re.compile(rb"^(\d+) (\d+) (\d+)\n", re.MULTILINE)
+_LINE = re.compile(rb"^(\d+) (\d+)\n", re.MULTILINE)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Journal:
-    def __init__(self, descriptor: int, known: dict[tuple[int, int], int]) -> None:
+    def __init__(self, descriptor: int, known: frozenset[tuple[int, int]]) -> None:
         self._descriptor = descriptor
         self._known = known
 
-    def recorded(self, file: int, start: int) -> int | None:
-        """The CRC-32 of a part that has arrived in an earlier run."""
-        return self._known.get((file, start))
+    def has(self, file: int, start: int) -> bool:
+        """Whether the part arrived in an earlier run."""
+        return (file, start) in self._known
 
-    def record(self, file: int, start: int, crc: int) -> None:
+    def record(self, file: int, start: int) -> None:
         """One write of one line: several threads may, and a kill leaves at most a torn last line."""
-        os.write(self._descriptor, f"{file} {start} {crc}\n".encode())
+        os.write(self._descriptor, f"{file} {start}\n".encode())
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def open_journal(folder: Path, identity: str, files: Sequence[SourceFile]) -> It
     try:
         # Ends the title, or the line that a kill has torn.
         os.write(descriptor, b"\n")
-        yield Journal(descriptor, known or {})
+        yield Journal(descriptor, known or frozenset())
     finally:
         os.close(descriptor)
 
@@ -63,15 +64,23 @@ def _path_of(folder: Path) -> Path:
 
 
 def _title(identity: str, files: Sequence[SourceFile]) -> bytes:
-    listing = [identity, *([str(file.path), file.size, file.version] for file in files)]
+    listing = [_boot_id(), identity, *([str(file.path), file.size, file.version] for file in files)]
     return hashlib.sha256(json.dumps(listing).encode()).hexdigest().encode()
 
 
-def _read(path: Path, title: bytes) -> dict[tuple[int, int], int] | None:
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        # Where it cannot be told, every run begins anew.
+        return str(uuid4())
+
+
+def _read(path: Path, title: bytes) -> frozenset[tuple[int, int]] | None:
     """None where the journal is another transfer's."""
     if not path.is_file():
         return None
     content = path.read_bytes()
     if not content.startswith(title):
         return None
-    return {(int(file), int(start)): int(crc) for file, start, crc in _LINE.findall(content)}
+    return frozenset((int(file), int(start)) for file, start in _LINE.findall(content))

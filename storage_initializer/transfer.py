@@ -3,7 +3,7 @@
 The destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it
 and its entries renamed one by one at the end. A run that is killed leaves that folder, and in the worst moment some
 of the entries in place, each whole; the next run keeps what had arrived, if the source is still the same. Nothing is
-synced to disk: after a crash of its node a pod's init containers run again, and what is kept is read back first.
+synced to disk: after a crash of its node a pod's init containers run again, and then nothing is kept.
 """
 
 from __future__ import annotations
