@@ -1,0 +1,58 @@
+"""Lets the pods of a cluster reach a server that listens on this machine's loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+
+_CHUNK = 65536
+
+
+def address_seen_from(host: str) -> str:
+    """This machine's address on its way to ``host``, and so the one that answers from there can come back to."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))
+        return str(probe.getsockname()[0])
+
+
+@contextlib.contextmanager
+def forwarded(address: str, port: int) -> Iterator[int]:
+    """A port of ``address`` that leads to ``port`` on loopback."""
+    with _Forwarder((address, 0), _Connection) as server:
+        server.port = port
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+class _Forwarder(socketserver.ThreadingTCPServer):
+    daemon_threads = True  # connections end with the server behind
+    port: int
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    server: _Forwarder
+    request: socket.socket
+
+    def handle(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.server.port)) as upstream:
+            back = threading.Thread(target=_pass_on, args=(upstream, self.request))
+            back.start()
+            _pass_on(self.request, upstream)
+            back.join()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    """Until its end, which is told; the other direction ends by itself."""
+    with contextlib.suppress(OSError):
+        while chunk := source.recv(_CHUNK):
+            target.sendall(chunk)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
