@@ -45,12 +45,14 @@ def nearest(path: str, names_below: Callable[[str], Iterator[str]]) -> str:
     try:
         for part in wanted.split("/"):
             names = [name.removeprefix(parent).rstrip("/") for name in names_below(parent)]
-            if part not in names:
+            if not names and parent:
+                return f"{parent.rstrip('/')} is an object, so nothing can be below it; end the path there"
+            if names and part not in names:
                 return suggestion(part, names)
             parent += f"{part}/"
     except InitializerError:
         return "correct the path"
-    return "nothing is there"
+    return "put the model there first"
 
 
 def _file(name: str, listed: Listed) -> SourceFile:

@@ -51,7 +51,7 @@ def names_below(prefix: str) -> Iterator[str]:
         ("modles/bert", "did you mean models?"),
         ("models/brt", "did you mean bert?"),
         ("models/zzz", "there is bert, mnist"),
-        ("models/bert/1", "nothing is there"),
+        ("note.txt/1", "note.txt is an object, so nothing can be below it; end the path there"),
     ],
 )
 def test_the_nearest_names_are_told(path: str, told: str) -> None:
