@@ -33,7 +33,7 @@ def test_the_sample_gets_the_operators_own_children_from_the_runtime_that_comes_
 
     expected = render(resolve(given.services[0], Runtimes(cluster=installed), OperatorConfig()), OperatorConfig())
     assert list(rendered.children) == expected
-    assert server_of(rendered.children)["command"] == ["python", "-m", "torchserve_adapter"]
+    assert server_of(rendered.children)["command"] == ["python", "-m", "mar_runtime"]
 
 
 def test_a_runtime_of_the_file_replaces_the_installed_one_of_its_name() -> None:

@@ -60,7 +60,6 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
             "serving.kserve.io/inferenceservice": "torchserve",
             "component": "predictor",
             "app": "isvc.torchserve-predictor",
-            "serviceEnvelope": "kserve",
         },
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
         files={},
@@ -74,7 +73,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                     "PYTHONUNBUFFERED": "1",
                     "HTTP_HOST": "127.0.0.1",
                     "TMPDIR": "/run/0/.tmp",
-                    "STORAGE_LAYOUT": "torchserve",
+                    "STORAGE_LAYOUT": "auto",
                     "STORAGE_PVC_ROOT": "/run/0/.claims",
                     "TERMINATION_LOG": "/run/0/.termination/storage-initializer",
                 },
@@ -87,7 +86,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
             Process(
                 name="torchserve/kserve-container",
                 command=(
-                    *("/venv/bin/python", "-m", "torchserve_adapter"),
+                    *("/venv/bin/python", "-m", "mar_runtime"),
                     *(f"--model-dir={models}", "--http-port=40001", "--grpc-port=40002"),
                 ),
                 env={
@@ -95,7 +94,6 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                     "HTTP_HOST": "127.0.0.1",
                     "TMPDIR": "/run/0/scratch",
                     "INFERENCE_SERVICE_NAME": "torchserve",
-                    "PROTOCOL_VERSION": "v1",
                     "HOME": "/run/0/scratch",
                     "GRACE_PERIOD": "20",
                     "TERMINATION_LOG": "/run/0/.termination/kserve-container",
