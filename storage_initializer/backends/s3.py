@@ -16,6 +16,7 @@ from storage_initializer.backends.client import Answer, Body, Client
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.sigv4 import canonical_query, sign
+from storage_initializer.checksums import ALGORITHMS
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -26,7 +27,6 @@ from storage_initializer.errors import (
 )
 from storage_initializer.plan import Plan, Transfer
 
-_CHECKSUMS = ("crc32c", "crc32", "sha256", "sha1")
 # MD5 runs at the speed of a slow network. An object that is larger has been uploaded in parts, as a rule, and its
 # etag is none.
 _LARGEST_MD5 = 64 << 20
@@ -171,7 +171,7 @@ def _listed(entry: ElementTree.Element) -> Listed:
 
 def _checksum(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
     """A checksum of parts (``…-N``) says nothing that could be checked without knowing the parts."""
-    for algorithm in _CHECKSUMS:
+    for algorithm in ALGORITHMS:
         value = headers.get(f"x-amz-checksum-{algorithm}", "")
         if value and "-" not in value:
             return Checksum(algorithm, base64.b64decode(value).hex())
