@@ -21,7 +21,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class ServingError(Exception):
@@ -30,6 +30,7 @@ class ServingError(Exception):
     status = 500
     retry_after_s: int | None = None
     component = "server"
+    details: Mapping[str, object] = {}  # what else the error's document says
 
     @property
     def message(self) -> str:

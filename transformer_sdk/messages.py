@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -42,7 +42,17 @@ class Response:
     headers: Headers = ()
 
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+@dataclass(frozen=True, slots=True)
+class StreamingResponse:
+    """An answer that is sent piece by piece as it is made; its length is not known."""
+
+    chunks: AsyncIterator[bytes]
+    status: int = 200
+    content_type: bytes = b"application/octet-stream"
+    headers: Headers = ()
+
+
+Endpoint = Callable[[Request], Awaitable[Response | StreamingResponse]]
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

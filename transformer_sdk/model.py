@@ -157,6 +157,11 @@ class Models:
         own = self.resolve(name)
         if own in self._reasons and own not in self._recovering:
             raise NotReady(f"Model with name {own} is not ready: it {self._reasons[own]}.")
+        return self.known(own, version)
+
+    def known(self, name: str, version: str | None = None) -> Model:
+        """The model, ready or not; raises ModelNotFound."""
+        own = self.resolve(name)
         versions = self._versions[own]
         if version is not None and version not in versions:
             raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))

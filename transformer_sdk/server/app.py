@@ -10,11 +10,11 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from transformer_sdk.errors import BodyTooLarge, ClientGone, MethodNotAllowed, ServingError
-from transformer_sdk.messages import Headers, Request, Response, header, json_response
+from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 
@@ -61,7 +61,10 @@ class App:
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             response = _error_response(error, scope, request_id.decode("latin-1"))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
-        await _send_response(send, response, request_id)
+        if isinstance(response, StreamingResponse):
+            await _stream(send, response, request_id, functools.partial(_is_gone, receive))
+        else:
+            await _send_response(send, response, request_id)
 
 
 def _error_response(error: Exception, scope: Message, request_id: str) -> Response:
@@ -73,7 +76,8 @@ def _error_response(error: Exception, scope: Message, request_id: str) -> Respon
         "%s %s answered %d: %s (request %s)",
         scope["method"], scope["path"], error.status, error.message, request_id,
     )  # fmt: skip
-    return json_response(_document(error.message, error.component, request_id), error.status, _error_headers(error))
+    document = {**error.details, **_document(error.message, error.component, request_id)}
+    return json_response(document, error.status, _error_headers(error))
 
 
 def _document(message: str, component: str, request_id: str) -> dict[str, str]:
@@ -131,6 +135,21 @@ async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
             return
         message = await receive()
     raise ClientGone
+
+
+async def _stream(send: Send, response: StreamingResponse, request_id: bytes, is_gone: Callable[[], bool]) -> None:
+    """An error on the way is the server's to handle: it breaks the connection, so that the client can tell."""
+    headers = ((b"content-type", response.content_type), (REQUEST_ID, request_id), *response.headers)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    try:
+        async for chunk in response.chunks:
+            if is_gone():
+                return
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        if isinstance(response.chunks, AsyncGenerator):
+            await response.chunks.aclose()
+    await send({"type": "http.response.body"})
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:

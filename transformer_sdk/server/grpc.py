@@ -22,7 +22,7 @@ from transformer_sdk.model import Call, Models
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import wanted_outputs
-from transformer_sdk.server.endpoints.v2 import EXTENSIONS, server_version
+from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
@@ -173,9 +173,9 @@ def _begin(context: _Context, timeout_s: float) -> Call:
     request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
     remaining_s = context.time_remaining()
     deadline = time.monotonic() + (timeout_s if remaining_s is None else min(remaining_s, timeout_s))
-    # gRPC cancels the task of a client that hangs up; its contexts do not tell.
-    task = asyncio.current_task()
-    return Call(headers, request_id, lambda: bool(task and task.cancelling()), deadline)
+    # gRPC cancels the task of a client that hangs up; its contexts do not tell. Nor do the tasks of Python 3.10.
+    cancellations = getattr(asyncio.current_task(), "cancelling", int)
+    return Call(headers, request_id, lambda: bool(cancellations()), deadline)
 
 
 def _headers(context: _Context) -> Headers:

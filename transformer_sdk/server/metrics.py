@@ -13,27 +13,27 @@ class ServerMetrics:
     """Counts and times requests by route, never by path: a path is the client's to choose."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.batches = BatchMetricsRegistry(self._registry)
+        self.registry = CollectorRegistry()
+        self.batches = BatchMetricsRegistry(self.registry)
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
-            "http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
+            "http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
         )
         self._grpc_requests = Counter(
-            "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self._registry
+            "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self.registry
         )
         self._grpc_seconds = Histogram(
             "grpc_request_seconds",
             "Time from the call's message to the answer.",
             ["method"],
-            registry=self._registry,
+            registry=self.registry,
             buckets=_BUCKETS,
         )
         self._seconds = Histogram(
             "http_request_seconds",
             "Time from the request's first byte to the answer.",
             ["route"],
-            registry=self._registry,
+            registry=self.registry,
             buckets=_BUCKETS,
         )
 
@@ -55,4 +55,4 @@ class ServerMetrics:
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

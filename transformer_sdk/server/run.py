@@ -5,13 +5,22 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import uvicorn
 
 from transformer_sdk.server.app import App
 
 # Longer than any proxy keeps an idle connection (Envoy: one hour), or the proxy picks one that is closing.
-_KEEP_ALIVE_S = 3660
+KEEP_ALIVE_S = 3660
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Paths of a certificate and its key."""
+
+    certificate: str
+    key: str
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -22,7 +31,14 @@ def listen(host: str, port: int) -> socket.socket:
 class HttpServer(uvicorn.Server):
     """uvicorn, without its signal handlers: what a signal means is its caller's to decide."""
 
-    def __init__(self, app: App, listener: socket.socket, grace_period_s: int) -> None:
+    def __init__(
+        self,
+        app: App,
+        listener: socket.socket,
+        grace_period_s: int,
+        keep_alive_s: int = KEEP_ALIVE_S,
+        tls: Tls | None = None,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -35,8 +51,10 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_keep_alive=keep_alive_s,
                 timeout_graceful_shutdown=grace_period_s,
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
             )
         )
         self._listener = listener

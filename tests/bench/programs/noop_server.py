@@ -9,7 +9,8 @@ import uvloop
 
 from transformer_sdk.messages import Response
 from transformer_sdk.model import Call, Models
-from transformer_sdk.model_server.serving import Doors, open_port, serve
+from transformer_sdk.model_server.life import Doors, open_port
+from transformer_sdk.model_server.serving import serve
 from transformer_sdk.protocol.v1 import PredictRequest, encode_response
 from transformer_sdk.server.metrics import ServerMetrics
 

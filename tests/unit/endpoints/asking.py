@@ -12,7 +12,8 @@ import orjson
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.messages import Response
 from transformer_sdk.model import Call, Models
-from transformer_sdk.model_server.serving import Doors, build_app
+from transformer_sdk.model_server.life import Doors
+from transformer_sdk.model_server.serving import build_app
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 from transformer_sdk.protocol.v2.tensors import Tensor

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from transformer_sdk.errors import InvalidInput, UpstreamBroken
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2 import tensors
+from transformer_sdk.protocol.v2.document import Parameter
 from transformer_sdk.protocol.v2.requests import (
     InferRequest,
     InferResponse,
@@ -18,7 +19,7 @@ from transformer_sdk.protocol.v2.requests import (
     RequestedOutput,
     TensorMetadata,
 )
-from transformer_sdk.protocol.v2.tensors import Parameter, Tensor
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 _WireTensor = pb.ModelInferRequest.InferInputTensor | pb.ModelInferResponse.InferOutputTensor
 

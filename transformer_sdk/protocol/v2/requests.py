@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from transformer_sdk.errors import InvalidInput
-from transformer_sdk.protocol.v2.tensors import Parameter, Tensor
+from transformer_sdk.protocol.v2.document import Parameter
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 
 @dataclass(frozen=True, slots=True)

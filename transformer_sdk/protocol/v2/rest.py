@@ -8,55 +8,32 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import numpy as np
 import orjson
 
 from transformer_sdk.errors import InvalidInput, UpstreamBroken
 from transformer_sdk.protocol.v2 import tensors
+from transformer_sdk.protocol.v2.document import (
+    JSON_LENGTH,
+    Parameter,
+    Parameters,
+    RequestDocument,
+    ResponseDocument,
+    TensorDocument,
+    checked_size,
+    divide,
+    parse,
+)
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput, wanted_outputs
-from transformer_sdk.protocol.v2.tensors import Parameter, Tensor
-
-JSON_LENGTH = b"inference-header-content-length"
-
-_Parameters = dict[str, Parameter]
-_T = TypeVar("_T")
-
-
-class _Tensor(msgspec.Struct):
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-    data: Any = None
-    parameters: _Parameters | None = None
-
-
-class _Output(msgspec.Struct):
-    name: str
-    parameters: _Parameters | None = None
-
-
-class _Request(msgspec.Struct):
-    inputs: list[_Tensor]
-    id: str | None = None
-    parameters: _Parameters | None = None
-    outputs: list[_Output] | None = None
-
-
-class _Response(msgspec.Struct):
-    model_name: str
-    outputs: list[_Tensor]
-    model_version: str | None = None
-    id: str | None = None
-    parameters: _Parameters | None = None
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 
 def decode_request(body: bytes, json_length: int | None = None) -> InferRequest:
     """The request in `body`; `json_length` is the header's value. Raises InvalidInput."""
-    text, binary = _divide(body, json_length)
-    document = _parse(text, _Request)
+    text, binary = divide(body, json_length)
+    document = parse(text, RequestDocument)
     return InferRequest(
         inputs=_read_tensors(document.inputs, binary),
         id=document.id,
@@ -95,53 +72,30 @@ def encode_request(request: InferRequest, *, binary: bool = False) -> tuple[byte
 def decode_response(body: bytes, json_length: int | None = None) -> InferResponse:
     """A client's side of `encode_response`; raises UpstreamBroken."""
     try:
-        text, binary = _divide(body, json_length)
-        document = _parse(text, _Response)
+        text, binary = divide(body, json_length)
+        document = parse(text, ResponseDocument)
         outputs = _read_tensors(document.outputs, binary)
     except InvalidInput as error:
         raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
     return InferResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
 
 
-def _divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
-    if json_length is None:
-        return body, memoryview(b"")
-    if not 0 <= json_length <= len(body):
-        raise InvalidInput(
-            f"The header {JSON_LENGTH.decode()} says {json_length}, but the body has {len(body)} bytes; "
-            "it is the length of the JSON that the body starts with."
-        )
-    return body[:json_length], memoryview(body)[json_length:]
-
-
-def _parse(text: bytes, form: type[_T]) -> _T:
-    try:
-        # orjson to parse, for its speed with numbers; msgspec to check, for messages that say where.
-        return msgspec.convert(orjson.loads(text), form)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(
-            f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-        ) from error
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"The JSON is not of the v2 protocol: {error}.") from error
-
-
-def _checked(parameters: _Parameters | None, flag: str) -> _Parameters:
+def _checked(parameters: Parameters | None, flag: str) -> Parameters:
     if parameters and not isinstance(parameters.get(flag, False), bool):
         raise InvalidInput(f'The parameter "{flag}" is {parameters[flag]!r}; it takes true or false.')
     return parameters or {}
 
 
-def _read_tensors(described: Sequence[_Tensor], binary: memoryview) -> tuple[Tensor, ...]:
+def _read_tensors(described: Sequence[TensorDocument], binary: memoryview) -> tuple[Tensor, ...]:
     found = []
     position = 0
     for tensor in described:
         parameters = tensor.parameters or {}
         size = parameters.pop("binary_data_size", None)
         if size is None:
-            found.append(_from_json(tensor, parameters))
+            found.append(from_json(tensor, parameters))
         else:
-            end = position + _checked_size(tensor, size, len(binary) - position)
+            end = position + checked_size(tensor, size, len(binary) - position)
             buffer = binary[position:end]
             found.append(tensors.from_buffer(tensor.name, tensor.datatype, tensor.shape, buffer, parameters))
             position = end
@@ -153,21 +107,8 @@ def _read_tensors(described: Sequence[_Tensor], binary: memoryview) -> tuple[Ten
     return tuple(found)
 
 
-def _checked_size(tensor: _Tensor, size: Parameter, left: int) -> int:
-    where = f'Tensor "{tensor.name}"'
-    if tensor.data is not None:
-        raise InvalidInput(f"{where} has data and binary_data_size; send one of them.")
-    if type(size) is not int or size < 0:
-        raise InvalidInput(f"{where}: binary_data_size is {size!r}; it takes a number of bytes.")
-    if size > left:
-        raise InvalidInput(
-            f"{where}: binary_data_size is {size}, but {left} bytes are left after the JSON. "
-            f"Without the header {JSON_LENGTH.decode()} all of the body is JSON."
-        )
-    return size
-
-
-def _from_json(tensor: _Tensor, parameters: Mapping[str, Parameter]) -> Tensor:
+def from_json(tensor: TensorDocument, parameters: Mapping[str, Parameter]) -> Tensor:
+    """A tensor whose data is in the JSON, flat or nested; raises InvalidInput."""
     if type(tensor.data) is not list:
         raise InvalidInput(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
     values, nesting = _flatten(tensor.name, tensor.data)

@@ -20,8 +20,8 @@ import numpy as np
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.protocol.v2 import bfloat16
+from transformer_sdk.protocol.v2.document import Parameter
 
-Parameter = bool | int | float | str
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # The codes are those of `struct`, and numpy's for the same little-endian memory.

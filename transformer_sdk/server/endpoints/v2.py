@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib.metadata import PackageNotFoundError, version
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.v2 import rest
+from transformer_sdk.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.protocol.v2.requests import ModelMetadata
 from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.routing import Route
-
-EXTENSIONS = ("model_repository_extension", "binary_tensor_data")
-
-
-def server_version() -> str:
-    """The installed version; a checkout that was never installed has none."""
-    try:
-        return version("isvc-operator")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 class V2Endpoints:
@@ -75,12 +66,12 @@ class V2Endpoints:
 
 
 def _json_length(request: Request) -> int | None:
-    value = request.header(rest.JSON_LENGTH)
+    value = request.header(JSON_LENGTH)
     if value is None:
         return None
     if not value.isdigit() or (length := int(value)) > len(request.body):
         raise InvalidInput(
-            f"The header {rest.JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
+            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
             f"it must be a number of bytes up to the body's {len(request.body)}."
         )
     return length
@@ -89,5 +80,5 @@ def _json_length(request: Request) -> int | None:
 def _response(body: bytes, json_length: int | None) -> Response:
     if json_length is None:
         return Response(body)
-    headers: Headers = ((rest.JSON_LENGTH, str(json_length).encode()),)
+    headers: Headers = ((JSON_LENGTH, str(json_length).encode()),)
     return Response(body, content_type=b"application/octet-stream", headers=headers)

@@ -21,8 +21,9 @@ from mar_runtime.resources import gpus, processors
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.work_dir import claimed
 from transformer_sdk.model import Models
+from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
-from transformer_sdk.model_server.serving import Doors, fail, open_port, serve
+from transformer_sdk.model_server.serving import serve
 from transformer_sdk.model_store import rules
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.model_store.settings import BatchOptions, whole

@@ -29,8 +29,8 @@ from torchserve_adapter.rules import (
     management_port,
 )
 from torchserve_adapter.supervisor import Service, supervise
+from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
-from transformer_sdk.model_server.serving import Doors, fail, open_port
 from transformer_sdk.model_store import properties
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError

@@ -15,7 +15,8 @@ from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.model import Models
-from transformer_sdk.model_server.serving import Doors, serve
+from transformer_sdk.model_server.life import Doors
+from transformer_sdk.model_server.serving import serve
 from transformer_sdk.model_store.models import Model
 from transformer_sdk.model_store.settings import whole
 from transformer_sdk.server.app import App

@@ -1,0 +1,44 @@
+"""Where a predictor is, from what people write after --predictor_host. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class BadAddress(ValueError):
+    """The text is no address of an HTTP server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server, and the path that all of its paths start with."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """From a URL, or from `host`, `host:port`, `host/prefix`, which mean plain HTTP; raises BadAddress."""
+        url = urlsplit(text if "://" in text else f"http://{text}")
+        try:
+            port = url.port
+        except ValueError as error:
+            raise BadAddress(f"{text!r} is no address: {error}; give HOST or HOST:PORT.") from error
+        if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
+            raise BadAddress(f"{text!r} is no address of an HTTP server; give HOST, HOST:PORT or a URL.")
+        return cls(url.scheme, url.hostname, port or _PORTS[url.scheme], url.path.rstrip("/"))
+
+    @property
+    def authority(self) -> str:
+        """As in a Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.prefix}"

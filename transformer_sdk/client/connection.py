@@ -1,0 +1,181 @@
+"""One HTTP/1.1 connection to a predictor: one request at a time, whole answers.
+
+Python's HTTP clients cost more for a request than all the rest of a transformer does (docs/decisions/0014); the parser
+is the one that the server has already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from transformer_sdk.messages import Headers, header
+
+_MAX_ANSWER = 1 << 30  # bytes; what is larger would only end in a process that is out of memory
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, whatever its status."""
+
+    status: int
+    headers: Headers  # names in lower case
+    body: bytes
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, its name given in lower case."""
+        return header(self.headers, name)
+
+
+class Broken(Exception):
+    """There will be no answer. `unread` if the other side cannot have read the request to its end."""
+
+    def __init__(self, reason: str, *, unread: bool = False) -> None:
+        super().__init__(reason)
+        self.unread = unread
+
+
+class TimedOut(Exception):
+    """There was no whole answer in time."""
+
+
+class Connection(asyncio.Protocol):
+    """Opened by `loop.create_connection`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._chunks: list[bytes] = []
+        self._sized = False
+        self.opened_at = self.idle_since = self._loop.time()
+        self._lost = False
+        self._begin()
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request can be sent."""
+        return not self._lost and not self._transport.is_closing()
+
+    async def ask(self, request: bytes, timeout_s: float) -> Answer:
+        """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time."""
+        self._begin()
+        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiter = waiter
+        self._transport.write(request)
+        timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            self.close()  # what comes now would be taken for the next request's answer
+            raise
+        finally:
+            timer.cancel()
+            self._waiter = None
+            self.idle_since = self._loop.time()
+
+    def close(self) -> None:
+        """At once; an answer that is on its way is lost."""
+        self._lost = True
+        self._transport.abort()
+
+    # --- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None or self._waiter.done():
+            self.close()  # nobody asked
+            return
+        self._silent = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(Broken("it wants to speak another protocol"))
+        except httptools.HttpParserError as error:
+            self._fail(Broken(f"it answered with something that is not HTTP ({error})"))
+
+    def eof_received(self) -> None:
+        self._unread = self._silent and _unread(self._transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost = True
+        if self._waiter is None or self._waiter.done():
+            return
+        if error is None and self._in_body and not self._sized:
+            self.on_message_complete()  # HTTP/1.0: the body ends with the connection
+        elif self._silent:
+            reset = isinstance(error, ConnectionResetError | BrokenPipeError)
+            self._fail(Broken("it closed the connection without an answer", unread=reset or self._unread))
+        else:
+            self._fail(Broken("it closed the connection in the middle of its answer"))
+
+    # --- the parser's side
+
+    def on_message_begin(self) -> None:
+        self._begin()
+        self._silent = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self._sized = self._sized or name in (b"content-length", b"transfer-encoding")
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_body = self._parser.get_status_code() >= 200
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > _MAX_ANSWER:
+            self._fail(Broken(f"its answer has more than {_MAX_ANSWER} bytes"))
+        else:
+            self._chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200 or self._waiter is None or self._waiter.done():
+            return  # "100 Continue" and the like: the answer is still to come
+        self._waiter.set_result(Answer(status, tuple(self._headers), b"".join(self._chunks)))
+        self._chunks = []
+        if not self._parser.should_keep_alive():
+            self.close()
+
+    def _begin(self) -> None:
+        self._headers = []
+        self._chunks = []
+        self._size = 0
+        self._sized = False
+        self._in_body = False
+        self._unread = False
+        self._silent = True
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+
+def _unread(transport: asyncio.Transport) -> bool:
+    """Whether the other side closed before the request had reached it, which it then never acknowledged.
+
+    That is how a server's end of an idle connection looks to a request that crosses it on the way.
+    """
+    try:
+        import fcntl
+        import termios
+    except ImportError:  # Windows
+        return False
+    descriptor = transport.get_extra_info("socket").fileno()
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as same:
+        if same.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            return True
+        return any(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+    return False

@@ -1,0 +1,182 @@
+"""Kept connections to one server: found when a request comes, opened up to a limit, closed before they are stale."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from transformer_sdk.client.address import Address
+from transformer_sdk.client.connection import Answer, Broken, Connection, TimedOut
+from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
+
+_FIRST_RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How connections are kept."""
+
+    connections: int = 1000
+    connect_s: float = 5.0
+    # Below what any server keeps an idle connection (uvicorn: 5 s), so that requests seldom meet one that is closing.
+    idle_s: float = 4.0
+    # A Service's connections are spread when they are opened: new pods get their share when old ones end.
+    age_s: float = 300.0
+
+
+class Pool:
+    """All connections of one event loop to one address. `retries` are attempts to connect: before anything was sent."""
+
+    def __init__(
+        self, address: Address, *, retries: int = 0, tls: ssl.SSLContext | None = None, limits: Limits | None = None
+    ) -> None:
+        self.address = address
+        self._retries = retries
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._loop = asyncio.get_running_loop()
+        self._idle: collections.deque[Connection] = collections.deque()
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
+        self._open = 0  # idle, in use, or being opened
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._host = f"\r\nhost: {address.authority}\r\n".encode("latin-1")
+
+    @property
+    def size(self) -> int:
+        """Connections that are open."""
+        return self._open
+
+    async def request(
+        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]], body: bytes, timeout_s: float
+    ) -> Answer:
+        """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout."""
+        lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+        line = f"{method} {self.address.prefix}{path} HTTP/1.1".encode("latin-1")
+        message = b"%b%b%bcontent-length: %d\r\n\r\n%b" % (line, self._host, lines, len(body), body)
+        deadline = self._loop.time() + timeout_s
+        for last in (False, True):
+            connection = await self._acquire(deadline)
+            try:
+                return await connection.ask(message, deadline - self._loop.time())
+            except Broken as error:
+                # Nobody has read the request, so nobody will answer it twice.
+                if last or not error.unread:
+                    raise PredictorBroken(f"The predictor at {self.address} failed: {error}.") from error
+            except TimedOut as error:
+                raise PredictorTimeout(
+                    f"The predictor at {self.address} did not answer within {timeout_s:g} s."
+                ) from error
+            finally:
+                self._release(connection)
+        raise AssertionError
+
+    def close(self) -> None:
+        """Close what is idle; what is in use ends with its request."""
+        self._limits = Limits(connections=self._limits.connections, idle_s=0.0)
+        self._sweep()
+
+    async def _acquire(self, deadline: float) -> Connection:
+        while True:
+            while self._idle:
+                connection = self._idle.pop()  # the last used is the least likely to be stale
+                if self._is_fresh(connection):
+                    return connection
+                self._drop(connection)
+            if self._open < self._limits.connections:
+                return await self._connect(deadline)
+            await self._wait_for_one(deadline)
+
+    async def _connect(self, deadline: float) -> Connection:
+        self._open += 1
+        try:
+            return await self._open_with_retries(deadline)
+        except BaseException:
+            self._open -= 1
+            self._wake_one()
+            raise
+
+    async def _open_with_retries(self, deadline: float) -> Connection:
+        for attempt in range(self._retries + 1):
+            left = deadline - self._loop.time()
+            try:
+                return await asyncio.wait_for(self._open_one(), min(self._limits.connect_s, left))
+            except TimeoutError:
+                reason = "it does not take connections"
+            except OSError as error:
+                reason = _words(error)
+            pause = _FIRST_RETRY_S * 2**attempt
+            if attempt < self._retries and deadline - self._loop.time() > pause:
+                await asyncio.sleep(pause)
+        raise PredictorUnreachable(
+            f"The predictor at {self.address} cannot be reached: {reason}; "
+            "see whether it is ready and whether --predictor_host is right."
+        )
+
+    async def _open_one(self) -> Connection:
+        _, connection = await self._loop.create_connection(
+            Connection, self.address.host, self.address.port, ssl=self._tls
+        )
+        return connection
+
+    async def _wait_for_one(self, deadline: float) -> None:
+        freed = self._loop.create_future()
+        self._waiting.append(freed)
+        try:
+            await asyncio.wait_for(freed, deadline - self._loop.time())
+        except TimeoutError as error:
+            raise PredictorTimeout(
+                f"The predictor at {self.address} was not asked: all {self._limits.connections} connections are in use."
+            ) from error
+        except asyncio.CancelledError:
+            if freed.done() and not freed.cancelled():
+                self._wake_one()  # it was this one's turn
+            raise
+
+    def _release(self, connection: Connection) -> None:
+        if connection.usable and self._limits.idle_s:
+            self._idle.append(connection)
+            self._sweeper = self._sweeper or self._loop.call_later(self._limits.idle_s, self._sweep)
+        else:
+            self._drop(connection)
+        self._wake_one()
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._open -= 1
+
+    def _wake_one(self) -> None:
+        while self._waiting:
+            freed = self._waiting.popleft()
+            if not freed.done():
+                freed.set_result(None)
+                return
+
+    def _is_fresh(self, connection: Connection) -> bool:
+        now = self._loop.time()
+        return (
+            connection.usable
+            and now - connection.idle_since < self._limits.idle_s
+            and now - connection.opened_at < self._limits.age_s
+        )
+
+    def _sweep(self) -> None:
+        kept: collections.deque[Connection] = collections.deque()
+        for connection in self._idle:
+            if self._is_fresh(connection):
+                kept.append(connection)
+            else:
+                self._drop(connection)
+        self._idle = kept
+        self._sweeper = self._loop.call_later(self._limits.idle_s, self._sweep) if kept else None
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "there is no such host"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return error.strerror or str(error)

@@ -1,0 +1,142 @@
+"""A client of the v2 protocol over gRPC. Needs the extra `grpc`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from transformer_sdk.errors import ServingError, UpstreamBroken
+from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT
+from transformer_sdk.kserve.protocol import conversion
+from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+_SERVICE = "/inference.GRPCInferenceService/"
+_PORT, _TLS_PORT = 80, 443
+_FIRST_RETRY_S = 0.1
+_UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_STATUS = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.UNAVAILABLE: 503,
+}
+
+Metadata = Sequence[tuple[str, str]]
+_M = TypeVar("_M", bound=Message)
+
+
+class InferenceGRPCClient:
+    """Keeps its channel. `retries` are attempts to connect, before anything is sent."""
+
+    def __init__(
+        self,
+        url: str,
+        verbose: bool = False,
+        use_ssl: bool = False,
+        root_certificates: str | None = None,
+        private_key: str | None = None,
+        certificate_chain: str | None = None,
+        creds: grpc.ChannelCredentials | None = None,
+        channel_args: Sequence[tuple[str, Any]] | None = None,
+        timeout: float | None = 60,
+        retries: int | None = 3,
+    ) -> None:
+        self.verbose = verbose
+        self._url = url if ":" in url else f"{url}:{_TLS_PORT if use_ssl or creds else _PORT}"
+        self._timeout = timeout
+        self._retries = retries or 0
+        if use_ssl and creds is None:
+            files = (root_certificates, private_key, certificate_chain)
+            creds = grpc.ssl_channel_credentials(*(Path(file).read_bytes() if file else None for file in files))
+        options = [*_UNLIMITED, *(channel_args or ())]
+        self._channel = (
+            grpc.aio.secure_channel(self._url, creds, options)
+            if creds
+            else grpc.aio.insecure_channel(self._url, options)
+        )
+
+    async def infer(
+        self, infer_request: InferRequest, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
+    ) -> InferResponse:
+        """The outputs; raises the errors of `client.errors`."""
+        if not isinstance(infer_request, InferRequest):
+            raise InvalidInput("Invalid input format")
+        answer = await self._call("ModelInfer", infer_request.to_grpc(), pb.ModelInferResponse, timeout, headers)
+        try:
+            return conversion.response_from_proto(answer)
+        except UpstreamBroken as error:
+            raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
+
+    async def is_server_ready(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
+        """Whether all models are."""
+        answer = await self._call("ServerReady", pb.ServerReadyRequest(), pb.ServerReadyResponse, timeout, headers)
+        return answer.ready
+
+    async def is_server_live(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
+        """Whether the server answers at all."""
+        answer = await self._call("ServerLive", pb.ServerLiveRequest(), pb.ServerLiveResponse, timeout, headers)
+        return answer.live
+
+    async def is_model_ready(
+        self, model_name: str, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
+    ) -> bool:
+        """Whether the model can answer."""
+        asked = pb.ModelReadyRequest(name=model_name)
+        return (await self._call("ModelReady", asked, pb.ModelReadyResponse, timeout, headers)).ready
+
+    async def close(self) -> None:
+        """No further calls."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> InferenceGRPCClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _call(
+        self, method: str, message: Message, answer: type[_M], timeout: Any, headers: Metadata | None
+    ) -> _M:
+        timeout_s = self._timeout if timeout is USE_CLIENT_DEFAULT else timeout
+        await self._connect(timeout_s)
+        call: Callable[..., Awaitable[_M]] = self._channel.unary_unary(
+            _SERVICE + method, type(message).SerializeToString, answer.FromString
+        )
+        try:
+            return await call(message, timeout=timeout_s, metadata=tuple(headers or ()))
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error, timeout_s) from error
+
+    async def _connect(self, timeout_s: float | None) -> None:
+        """Wait for a connection as often as there are retries."""
+        for attempt in range(self._retries):
+            if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
+                return
+            wait_s = _FIRST_RETRY_S * 2**attempt
+            try:
+                await asyncio.wait_for(self._channel.channel_ready(), min(wait_s, timeout_s or wait_s))
+            except asyncio.TimeoutError:
+                continue
+
+    def _error(self, error: grpc.aio.AioRpcError, timeout_s: float | None) -> ServingError:
+        details, code = error.details() or "", error.code()
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return PredictorTimeout(f"The predictor at {self._url} did not answer within {timeout_s:g} s.")
+        component = next((value for name, value in error.trailing_metadata() or () if name == "x-component"), None)
+        if code is grpc.StatusCode.UNAVAILABLE and component is None:
+            return PredictorUnreachable(
+                f"The predictor at {self._url} cannot be reached: {details}; see whether --predictor_host is right."
+            )
+        body = details.encode()
+        return PredictorError(_STATUS.get(code, 500), body)

@@ -1,0 +1,236 @@
+"""Clients of model servers, as KServe has them: over HTTP with the v1 or v2 protocol, and over gRPC.
+
+An answer that is an error raises `client.errors.PredictorError`, which has the server's status and words.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from transformer_sdk.client import forwarding
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.client.errors import PredictorBroken, PredictorError
+from transformer_sdk.client.http import HttpClient
+from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
+from transformer_sdk.kserve.errors import InvalidInput, UnsupportedProtocol
+from transformer_sdk.kserve.protocol.documents import dump
+from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
+
+if TYPE_CHECKING:
+    from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
+
+__all__ = ["USE_CLIENT_DEFAULT", "InferenceGRPCClient", "InferenceRESTClient", "RESTConfig"]
+
+USE_CLIENT_DEFAULT: Any = object()
+_V1, _V2 = PredictorProtocol.REST_V1.value, PredictorProtocol.REST_V2.value
+_LENGTH = INFERENCE_CONTENT_LENGTH_HEADER.encode()
+_V1_MODELS = "/v1/models"
+_UNAVAILABLE = 503
+
+
+def __getattr__(name: str) -> Any:
+    if name == "InferenceGRPCClient":
+        from transformer_sdk.kserve.grpc_client import InferenceGRPCClient  # gRPC takes a while to import
+
+        return InferenceGRPCClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class RESTConfig:
+    """How to ask. `retries` are attempts to connect; `auth` is a name and a password."""
+
+    def __init__(
+        self,
+        transport: None = None,
+        protocol: str | PredictorProtocol = _V1,
+        retries: int = 3,
+        http2: bool = False,
+        timeout: float | tuple[float, ...] | None = 60,
+        cert: str | tuple[str, ...] | None = None,
+        verify: str | bool | ssl.SSLContext = True,
+        auth: tuple[str, str] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if transport is not None or http2:
+            raise ValueError("transport and http2 are of httpx; this client has its own connections, of HTTP/1.1.")
+        self.protocol = protocol.value if isinstance(protocol, PredictorProtocol) else protocol.lower()
+        self.retries = retries
+        self.timeout = max(timeout) if isinstance(timeout, tuple) else timeout
+        self.cert = cert
+        self.verify = verify
+        self.auth = auth
+        self.verbose = verbose
+
+    def tls(self) -> ssl.SSLContext:
+        """For servers with https."""
+        if isinstance(self.verify, ssl.SSLContext):
+            return self.verify
+        context = ssl.create_default_context(cafile=self.verify if isinstance(self.verify, str) else None)
+        if self.verify is False:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if self.cert:
+            context.load_cert_chain(*([self.cert] if isinstance(self.cert, str) else self.cert))
+        return context
+
+
+class InferenceRESTClient:
+    """Keeps its connections; close it in the event loop that used it."""
+
+    def __init__(self, config: RESTConfig | None = None) -> None:
+        self._config = config or RESTConfig()
+        self._http: HttpClient | None = None
+
+    async def infer(
+        self,
+        base_url: str,
+        data: InferRequest | Mapping[str, Any] | bytes,
+        model_name: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        response_headers: dict[str, str] | None = None,
+        is_graph_endpoint: bool = False,
+        timeout: Any = USE_CLIENT_DEFAULT,
+    ) -> InferResponse | Any:
+        """The predictions; an InferResponse where the protocol is v2."""
+        path = "" if is_graph_endpoint else self._path(model_name, {_V1: ":predict", _V2: "/infer"})
+        body, length = encode(data)
+        answer = await self.post(base_url, path, body, forwarding.encode((headers or {}).items()), length, timeout)
+        if response_headers is not None:
+            response_headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers)
+        if is_graph_endpoint or self._config.protocol == _V1:
+            return decode_json(answer, base_url)
+        return decode_infer(answer, base_url)
+
+    async def explain(
+        self,
+        base_url: str,
+        model_name: str,
+        data: Mapping[str, Any] | bytes,
+        headers: Mapping[str, str] | None = None,
+        timeout: Any = USE_CLIENT_DEFAULT,
+    ) -> Any:
+        """The explanations; v1 is the only protocol that has them."""
+        sent = forwarding.encode((headers or {}).items())
+        path = f"{_V1_MODELS}/{model_name}:explain"
+        return decode_json(await self.post(base_url, path, encode(data)[0], sent, None, timeout), base_url)
+
+    async def is_server_ready(
+        self, base_url: str, headers: Mapping[str, str] | None = None, timeout: Any = USE_CLIENT_DEFAULT
+    ) -> bool:
+        """Whether all models are; the protocol is v2."""
+        document = await self._get(base_url, self._path(None, {_V2: "/health/ready"}), headers, timeout)
+        return bool(document.get("ready"))
+
+    async def is_server_live(
+        self, base_url: str, headers: Mapping[str, str] | None = None, timeout: Any = USE_CLIENT_DEFAULT
+    ) -> bool:
+        """Whether the server answers at all."""
+        path = "/" if self._config.protocol == _V1 else self._path(None, {_V2: "/health/live"})
+        document = await self._get(base_url, path, headers, timeout)
+        return bool(document.get("live")) or str(document.get("status")).lower() == "alive"
+
+    async def is_model_ready(
+        self,
+        base_url: str,
+        model_name: str,
+        headers: Mapping[str, str] | None = None,
+        timeout: Any = USE_CLIENT_DEFAULT,
+    ) -> bool:
+        """Whether the model can answer."""
+        try:
+            document = await self._get(base_url, self._path(model_name, {_V1: "", _V2: "/ready"}), headers, timeout)
+        except PredictorError as error:
+            if error.status == _UNAVAILABLE or self._config.protocol == _V2:
+                return False
+            raise
+        return bool(document.get("ready", True))
+
+    async def post(
+        self,
+        base_url: str,
+        path: str,
+        body: bytes,
+        headers: list[tuple[bytes, bytes]],
+        json_length: int | None = None,
+        timeout: Any = USE_CLIENT_DEFAULT,
+    ) -> Answer:
+        """A body as it is; `json_length` is that of one with raw tensors."""
+        sent = self._with_auth(headers)
+        if json_length is not None:
+            sent = [pair for pair in sent if pair[0] != b"content-type"]
+            sent += [(b"content-type", b"application/octet-stream"), (_LENGTH, str(json_length).encode())]
+        elif all(name != b"content-type" for name, _ in sent):
+            sent.append((b"content-type", b"application/json"))
+        return await self._client.ask("POST", base_url, path, sent, body, self._seconds(timeout))
+
+    async def close(self) -> None:
+        """Close what is idle."""
+        if self._http is not None:
+            self._http.close()
+
+    async def __aenter__(self) -> InferenceRESTClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def _client(self) -> HttpClient:
+        if self._http is None:
+            self._http = HttpClient(retries=self._config.retries, timeout_s=self._config.timeout, tls=self._config.tls)
+        return self._http
+
+    async def _get(self, base_url: str, path: str, headers: Mapping[str, str] | None, timeout: Any) -> dict[str, Any]:
+        sent = self._with_auth(forwarding.encode((headers or {}).items()))
+        answer = await self._client.ask("GET", base_url, path, sent, b"", self._seconds(timeout))
+        document = decode_json(answer, base_url) if answer.body else {}
+        return document if isinstance(document, dict) else {}
+
+    def _path(self, model: str | None, by_protocol: Mapping[str, str]) -> str:
+        protocol = self._config.protocol
+        if protocol not in by_protocol:
+            raise UnsupportedProtocol(protocol)
+        return f"/{protocol}" + (f"/models/{model}" if model else "") + by_protocol[protocol]
+
+    def _with_auth(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        if not self._config.auth:
+            return list(headers)
+        secret = base64.b64encode(":".join(self._config.auth).encode())
+        return [(b"authorization", b"Basic " + secret), *headers]
+
+    def _seconds(self, timeout: Any) -> float | None:
+        chosen = self._config.timeout if timeout is USE_CLIENT_DEFAULT else timeout
+        return max(chosen) if isinstance(chosen, tuple) else chosen
+
+
+def decode_json(answer: Answer, base_url: str) -> Any:
+    """Raises PredictorBroken for what is no JSON."""
+    try:
+        return orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        raise PredictorBroken(
+            f"The predictor at {base_url} answered with something that is not JSON: {error}."
+        ) from error
+
+
+def decode_infer(answer: Answer, base_url: str) -> InferResponse:
+    """Raises PredictorBroken for what is not of the v2 protocol."""
+    length = answer.header(_LENGTH)
+    try:
+        return InferResponse.from_bytes(answer.body, int(length) if length else None)
+    except (InvalidInput, ValueError) as error:
+        raise PredictorBroken(f"The predictor at {base_url} answered with something that is not v2: {error}") from error
+
+
+def encode(data: InferRequest | Mapping[str, Any] | bytes) -> tuple[bytes, int | None]:
+    """The body and, with raw tensors in it, the length of its JSON; raises InvalidInput and TypeError."""
+    if isinstance(data, bytes):
+        return data, None
+    if not isinstance(data, InferRequest):
+        return dump(data), None
+    document, length = data.to_rest()
+    return (document, length) if isinstance(document, bytes) else (dump(document), None)

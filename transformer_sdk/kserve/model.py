@@ -1,0 +1,281 @@
+"""The class that users write: hooks around a call to a predictor, or a predictor of their own."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from transformer_sdk.client import forwarding
+from transformer_sdk.kserve import context
+from transformer_sdk.kserve.constants.constants import EXPLAINER_BASE_URL_FORMAT, PredictorProtocol
+from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.inference_client import InferenceRESTClient, RESTConfig
+from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
+
+if TYPE_CHECKING:
+    from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
+
+__all__ = [
+    "BaseKServeModel",
+    "InferenceModel",
+    "InferenceVerb",
+    "Model",
+    "PredictorConfig",
+    "PredictorProtocol",
+    "is_v2",
+]
+
+_V1 = PredictorProtocol.REST_V1.value
+Payload = Any  # a JSON document, bytes of another content type, or an InferRequest
+Result = Any  # a JSON document, an InferResponse, text, bytes, or an async iterator of pieces
+RequestHeaders = Mapping[str, str]
+
+
+class InferenceVerb(Enum):
+    """What is asked of a model."""
+
+    EXPLAIN = 1
+    PREDICT = 2
+
+
+class BaseKServeModel(ABC):
+    """What a server needs to know of a model."""
+
+    @abstractmethod
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ready = False
+        self.engine = False
+
+    async def healthy(self) -> bool:
+        """Whether the model can answer now."""
+        return self.ready
+
+    def load(self) -> bool:
+        """Load what predicting needs; returns whether the model can answer."""
+        self.ready = True
+        return self.ready
+
+    def start(self) -> None:
+        """Called once, before the server takes requests."""
+        self.ready = True
+
+    async def start_engine(self) -> None:
+        """Runs beside the server, where `engine` is true."""
+        self.ready = True
+
+    def stop(self) -> None:
+        """Called when the server has answered its last request."""
+        self.ready = False
+
+    def stop_engine(self) -> None:
+        """The end of `start_engine`."""
+        self.ready = False
+
+
+class InferenceModel(BaseKServeModel):
+    """A model that answers when it is called; `Model` does so by hooks."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        body: Payload,
+        headers: dict[str, str] | None = None,
+        verb: InferenceVerb = InferenceVerb.PREDICT,
+    ) -> Awaitable[Any]: ...
+
+    def get_input_types(self) -> list[dict[str, Any]]:
+        """For the metadata of the v2 protocol: `[{"name": …, "datatype": …, "shape": […]}]`."""
+        return []
+
+    def get_output_types(self) -> list[dict[str, Any]]:
+        """As the inputs."""
+        return []
+
+
+class Model(InferenceModel):
+    """Override `preprocess`, `predict`, `postprocess` and `explain`, each sync or async.
+
+    A hook that is not overridden costs nothing: bodies go on as they came. Without an own `predict` the predictor is
+    asked.
+    """
+
+    def __init__(
+        self, name: str, return_response_headers: bool = False, *, predictor_config: PredictorConfig | None = None
+    ) -> None:
+        super().__init__(name)
+        self.required_response_headers = return_response_headers
+        self.enable_latency_logging = False
+        self.explainer_host: str | None = None
+        # Set by models of older SDKs; what is left None is the server's.
+        self.predictor_host: str | None = None
+        self.protocol: str | None = None
+        self.timeout: float | None = None
+        self.use_ssl: bool | None = None
+        self._own_config = predictor_config
+        self._clients: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def predictor_config(self) -> PredictorConfig | None:
+        """This model's, or else the server's."""
+        config = self._own_config or context.get_predictor_config()
+        if not self.predictor_host or (config and config.predictor_host == self.predictor_host):
+            return config
+        given = config or PredictorConfig(self.predictor_host)
+        return PredictorConfig(
+            self.predictor_host,
+            self.protocol or given.predictor_protocol,
+            given.predictor_use_ssl if self.use_ssl is None else self.use_ssl,
+            self.timeout or given.predictor_request_timeout_seconds,
+            given.predictor_request_retries,
+            given.predictor_health_check,
+        )
+
+    async def __call__(
+        self,
+        body: Payload,
+        headers: dict[str, str] | None = None,
+        verb: InferenceVerb = InferenceVerb.PREDICT,
+    ) -> tuple[Result, dict[str, str]]:
+        """All hooks, one after the other; returns the result and the headers for it. The server does not call this
+        unless it is overridden: it keeps bodies as bytes where it can, and sync hooks off its event loop.
+        """
+        response_headers: dict[str, str] = {}
+        more = (response_headers,) if self.required_response_headers else ()
+        payload = self.validate(await _done(self.preprocess(body, headers)))
+        if verb is InferenceVerb.EXPLAIN:
+            result = await _done(self.explain(payload, headers))
+        else:
+            result = await _done(self.predict(payload, headers, *more))
+        return await _done(self.postprocess(result, headers, *more)), response_headers
+
+    def validate(self, payload: Payload) -> Payload:
+        """Between preprocessing and predicting; raises InvalidInput."""
+        if isinstance(payload, dict) and (config := self.predictor_config):
+            key = "instances" if config.predictor_protocol == _V1 else "inputs"
+            if key in payload and not isinstance(payload[key], list):
+                raise InvalidInput(f'Expected "{key}" to be a list')
+        return payload
+
+    async def preprocess(self, payload: Payload, headers: dict[str, str] | None = None) -> Payload:  # noqa: ARG002
+        """From what the client sent to what is predicted on."""
+        return payload
+
+    async def predict(
+        self,
+        payload: Payload,
+        headers: dict[str, str] | None = None,
+        response_headers: dict[str, str] | None = None,
+    ) -> Result:
+        """Ask the predictor; raises NotImplementedError where there is none, else the errors of `client.errors`."""
+        config = self.asked()
+        if config.predictor_protocol == PredictorProtocol.GRPC_V2.value:
+            return await self._grpc_predict(payload, headers)
+        return await self._http_predict(payload, headers, response_headers)
+
+    async def postprocess(
+        self,
+        result: Result,
+        headers: dict[str, str] | None = None,  # noqa: ARG002
+        response_headers: dict[str, str] | None = None,  # noqa: ARG002
+    ) -> Result:
+        """From what was predicted to what the client gets."""
+        return result
+
+    async def explain(self, payload: Payload, headers: dict[str, str] | None = None) -> Result:
+        """Ask the explainer, or the predictor where `explainer_host` is not set."""
+        forwarded = _forwarded(headers)
+        return await self.http_client.explain(self.explainer_url(), self.name, payload, forwarded)
+
+    def asked(self) -> PredictorConfig:
+        """The predictor that is asked; raises NotImplementedError where there is none."""
+        config = self.predictor_config
+        if config is None or not config.predictor_host:
+            raise NotImplementedError(
+                f"Model {self.name} has no predictor to ask: give --predictor_host, or override predict."
+            )
+        return config
+
+    def explainer_url(self) -> str:
+        """Where explanations come from; raises NotImplementedError where there is nobody to ask."""
+        config = self.predictor_config
+        if self.explainer_host:
+            scheme = "https" if config and config.predictor_use_ssl else "http"
+            return EXPLAINER_BASE_URL_FORMAT.format(scheme, self.explainer_host)
+        return self.asked().predictor_base_url
+
+    @property
+    def http_client(self) -> InferenceRESTClient:
+        """For the predictor as it is configured now; its connections are kept."""
+        config = self.predictor_config or PredictorConfig("")
+        protocol = config.predictor_protocol
+        key = (protocol, config.predictor_request_timeout_seconds, config.predictor_request_retries)
+        if key not in self._clients:
+            rest = RESTConfig(
+                protocol=protocol,
+                timeout=config.predictor_request_timeout_seconds,
+                retries=config.predictor_request_retries,
+                verify=ca_bundle(os.environ) or True,
+            )
+            self._clients[key] = InferenceRESTClient(rest)
+        client: InferenceRESTClient = self._clients[key]
+        return client
+
+    @property
+    def grpc_client(self) -> InferenceGRPCClient:
+        """For the predictor as it is configured now; its channel is kept."""
+        from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
+
+        config = self.asked()
+        key = (config.predictor_host, config.predictor_use_ssl)
+        if key not in self._clients:
+            self._clients[key] = InferenceGRPCClient(
+                config.predictor_host,
+                use_ssl=config.predictor_use_ssl,
+                root_certificates=ca_bundle(os.environ),
+                timeout=config.predictor_request_timeout_seconds,
+                retries=config.predictor_request_retries,
+            )
+        client: InferenceGRPCClient = self._clients[key]
+        return client
+
+    async def _http_predict(
+        self,
+        payload: Payload,
+        headers: dict[str, str] | None = None,
+        response_headers: dict[str, str] | None = None,
+    ) -> Result:
+        return await self.http_client.infer(
+            self.asked().predictor_base_url,
+            data=payload,
+            model_name=self.name,
+            headers=_forwarded(headers),
+            response_headers=response_headers,
+        )
+
+    async def _grpc_predict(self, payload: Payload, headers: dict[str, str] | None = None) -> InferResponse:
+        request = payload if isinstance(payload, InferRequest) else InferRequest.from_grpc(payload)
+        return await self.grpc_client.infer(request, headers=tuple(_forwarded(headers).items()))
+
+
+def is_v2(protocol: PredictorProtocol) -> bool:
+    """Over HTTP or gRPC."""
+    return protocol != PredictorProtocol.REST_V1
+
+
+def ca_bundle(environment: Mapping[str, str]) -> str | None:
+    """The file that KServe's controller names for predictors with certificates of a private authority."""
+    return environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or None
+
+
+def _forwarded(headers: RequestHeaders | None) -> dict[str, str]:
+    return {name: value for name, value in (headers or {}).items() if name.lower() in forwarding.FORWARDED}
+
+
+async def _done(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,121 @@
+"""The server that users start: `ModelServer().start([model])`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformer_sdk.kserve import context, flags
+from transformer_sdk.kserve.constants.constants import DEFAULT_HTTP_PORT, DEFAULT_HTTPS_PORT
+from transformer_sdk.kserve.errors import NoModelReady
+from transformer_sdk.kserve.logging import KSERVE_LOGGER_NAME, configure_logging
+from transformer_sdk.kserve.model import BaseKServeModel, Model
+from transformer_sdk.kserve.model_repository import ModelRepository
+from transformer_sdk.kserve.predictor_config import PredictorConfig
+
+if TYPE_CHECKING:
+    args: argparse.Namespace
+
+__all__ = ["ModelServer", "args", "parser"]
+
+log = logging.getLogger(__name__)
+
+parser = flags.build_parser()
+
+_UNSET: Any = object()
+LoopErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "args":  # what the process was started with, read when somebody asks
+        return parser.parse_known_args()[0]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class ModelServer:
+    """What is not given is what the flags say."""
+
+    def __init__(
+        self,
+        http_port: int = _UNSET,
+        grpc_port: int = _UNSET,
+        workers: int = _UNSET,
+        max_threads: int = _UNSET,
+        max_asyncio_workers: int | None = _UNSET,
+        registered_models: ModelRepository | None = None,
+        enable_grpc: bool = _UNSET,
+        enable_docs_url: bool = _UNSET,
+        enable_latency_logging: bool = _UNSET,
+        access_log_format: str | None = _UNSET,
+        event_loop: str = _UNSET,
+        timeout_keep_alive: int = _UNSET,
+        grace_period: int = 30,
+        predictor_config: PredictorConfig | None = None,
+        ssl_certfile: str | None = _UNSET,
+        ssl_keyfile: str | None = _UNSET,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if value is not _UNSET and name in _FLAGS}
+        self.settings = argparse.Namespace(**{**vars(parser.parse_known_args()[0]), **given})
+        settings = self.settings
+        self.registered_models = registered_models or ModelRepository()
+        self.grace_period = grace_period
+        self.http_port = settings.http_port
+        self.ssl_certfile, self.ssl_keyfile = settings.ssl_certfile, settings.ssl_keyfile
+        if self.ssl_certfile and self.ssl_keyfile and self.http_port == DEFAULT_HTTP_PORT:
+            self.http_port = DEFAULT_HTTPS_PORT
+        self.grpc_port, self.enable_grpc = settings.grpc_port, settings.enable_grpc
+        self.workers, self.max_threads = settings.workers, settings.max_threads
+        self.max_asyncio_workers = settings.max_asyncio_workers
+        self.event_loop, self.timeout_keep_alive = settings.event_loop, settings.timeout_keep_alive
+        self.enable_latency_logging = settings.enable_latency_logging
+        self.predictor_config = predictor_config or flags.predictor_config(settings)
+        self.loop_error_handler: LoopErrorHandler | None = None
+        context.set_predictor_config(self.predictor_config)
+        if settings.configure_logging:
+            configure_logging(settings.log_config_file)
+            logging.getLogger(KSERVE_LOGGER_NAME).setLevel(os.environ.get("KSERVE_LOGLEVEL", "INFO").upper())
+
+    def start(self, models: Sequence[BaseKServeModel]) -> None:
+        """Serve until SIGTERM or SIGINT; raises NoModelReady when none of the models can answer.
+
+        A model that is not ready yet is loaded.
+        """
+        from transformer_sdk.kserve.serving import processes
+
+        self._register(models)
+        processes.run(self)
+
+    def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:
+        """Serve the model, under its own name or another."""
+        if not model.name:
+            raise ValueError("Failed to register model, model.name must be provided.")
+        self.registered_models.update(model, name)
+
+    def register_exception_handler(self, handler: LoopErrorHandler) -> None:
+        """For what goes wrong in the event loop and is nobody's request."""
+        self.loop_error_handler = handler
+
+    def default_exception_handler(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What is done where no other handler is registered."""
+        loop.default_exception_handler(context)
+
+    def _register(self, models: Sequence[BaseKServeModel]) -> None:
+        if not isinstance(models, (list, tuple)):
+            raise RuntimeError("Unknown model collection type")
+        for model in models:
+            if not isinstance(model, BaseKServeModel):
+                raise RuntimeError(f"{model!r} is no model: its class does not come from Model")
+            if model.ready or model.load():
+                self.register_model(model)
+                model.start()
+            if isinstance(model, Model):
+                model.enable_latency_logging = self.enable_latency_logging
+        if models and not self.registered_models.get_models():
+            raise NoModelReady(list(models))
+
+
+_FLAGS = frozenset(vars(parser.parse_args([])))

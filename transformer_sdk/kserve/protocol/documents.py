@@ -1,0 +1,76 @@
+"""Tensors of hooks in and out of HTTP bodies: JSON, and after it the raw bytes of those that go so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from transformer_sdk.errors import InvalidInput as BadDocument
+from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.protocol.infer_tensor import SIZE, NamedTensor, json_values
+from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
+
+_T = TypeVar("_T", bound=NamedTensor)
+
+
+def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview) -> list[_T]:
+    """Tensors of a body; `binary` is what follows its JSON. Raises the SDK's InvalidInput."""
+    found, position = [], 0
+    for one in described:
+        tensor = kind(one.name, one.shape, one.datatype, one.data, one.parameters)
+        size = (one.parameters or {}).get(SIZE)
+        if size is not None:
+            end = position + checked_size(one, size, len(binary) - position)
+            tensor.take_raw(binary[position:end])
+            position = end
+        elif one.data is None:
+            raise BadDocument(f'Tensor "{one.name}" has no "data" and no {SIZE}; send one of them.')
+        found.append(tensor)
+    return found
+
+
+def write(tensors: Iterable[tuple[NamedTensor, bool]]) -> tuple[list[dict[str, Any]], list[bytes | memoryview]]:
+    """What the JSON says of each tensor, and the memory of those that go as raw bytes; raises InvalidInput."""
+    described: list[dict[str, Any]] = []
+    buffers: list[bytes | memoryview] = []
+    for tensor, as_raw in tensors:
+        if tensor.data is None:
+            raise InvalidInput(f'Tensor "{tensor.name}" has no data.')
+        head: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+        parameters = {name: value for name, value in (tensor.parameters or {}).items() if name != SIZE}
+        if as_raw:
+            buffers.append(_buffer(tensor))
+            parameters[SIZE] = len(buffers[-1])
+        else:
+            head["data"] = _json(tensor)
+        described.append({**head, "parameters": parameters} if parameters else head)
+    return described, buffers
+
+
+def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[bytes | dict[str, Any], int | None]:
+    """The document alone; or, with raw tensors, the body and the length of its JSON."""
+    if not buffers:
+        return document, None
+    text = dump(document)
+    return b"".join((text, *buffers)), len(text)
+
+
+def dump(document: Mapping[str, Any]) -> bytes:
+    """As JSON; arrays of numpy are lists."""
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _buffer(tensor: NamedTensor) -> bytes | memoryview:
+    from transformer_sdk.protocol.v2 import tensors
+
+    return tensor.raw_data if tensor.raw_data is not None else tensors.to_buffer(tensor.tensor())
+
+
+def _json(tensor: NamedTensor) -> Any:
+    """Lists go as they are; arrays in the tensor's own datatype; bytes as text."""
+    data = tensor.data
+    if tensor.datatype == "BYTES" or not isinstance(data, list):
+        return json_values(tensor.tensor())
+    return data

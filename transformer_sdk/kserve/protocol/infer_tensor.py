@@ -1,0 +1,163 @@
+"""Inputs and outputs of the v2 protocol: data as it was sent, made into an array only for those who ask for one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformer_sdk.errors import InvalidInput as BadTensor
+from transformer_sdk.kserve.errors import InferenceError, InvalidInput
+from transformer_sdk.protocol.v2.document import TensorDocument
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from transformer_sdk.protocol.v2.tensors import Tensor
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+SIZE = "binary_data_size"
+_BYTES = "BYTES"
+
+
+class NamedTensor:
+    """What InferInput and InferOutput have in common."""
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[int],
+        datatype: str,
+        data: Sequence[Any] | Array | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = list(shape)
+        self.datatype = datatype.upper()
+        self.parameters = None if parameters is None else dict(parameters)
+        self._data: Any = data
+        self._raw_data: bytes | memoryview | None = None
+
+    @property
+    def data(self) -> Any:
+        """As it was given: a list, flat or nested, or an array. What came as raw bytes is a flat list."""
+        if self._data is None and self._raw_data is not None:
+            self._data = self.tensor().data.reshape(-1).tolist()
+        return self._data
+
+    @data.setter
+    def data(self, data: Sequence[Any] | Array | None) -> None:
+        self._data, self._raw_data = data, None
+
+    @property
+    def raw_data(self) -> bytes | memoryview | None:
+        """The bytes, if the data was given so."""
+        return self._raw_data
+
+    def take_raw(self, data: bytes | memoryview) -> None:
+        """Have these bytes as data."""
+        self._data, self._raw_data = None, data
+
+    def as_numpy(self) -> Array:
+        """The data in its shape, perhaps read-only; raises InvalidInput where data, datatype and shape do not agree.
+
+        Elements of BYTES are text or bytes, as they were sent.
+        """
+        if self._raw_data is None and self.datatype == _BYTES:
+            return self._text()
+        return self.tensor().data
+
+    def set_data_from_numpy(self, input_tensor: Array, binary_data: bool = True) -> None:
+        """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
+        from transformer_sdk.protocol.v2 import tensors
+
+        try:
+            taken = tensors.Tensor.from_numpy(self.name, input_tensor)
+        except (AttributeError, TypeError) as error:
+            raise InferenceError(f"{self.name} takes a numpy array of a type that the protocol has: {error}") from error
+        if taken.datatype != self.datatype:
+            raise InferenceError(f"got unexpected datatype {taken.datatype} from numpy array, expected {self.datatype}")
+        if list(taken.shape) != self.shape:
+            raise InferenceError(f"got unexpected numpy array shape {list(taken.shape)}, expected {self.shape}")
+        parameters = {name: value for name, value in (self.parameters or {}).items() if name != SIZE}
+        if binary_data:
+            buffer = tensors.to_buffer(taken)
+            self.take_raw(buffer)
+            parameters[SIZE] = len(buffer)
+        else:
+            self.data = json_values(taken)
+        self.parameters = parameters or None
+
+    def tensor(self) -> Tensor:
+        """As the rest of this SDK has it; raises InvalidInput."""
+        from transformer_sdk.protocol.v2 import rest, tensors
+
+        parameters = {name: value for name, value in (self.parameters or {}).items() if name != SIZE}
+        try:
+            if self._raw_data is not None:
+                raw = memoryview(self._raw_data)
+                return tensors.from_buffer(self.name, self.datatype, self.shape, raw, parameters)
+            # An array takes the tensor's datatype, whatever its own is.
+            data = self._data.tolist() if hasattr(self._data, "tolist") else self._data
+            return rest.from_json(TensorDocument(self.name, self.datatype, tuple(self.shape), data), parameters)
+        except BadTensor as error:
+            raise InvalidInput(str(error)) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but raw data."""
+        return {name: getattr(self, name) for name in ("name", "shape", "datatype", "data", "parameters")}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return False
+        return self.to_dict() == other.to_dict() and self._raw_data == other._raw_data
+
+    __hash__ = None  # type: ignore[assignment] # they change
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def _text(self) -> Array:
+        import numpy as np
+
+        flat = list(_flat([] if self._data is None else self._data))
+        array = np.empty(len(flat), dtype=object)
+        array[:] = flat
+        try:
+            return array.reshape(self.shape)
+        except ValueError as error:
+            raise InvalidInput(f'Tensor "{self.name}": {error}.') from error
+
+
+class InferInput(NamedTensor):
+    """A named input of a request."""
+
+    def as_string(self) -> list[str]:
+        """The elements of BYTES as text; raises InvalidInput for other datatypes."""
+        if self.datatype != _BYTES:
+            raise InvalidInput(f"invalid datatype {self.datatype} in the input")
+        elements = self.as_numpy().reshape(-1)
+        return [element.decode() if isinstance(element, bytes) else str(element) for element in elements]
+
+
+class InferOutput(NamedTensor):
+    """A named output of a response."""
+
+
+def _flat(data: Any) -> Iterable[Any]:
+    return itertools.chain.from_iterable(
+        _flat(item) if isinstance(item, (list, tuple)) or hasattr(item, "ndim") else [item] for item in data
+    )
+
+
+def json_values(taken: Tensor) -> list[Any]:
+    """The elements, row by row, as JSON can carry them; raises InferenceError for bytes that are no text."""
+    if taken.datatype != _BYTES:
+        return taken.data.reshape(-1).tolist()
+    try:
+        return [element.decode() for element in taken.data.flat]
+    except UnicodeDecodeError as error:
+        raise InferenceError(
+            f"{taken.name}: its bytes are not UTF-8, which JSON cannot carry; use binary_data=True"
+        ) from error

@@ -1,0 +1,263 @@
+"""Requests and responses of the v2 protocol as hooks see them: KServe's classes, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from transformer_sdk.errors import InvalidInput as BadDocument
+from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.protocol.documents import join, read, write
+from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput
+from transformer_sdk.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
+
+__all__ = ["InferInput", "InferOutput", "InferRequest", "InferResponse", "RequestedOutput"]
+
+Parameters = Mapping[str, Any]
+
+
+class RequestedOutput:
+    """An output that the client wants, and in which form."""
+
+    def __init__(self, name: str, parameters: Parameters | None = None) -> None:
+        self.name = name
+        self.parameters = parameters
+
+    @property
+    def binary_data(self) -> bool | None:
+        """Whether it is wanted as raw bytes; None if nothing is said."""
+        return (self.parameters or {}).get("binary_data")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RequestedOutput) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment] # they change
+
+    def __repr__(self) -> str:
+        return f"RequestedOutput(name={self.name!r}, parameters={self.parameters!r})"
+
+
+class InferRequest:
+    """Named inputs for a model."""
+
+    def __init__(
+        self,
+        model_name: str,
+        infer_inputs: list[InferInput],
+        request_id: str | None = None,
+        raw_inputs: Sequence[bytes] | None = None,
+        from_grpc: bool = False,
+        parameters: Parameters | None = None,
+        request_outputs: list[RequestedOutput] | None = None,
+        model_version: str | None = None,
+    ) -> None:
+        self.id = request_id
+        self.model_name = model_name
+        self.inputs = infer_inputs
+        self.parameters = parameters
+        self.from_grpc = from_grpc  # type: ignore[method-assign, assignment] # KServe's, which hides the class's
+        self.request_outputs = request_outputs
+        self.model_version = model_version
+        self.raw_inputs = bool(raw_inputs)
+        for one, raw in zip(self.inputs, raw_inputs or (), strict=False):
+            one.take_raw(raw)
+
+    @property
+    def use_binary_outputs(self) -> bool:
+        """Whether all outputs are wanted as raw bytes: said by a parameter over HTTP, by raw inputs over gRPC."""
+        if self.from_grpc is True:  # type: ignore[comparison-overlap]
+            return self.raw_inputs
+        return bool((self.parameters or {}).get("binary_data_output", False))
+
+    @classmethod
+    def from_bytes(cls, req_bytes: bytes, json_length: int | None, model_name: str) -> InferRequest:
+        """From the body of an HTTP request; raises InvalidInput."""
+        try:
+            text, binary = divide(req_bytes, json_length)
+            document = parse(text, RequestDocument)
+            inputs = read(InferInput, document.inputs, binary)
+        except BadDocument as error:
+            raise InvalidInput(str(error)) from error
+        outputs = [RequestedOutput(one.name, one.parameters) for one in document.outputs or ()] or None
+        return cls(model_name, inputs, document.id, parameters=document.parameters, request_outputs=outputs)
+
+    @classmethod
+    def from_grpc(cls, request: ModelInferRequest) -> InferRequest:
+        """From a message of gRPC; raises InvalidInput."""
+        from transformer_sdk.kserve.protocol import conversion
+
+        return conversion.request_from_proto(request)
+
+    def to_rest(self) -> tuple[bytes | dict[str, Any], int | None]:
+        """The JSON document; or, with raw inputs, the body and the length of its JSON. Raises InvalidInput."""
+        described, buffers = write((one, one.raw_data is not None) for one in self.inputs)
+        document: dict[str, Any] = {
+            "id": self.id or str(uuid.uuid4()),
+            "model_name": self.model_name,
+            "inputs": described,
+        }
+        if self.request_outputs:
+            document["outputs"] = [
+                {"name": one.name, **({"parameters": one.parameters} if one.parameters else {})}
+                for one in self.request_outputs
+            ]
+        if self.parameters:
+            document["parameters"] = self.parameters
+        return join(document, buffers)
+
+    def to_grpc(self) -> ModelInferRequest:
+        """As a message of gRPC; raises InvalidInput."""
+        from transformer_sdk.kserve.protocol import conversion
+
+        return conversion.request_to_proto(self)
+
+    def as_dataframe(self) -> pd.DataFrame:
+        """A column for each input. Needs pandas."""
+        import pandas as pd
+
+        columns = {one.name: one.as_string() if one.datatype == "BYTES" else one.data for one in self.inputs}
+        return pd.concat([pd.DataFrame(data, columns=[name]) for name, data in columns.items()], axis=1)
+
+    def get_input_by_name(self, name: str) -> InferInput | None:
+        """The first input of this name."""
+        return next((one for one in self.inputs if one.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but raw data."""
+        own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
+        return {**own, "inputs": [one.to_dict() for one in self.inputs]}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, InferRequest):
+            return False
+        return (self.to_dict(), self.inputs, self.request_outputs) == (
+            other.to_dict(),
+            other.inputs,
+            other.request_outputs,
+        )
+
+    __hash__ = None  # type: ignore[assignment] # they change
+
+    def __repr__(self) -> str:
+        return f"InferRequest({self.to_dict()!r})"
+
+
+class InferResponse:
+    """Named outputs of a model."""
+
+    def __init__(
+        self,
+        response_id: str | None,
+        model_name: str,
+        infer_outputs: list[InferOutput],
+        model_version: str | None = None,
+        raw_outputs: Sequence[bytes] | None = None,
+        from_grpc: bool = False,
+        parameters: Parameters | None = None,
+        use_binary_outputs: bool = False,
+        requested_outputs: list[RequestedOutput] | None = None,
+    ) -> None:
+        self.id = response_id
+        self.model_name = model_name
+        self.model_version = model_version
+        self.outputs = infer_outputs
+        self.parameters = parameters
+        self.from_grpc = from_grpc  # type: ignore[method-assign, assignment] # KServe's, which hides the class's
+        self._requested_outputs = requested_outputs
+        self.use_binary_outputs = use_binary_outputs
+        for one, raw in zip(self.outputs, raw_outputs or (), strict=False):
+            one.take_raw(raw)
+
+    @classmethod
+    def from_bytes(cls, res_bytes: bytes, json_length: int | None) -> InferResponse:
+        """From the body of an HTTP response; raises InvalidInput."""
+        try:
+            text, binary = divide(res_bytes, json_length)
+            return cls._of(parse(text, ResponseDocument), binary)
+        except BadDocument as error:
+            raise InvalidInput(str(error)) from error
+
+    @classmethod
+    def from_rest(cls, response: Mapping[str, Any]) -> InferResponse:
+        """From the JSON document of an HTTP response; raises InvalidInput."""
+        return cls.from_bytes(orjson.dumps(response, option=orjson.OPT_SERIALIZE_NUMPY), None)
+
+    @classmethod
+    def from_grpc(cls, response: ModelInferResponse) -> InferResponse:
+        """From a message of gRPC; raises InvalidInput."""
+        from transformer_sdk.kserve.protocol import conversion
+
+        return conversion.response_from_proto(response)
+
+    def answering(self, request: InferRequest) -> None:
+        """Give the client what it asked for, where the hook that made this response said nothing about it."""
+        self.id = self.id or request.id
+        self._requested_outputs = self._requested_outputs or request.request_outputs
+        self.use_binary_outputs = self.use_binary_outputs or request.use_binary_outputs
+
+    def wanted(self) -> list[tuple[InferOutput, bool]]:
+        """The outputs in the client's order, and whether each goes as raw bytes; raises InvalidInput."""
+        if not self._requested_outputs:
+            return [(one, self.use_binary_outputs) for one in self.outputs]
+        found = []
+        for asked in self._requested_outputs:
+            output = self.get_output_by_name(asked.name)
+            if output is None:
+                raise InvalidInput(f"Unexpected inference output '{asked.name}' for model '{self.model_name}'")
+            found.append((output, self.use_binary_outputs if asked.binary_data is None else asked.binary_data))
+        return found
+
+    def to_rest(self) -> tuple[bytes | dict[str, Any], int | None]:
+        """The JSON document; or, with raw outputs, the body and the length of its JSON. Raises InvalidInput."""
+        described, buffers = write(self.wanted())
+        document: dict[str, Any] = {
+            "id": self.id,
+            "model_name": self.model_name,
+            "model_version": self.model_version,
+            "outputs": described,
+        }
+        if self.parameters:
+            document["parameters"] = self.parameters
+        return join(document, buffers)
+
+    def to_grpc(self) -> ModelInferResponse:
+        """As a message of gRPC; raises InvalidInput."""
+        from transformer_sdk.kserve.protocol import conversion
+
+        return conversion.response_to_proto(self)
+
+    def get_output_by_name(self, name: str) -> InferOutput | None:
+        """The first output of this name."""
+        return next((one for one in self.outputs if one.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but raw data."""
+        own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
+        return {**own, "outputs": [one.to_dict() for one in self.outputs]}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, InferResponse):
+            return False
+        return (self.to_dict(), self.outputs, self.model_version) == (
+            other.to_dict(),
+            other.outputs,
+            other.model_version,
+        )
+
+    __hash__ = None  # type: ignore[assignment] # they change
+
+    def __repr__(self) -> str:
+        return f"InferResponse({self.to_dict()!r})"
+
+    @classmethod
+    def _of(cls, document: ResponseDocument, binary: memoryview) -> InferResponse:
+        outputs = read(InferOutput, document.outputs, binary)
+        return cls(document.id, document.model_name, outputs, document.model_version, parameters=document.parameters)

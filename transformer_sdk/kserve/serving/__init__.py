@@ -1,0 +1,1 @@
+"""How a server runs the hooks of models. Nothing in here has a name that users write."""

@@ -1,0 +1,105 @@
+"""The v1 and v2 protocols over models with hooks: bodies go to the hooks unread."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.kserve.model import InferenceVerb
+from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.served import ServedModel
+from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
+from transformer_sdk.model import Models
+from transformer_sdk.protocol import cloudevents
+from transformer_sdk.protocol.v2.document import JSON_LENGTH
+from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
+from transformer_sdk.server.routing import Route
+
+
+class HookEndpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls) -> None:
+        self._models = models
+        self._calls = calls
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of both protocols."""
+        of_versions = ("", "/versions/{version}")
+        return (
+            Route("GET", "/v1/models", self.list_models),
+            Route("GET", "/v1/models/{model}", self.ready),
+            Route("POST", "/v1/models/{model}:predict", self.predict),
+            Route("POST", "/v1/models/{model}:explain", self.explain),
+            Route("GET", "/v2", self.server),
+            Route("GET", "/v2/health/ready", self.server_ready),
+            Route("GET", "/v2/models", self.list_models),
+            *(Route("GET", f"/v2/models/{{model}}{version}", self.metadata) for version in of_versions),
+            *(Route("GET", f"/v2/models/{{model}}{version}/ready", self.ready) for version in of_versions),
+            *(Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer) for version in of_versions),
+        )
+
+    async def predict(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, "v1", InferenceVerb.PREDICT)
+
+    async def explain(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, "v1", InferenceVerb.EXPLAIN)
+
+    async def infer(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, "v2", InferenceVerb.PREDICT)
+
+    async def list_models(self, _: Request) -> Response:
+        return json_response({"models": self._models.names})
+
+    async def server(self, _: Request) -> Response:
+        return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
+
+    async def server_ready(self, _: Request) -> Response:
+        for name in self._models.names:
+            await self._served(name).refresh(self._models)
+        if self._models.ready:
+            return json_response({"ready": True})
+        if self._models.draining:
+            return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
+        return json_response({"ready": False, "models": dict(self._models.reasons)}, 503)
+
+    async def ready(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        await self._served(name).refresh(self._models)
+        if self._models.is_ready(name, request.params.get("version")):
+            return json_response({"name": name, "ready": True})
+        return json_response({"name": name, "ready": False, "reason": self._models.reasons[name]}, 503)
+
+    async def metadata(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        served, versions = self._served(name, request.params.get("version")), self._models.versions(name)
+        inputs, outputs = served.model.get_input_types(), served.model.get_output_types()
+        return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
+
+    async def _ask(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
+        served = self._served(self._models.resolve(request.params["model"]), request.params.get("version"))
+        call = self._calls.begin(request)
+        exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request))
+        if event := cloudevents.unwrap(request.headers, request.body):
+            exchange.body, exchange.is_event = event.payload, True
+        response = await served.answer(exchange)
+        if isinstance(response, StreamingResponse):
+            return response
+        response = self._calls.finish(request, call, response)
+        return cloudevents.wrap(event, response, served.name) if event else response
+
+    def _served(self, name: str, version: str | None = None) -> ServedModel:
+        return cast("ServedModel", self._models.known(name, version))
+
+
+def json_length(request: Request) -> int | None:
+    """How much of a v2 body is JSON; raises InvalidInput."""
+    value = request.header(JSON_LENGTH)
+    if value is None:
+        return None
+    if not value.isdigit():
+        raise InvalidInput(
+            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; it is a number of bytes."
+        )
+    return int(value)

@@ -1,0 +1,79 @@
+"""One request on its way through the hooks, read only as far as somebody looks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.model import InferenceVerb
+from transformer_sdk.kserve.protocol.infer_type import InferRequest
+from transformer_sdk.messages import header
+from transformer_sdk.model import Call
+
+UNREAD: Any = object()
+
+# What a body can be said to be and still is JSON: `curl -T` says nothing, `curl -d` that it is a form.
+_JSON = (b"", b"application/json", b"application/cloudevents+json", b"application/ld+json",
+         b"application/octet-stream", b"application/x-www-form-urlencoded")  # fmt: skip
+
+
+@dataclass(slots=True)
+class Exchange:
+    """`protocol` is the client's: v1 or v2. `json_length` is that of a v2 body with raw tensors."""
+
+    model: str
+    protocol: str
+    call: Call
+    body: bytes = b""
+    verb: InferenceVerb = InferenceVerb.PREDICT
+    json_length: int | None = None
+    is_event: bool = False
+    decoded: Any = UNREAD  # the body's content, once somebody has looked
+    payload: Any = UNREAD  # what is predicted on, if it is not the body as it came
+    response_headers: dict[str, str] = field(default_factory=dict)
+    _headers: dict[str, str] | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The request's, for hooks."""
+        if self._headers is None:
+            self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.call.headers}
+            self._headers.setdefault("x-request-id", self.call.id)
+        return self._headers
+
+    @property
+    def content_type(self) -> bytes:
+        """Of the body, without its parameters."""
+        if self.is_event:
+            return b""
+        return (header(self.call.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+
+    def content(self) -> Any:
+        """The body as hooks see it: a JSON document, an InferRequest, or bytes of another type; raises InvalidInput."""
+        if self.decoded is UNREAD:
+            self.decoded = self._decode()
+        return self.decoded
+
+    def forwarded_type(self) -> bytes:
+        """The content type that the predictor is told, of a body that goes on as it came and is no JSON."""
+        return b"" if self.payload is not UNREAD or self.content_type in _JSON else self.content_type
+
+    def remaining_s(self) -> float:
+        """Until the client's time is over."""
+        return max(self.call.deadline - time.monotonic(), 0.0)
+
+    def _decode(self) -> Any:
+        if self.protocol == "v2":
+            return InferRequest.from_bytes(self.body, self.json_length, self.model)
+        if self.content_type not in _JSON:
+            return self.body
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput(
+                f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+            ) from error

@@ -1,0 +1,106 @@
+"""One hook of a model as the server runs it: where, with which arguments, for how long, and what its errors become."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, ServingError, Unsupported
+from transformer_sdk.kserve.model import Model
+from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.threads import HookThreads
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "transformer"
+
+
+class HookFailed(InferenceFailed):
+    """A hook raised something that is no answer to a request."""
+
+    component = COMPONENT
+
+
+class HookTimedOut(DeadlineExceeded):
+    """A hook did not end in time."""
+
+    component = COMPONENT
+
+
+class Hook:
+    """`overridden` tells whether there is anything to run at all."""
+
+    def __init__(self, model: object, name: str, threads: HookThreads) -> None:
+        self._function: Callable[..., Any] = getattr(model, name)
+        self._what = f"{name} of model {getattr(model, 'name', model)}"
+        self._threads = threads
+        self._on_loop = any(
+            is_async(self._function) for is_async in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        )
+        self._most = _positional(self._function)
+        default = getattr(Model, name, None)
+        self.overridden = getattr(self._function, "__func__", self._function) is not default
+
+    async def __call__(self, exchange: Exchange, *args: Any) -> Any:
+        """The hook's result, within the time that the request has left; raises ServingErrors only."""
+        timeout_s = exchange.remaining_s()
+        expired = _Alarm(asyncio.current_task())
+        timer = asyncio.get_running_loop().call_later(timeout_s, expired)
+        try:
+            return await self._run(args[: self._most])
+        except asyncio.CancelledError as error:
+            if not expired.went_off:
+                raise
+            expired.take_back()
+            stack = "".join((*traceback.format_tb(error.__traceback__), *map(str, error.args)))
+            log.error("%s did not end within %g s; it is at:\n%s", self._what, timeout_s, stack)
+            raise HookTimedOut(f"{self._what} did not end within {timeout_s:g} s.") from error
+        except Exception as error:
+            raise self._answer(error) from error
+        finally:
+            timer.cancel()
+
+    async def _run(self, args: tuple[Any, ...]) -> Any:
+        result = self._function(*args) if self._on_loop else await self._threads.run(self._function, *args)
+        return await result if inspect.isawaitable(result) else result
+
+    def _answer(self, error: Exception) -> ServingError:
+        if isinstance(error, ServingError):
+            return error
+        if isinstance(error, NotImplementedError):
+            return Unsupported(str(error) or f"{self._what} is not implemented.")
+        # FastAPI's and Starlette's HTTPException, which hooks written for KServe may raise.
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int):
+            return HookFailed(str(getattr(error, "detail", error)), status)
+        log.error("%s raised", self._what, exc_info=error)
+        return HookFailed(f"{type(error).__name__} : {error}")
+
+
+class _Alarm:
+    """Cancels a task once."""
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+        self.went_off = False
+
+    def __call__(self) -> None:
+        self.went_off = True
+        if self._task:
+            self._task.cancel()
+
+    def take_back(self) -> None:
+        """The task goes on: Python 3.11 and later count."""
+        getattr(self._task, "uncancel", int)()
+
+
+def _positional(function: Callable[..., Any]) -> int | None:
+    """How many arguments it takes at most; None for any number. Hooks of old SDKs take no headers."""
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)

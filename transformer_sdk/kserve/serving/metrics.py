@@ -1,0 +1,21 @@
+"""How long hooks take, under the names that KServe's metrics have."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Histogram
+
+STAGES = ("preprocess", "predict", "explain", "postprocess")
+
+
+class HookMetrics:
+    """The series of all models of a server."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._stages = {
+            stage: Histogram(f"request_{stage}_seconds", f"Time of {stage}.", ["model_name"], registry=registry)
+            for stage in STAGES
+        }
+
+    def of_model(self, name: str) -> dict[str, Histogram]:
+        """The series of one model, by stage."""
+        return {stage: series.labels(name) for stage, series in self._stages.items()}

@@ -1,0 +1,154 @@
+"""A model's hooks, one after the other, around a call to its predictor; nothing is read that no hook looks at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import Histogram
+
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.client.forwarding import forwarded
+from transformer_sdk.errors import Unsupported
+from transformer_sdk.kserve.constants.constants import PredictorProtocol
+from transformer_sdk.kserve.inference_client import decode_infer, decode_json, encode
+from transformer_sdk.kserve.logging import trace_logger
+from transformer_sdk.kserve.model import InferenceVerb, Model
+from transformer_sdk.kserve.protocol.infer_type import InferRequest
+from transformer_sdk.kserve.serving.exchange import UNREAD, Exchange
+from transformer_sdk.kserve.serving.hooks import Hook, HookFailed
+from transformer_sdk.kserve.serving.threads import HookThreads
+
+_GRPC = PredictorProtocol.GRPC_V2.value
+_PATHS = {"v1": "/v1/models/{}:predict", "v2": "/v2/models/{}/infer"}
+_EXPLAIN = "/v1/models/{}:explain"
+
+
+class Pipeline:
+    """The hooks of one model."""
+
+    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Histogram]) -> None:
+        self._model = model
+        self._stages = stages
+        self._whole = Hook(model, "__call__", threads)
+        self._preprocess = Hook(model, "preprocess", threads)
+        self._predict = Hook(model, "predict", threads)
+        self._explain = Hook(model, "explain", threads)
+        self._postprocess = Hook(model, "postprocess", threads)
+
+    async def result(self, exchange: Exchange) -> Any:
+        """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
+        if self._whole.overridden:
+            return await self._call(exchange)
+        times: dict[str, float] = {}
+        if self._preprocess.overridden:
+            with _timed(times, "preprocess"):
+                exchange.payload = await self._preprocess(exchange, exchange.content(), exchange.headers)
+        explaining = exchange.verb is InferenceVerb.EXPLAIN
+        with _timed(times, "explain" if explaining else "predict"):
+            result = await self._predicted(exchange, self._explain if explaining else self._predict)
+        if self._postprocess.overridden:
+            with _timed(times, "postprocess"):
+                read = self._read(result, exchange) if isinstance(result, Answer) else result
+                result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
+        self._observe(times, exchange)
+        return result
+
+    async def _call(self, exchange: Exchange) -> Any:
+        """A model that has its own `__call__` has its own order of hooks."""
+        result = await self._whole(exchange, exchange.content(), exchange.headers, exchange.verb)
+        if isinstance(result, tuple):
+            result, headers = result
+            exchange.response_headers.update(headers)
+        return result
+
+    async def _predicted(self, exchange: Exchange, hook: Hook) -> Any:
+        if not hook.overridden:
+            return await self._ask(exchange)
+        payload = self._model.validate(self._payload(exchange))
+        more = self._more(exchange) if exchange.verb is InferenceVerb.PREDICT else ()
+        return await hook(exchange, payload, exchange.headers, *more)
+
+    async def _ask(self, exchange: Exchange) -> Any:
+        """The predictor, or the explainer."""
+        try:
+            config = self._model.asked()
+            explaining = exchange.verb is InferenceVerb.EXPLAIN
+            url = self._model.explainer_url() if explaining else config.predictor_base_url
+        except NotImplementedError as error:
+            raise Unsupported(str(error)) from error
+        if config.predictor_protocol == _GRPC and not explaining:
+            return await self._ask_over_grpc(exchange)
+        path = (_EXPLAIN if explaining else _PATHS[config.predictor_protocol]).format(self._model.name)
+        body, length = self._body(exchange, exchange.protocol == config.predictor_protocol)
+        headers = forwarded(exchange.call.headers, exchange.call.id)
+        if content_type := exchange.forwarded_type():
+            headers.append((b"content-type", content_type))
+        timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
+        answer = await self._model.http_client.post(url, path, body, headers, length, timeout_s)
+        if self._model.required_response_headers:
+            exchange.response_headers.update(
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers
+            )
+        return answer
+
+    async def _ask_over_grpc(self, exchange: Exchange) -> Any:
+        payload = self._payload(exchange)
+        if not isinstance(payload, InferRequest):
+            raise HookFailed(
+                f"preprocess of model {self._model.name} returned {type(payload).__name__}; "
+                "over gRPC it returns an InferRequest."
+            )
+        headers = tuple(
+            (name.decode(), value.decode("latin-1"))
+            for name, value in forwarded(exchange.call.headers, exchange.call.id)
+        )
+        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), headers)
+
+    def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
+        """As it came, where no hook has looked at it."""
+        if exchange.payload is UNREAD and same_protocol and exchange.decoded is UNREAD:
+            return exchange.body, exchange.json_length
+        payload = self._payload(exchange)
+        self._model.validate(payload)
+        try:
+            return encode(payload)
+        except (TypeError, AttributeError) as error:
+            raise HookFailed(
+                f"preprocess of model {self._model.name} returned {type(payload).__name__}, which cannot be sent to a "
+                f"predictor: {error}. Return what JSON can hold, an InferRequest or bytes."
+            ) from error
+
+    def _payload(self, exchange: Exchange) -> Any:
+        if exchange.payload is None:
+            raise HookFailed(f"preprocess of model {self._model.name} returned None: it has no return.")
+        return exchange.content() if exchange.payload is UNREAD else exchange.payload
+
+    def _read(self, answer: Answer, exchange: Exchange) -> Any:
+        config = self._model.asked()
+        if config.predictor_protocol == PredictorProtocol.REST_V2.value and exchange.verb is InferenceVerb.PREDICT:
+            return decode_infer(answer, config.predictor_base_url)
+        return decode_json(answer, config.predictor_base_url)
+
+    def _more(self, exchange: Exchange) -> tuple[dict[str, str], ...]:
+        return (exchange.response_headers,) if self._model.required_response_headers else ()
+
+    def _observe(self, times: Mapping[str, float], exchange: Exchange) -> None:
+        for stage, seconds in times.items():
+            self._stages[stage].observe(seconds)
+        exchange.call.timings.update(times)
+        if self._model.enable_latency_logging:
+            stages = ", ".join(f"{stage}_ms: {times.get(stage, 0.0) * 1000:.3f}" for stage in self._stages)
+            trace_logger.info("requestId: %s, %s", exchange.call.id, stages)
+
+
+class _timed:  # noqa: N801 - reads as the function that it stands for; a generator would cost more than it measures
+    def __init__(self, times: dict[str, float], stage: str) -> None:
+        self._times, self._stage = times, stage
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._times[self._stage] = time.perf_counter() - self._started

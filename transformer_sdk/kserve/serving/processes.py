@@ -1,0 +1,94 @@
+"""The processes of a server: one, or several that share the port."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from transformer_sdk.kserve.serving.server import serve
+from transformer_sdk.model_server.life import open_port
+
+if TYPE_CHECKING:
+    from transformer_sdk.kserve.model_server import ModelServer
+
+log = logging.getLogger(__name__)
+
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(server: ModelServer) -> None:
+    """Serve until a signal; a worker that ends by itself ends all, with its exit code."""
+    with open_port("", server.http_port, "--http_port") as listener:
+        if server.workers <= 1:
+            _run(server, listener, grpc=server.enable_grpc)
+        else:
+            _run_workers(server, listener)
+
+
+def _run_workers(server: ModelServer, listener: socket.socket) -> None:
+    """By forks, before any event loop: what the models have loaded is shared."""
+    workers = [_fork(server, listener, first=number == 0) for number in range(server.workers)]
+    for number in _STOPS:
+        signal.signal(number, lambda *_: _stop(workers))
+    ended, status = os.wait()
+    code = os.waitstatus_to_exitcode(status)
+    if code:
+        log.error("worker %d ended with %d: stopping the others", ended, code)
+    _stop(workers)
+    for worker in workers:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(worker, 0)
+    if code:
+        sys.exit(code if code > 0 else 1)
+
+
+def _fork(server: ModelServer, listener: socket.socket, *, first: bool) -> int:
+    worker = os.fork()
+    if worker:
+        return worker
+    code = 1
+    try:
+        _run(server, listener, grpc=first and server.enable_grpc)
+        code = 0
+    except Exception:
+        log.exception("worker %d failed", os.getpid())
+    finally:
+        logging.shutdown()
+        os._exit(code)
+
+
+def _stop(workers: list[int]) -> None:
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGTERM)
+
+
+def _run(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
+    _run_loop(server.event_loop, _main(server, listener, grpc=grpc))
+
+
+async def _main(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(server.loop_error_handler or server.default_exception_handler)
+    if server.max_asyncio_workers:
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(server.max_asyncio_workers))
+    await serve(server, listener, grpc=grpc)
+
+
+def _run_loop(kind: str, main: Coroutine[Any, Any, None]) -> None:
+    if kind != "asyncio":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("uvloop").run(main)
+            return
+        if kind == "uvloop":
+            log.warning("uvloop is not installed; serving with asyncio's loop")
+    asyncio.run(main)

@@ -1,0 +1,85 @@
+"""What hooks return, as answers; anything that is none is an error of the hooks, and says so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.kserve.protocol.documents import dump
+from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.hooks import HookFailed
+from transformer_sdk.messages import Headers, Response, StreamingResponse
+from transformer_sdk.protocol.v2.document import JSON_LENGTH
+
+_RAW = b"application/octet-stream"
+_TEXT = b"text/plain; charset=utf-8"
+# The server's own, or of the connection that the headers came by.
+_NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
+                         "server", "keep-alive"})  # fmt: skip
+
+
+def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:
+    """Raises HookFailed for a result that cannot be sent."""
+    headers = _headers(exchange.response_headers)
+    if isinstance(result, Answer):
+        return _passed_on(result, headers)
+    if isinstance(result, AsyncIterator):
+        content_type = exchange.response_headers.get("content-type", "application/octet-stream")
+        return StreamingResponse(_pieces(result), content_type=content_type.encode(), headers=headers)
+    if isinstance(result, InferResponse):
+        return _infer_response(result, exchange, headers)
+    if isinstance(result, (bytes, bytearray, memoryview)):
+        return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=headers)
+    if isinstance(result, str):
+        return Response(result.encode(), content_type=_given_type(exchange, _TEXT), headers=headers)
+    return Response(_json(result, exchange), headers=headers)
+
+
+def _passed_on(answer: Answer, headers: Headers) -> Response:
+    length = answer.header(JSON_LENGTH)
+    more: Headers = ((JSON_LENGTH, length),) if length else ()
+    own = tuple(pair for pair in headers if pair[0] != JSON_LENGTH)
+    content_type = answer.header(b"content-type") or b"application/json"
+    return Response(answer.body, content_type=content_type, headers=(*own, *more))
+
+
+def _infer_response(response: InferResponse, exchange: Exchange, headers: Headers) -> Response:
+    if exchange.protocol == "v2":
+        response.answering(exchange.content())
+        response.id = response.id or exchange.call.id
+    document, length = response.to_rest()
+    if isinstance(document, bytes):
+        return Response(document, content_type=_RAW, headers=(*headers, (JSON_LENGTH, str(length).encode())))
+    return Response(dump(document), headers=headers)
+
+
+def _json(result: Any, exchange: Exchange) -> bytes:
+    if result is None:
+        raise HookFailed(f"Model {exchange.model} returned None: the last hook has no return, or a hook before it.")
+    try:
+        return dump(result)
+    except TypeError as error:
+        raise HookFailed(
+            f"Model {exchange.model} returned {type(result).__name__}, which cannot be sent: {error}. "
+            "Return what JSON can hold, an InferResponse, bytes, text, or an async iterator of them."
+        ) from error
+
+
+async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    async for piece in result:
+        yield piece.encode() if isinstance(piece, str) else bytes(piece)
+
+
+def _given_type(exchange: Exchange, otherwise: bytes) -> bytes:
+    given = exchange.response_headers.get("content-type")
+    return given.encode("latin-1") if given else otherwise
+
+
+def _headers(given: Mapping[str, str]) -> Headers:
+    return tuple(
+        (name.lower().encode("latin-1"), str(value).encode("latin-1"))
+        for name, value in given.items()
+        if name.lower() not in _NOT_PASSED
+    )

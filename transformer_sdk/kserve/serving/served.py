@@ -1,0 +1,121 @@
+"""A user's model as a model of this SDK's server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.errors import NotReady, ServingError, Unsupported
+from transformer_sdk.kserve.constants.constants import PredictorProtocol
+from transformer_sdk.kserve.inference_client import decode_infer
+from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
+from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.hooks import HookFailed
+from transformer_sdk.kserve.serving.pipeline import Pipeline
+from transformer_sdk.kserve.serving.results import to_response
+from transformer_sdk.messages import Response, StreamingResponse
+from transformer_sdk.model import Call, Models
+
+if TYPE_CHECKING:
+    from transformer_sdk.protocol.v1 import PredictRequest
+    from transformer_sdk.protocol.v2.requests import InferRequest, ModelMetadata, TensorMetadata
+    from transformer_sdk.protocol.v2.requests import InferResponse as TensorResponse
+
+_GRPC = PredictorProtocol.GRPC_V2.value
+_PROBE_S = 5.0
+
+
+class ServedModel:
+    """A model of `transformer_sdk.model.Models`; `name` may be another than the model's own."""
+
+    version = "1"
+
+    def __init__(self, name: str, model: Model, pipeline: Pipeline) -> None:
+        self.name = name
+        self.model = model
+        self._pipeline = pipeline
+        self._asks_itself = type(model).healthy is not BaseKServeModel.healthy
+
+    async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
+        """The answer to a request over HTTP; raises ServingErrors only."""
+        if not await self.is_ready():
+            raise NotReady(f"Model with name {self.name} is not ready.")
+        return to_response(await self._pipeline.result(exchange), exchange)
+
+    async def is_ready(self) -> bool:
+        """Whether the model says that it can answer."""
+        return await self.model.healthy() if self._asks_itself else self.model.ready
+
+    async def refresh(self, models: Models) -> None:
+        """Tell the registry whether the model can answer and, where that is asked for, its predictor."""
+        if not await self.is_ready():
+            models.mark_unready(self.name, "says that it is not")
+        elif trouble := await self._predictor_trouble():
+            models.mark_unready(self.name, f"waits for its predictor: {trouble}")
+        else:
+            models.mark_ready(self.name)
+
+    async def _predictor_trouble(self) -> str:
+        config = self.model.predictor_config
+        if config is None or not config.predictor_health_check:
+            return ""
+        try:
+            if config.predictor_protocol == _GRPC:
+                ready = await self.model.grpc_client.is_model_ready(self.model.name, timeout=_PROBE_S)
+            else:
+                client, url = self.model.http_client, config.predictor_base_url
+                ready = await client.is_model_ready(url, self.model.name, timeout=_PROBE_S)
+        except ServingError as error:
+            return error.message
+        return "" if ready else f"the one at {config.predictor_base_url} is not ready"
+
+    # --- as `transformer_sdk.model.Model` has them, for gRPC
+
+    def metadata(self) -> ModelMetadata:
+        from transformer_sdk.protocol.v2.requests import ModelMetadata
+
+        inputs, outputs = self.model.get_input_types(), self.model.get_output_types()
+        return ModelMetadata(self.name, (self.version,), "", _tensors(inputs), _tensors(outputs))
+
+    async def infer(self, request: InferRequest, call: Call) -> TensorResponse:
+        from transformer_sdk.kserve.protocol import conversion
+
+        asked = conversion.request_to_hook(request, self.name)
+        result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
+        if isinstance(result, Answer):
+            result = decode_infer(result, "its address")
+        if not isinstance(result, InferResponse):
+            raise HookFailed(f"Model {self.name} returned {type(result).__name__}; over gRPC it returns InferResponse.")
+        return conversion.response_of_hook(result)
+
+    async def predict(self, request: PredictRequest, call: Call) -> Response:
+        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body)))
+
+    async def explain(self, request: PredictRequest, call: Call) -> Response:
+        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body, InferenceVerb.EXPLAIN)))
+
+    async def raw(
+        self,
+        body: bytes,
+        content_type: str,  # noqa: ARG002 - among the call's headers
+        path: str,  # noqa: ARG002
+        call: Call,
+        *,
+        explain: bool = False,
+    ) -> Response:
+        verb = InferenceVerb.EXPLAIN if explain else InferenceVerb.PREDICT
+        return _whole(await self.answer(Exchange(self.name, "v1", call, body, verb)))
+
+
+def _whole(response: Response | StreamingResponse) -> Response:
+    if isinstance(response, StreamingResponse):
+        raise Unsupported("This model answers in pieces, which HTTP alone carries.")
+    return response
+
+
+def _tensors(described: Sequence[dict[str, Any]]) -> tuple[TensorMetadata, ...]:
+    from transformer_sdk.protocol.v2.requests import TensorMetadata
+
+    return tuple(TensorMetadata(one["name"], one["datatype"], tuple(one["shape"])) for one in described)

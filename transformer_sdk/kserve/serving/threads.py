@@ -1,0 +1,121 @@
+"""Sync hooks run here, off the event loop, so many at a time.
+
+concurrent.futures would do, at four times the cost for a hook (docs/decisions/0014): here a job has no lock of its own,
+and one wake-up of the event loop brings all results that are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import contextvars
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from transformer_sdk.errors import ServingError
+
+_WAITING_FOR_EACH = 256
+
+
+class ThreadsBusy(ServingError):
+    """As many hooks as may run do, and too many wait."""
+
+    status = 503
+    retry_after_s = 1
+    component = "transformer"
+
+    def __init__(self, size: int, waiting: int) -> None:
+        super().__init__(
+            f"{waiting} requests wait for one of the {size} threads of sync hooks (--max_threads); send it again later."
+        )
+
+
+@dataclass(slots=True)
+class _Job:
+    outcome: asyncio.Future[Any]
+    context: contextvars.Context
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    thread: int | None = None  # the one that runs it
+
+
+class HookThreads:
+    """Made in the event loop that it serves. Threads are started when they are needed, and never waited for."""
+
+    def __init__(self, size: int, waiting_for_each: int = _WAITING_FOR_EACH) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._size = size
+        self._limit = size * (1 + waiting_for_each)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._done: collections.deque[tuple[_Job, Any, BaseException | None]] = collections.deque()
+        self._waking = False
+        self._pending = 0
+        self._threads: list[threading.Thread] = []
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What the function returns or raises; raises ThreadsBusy. Cancelled, it leaves the thread to itself."""
+        if self._pending >= self._limit:
+            raise ThreadsBusy(self._size, self._pending - self._size)
+        if self._pending >= len(self._threads) < self._size:
+            self._start_one()
+        job = _Job(self._loop.create_future(), contextvars.copy_context(), function, args)
+        self._pending += 1
+        self._jobs.put(job)
+        try:
+            return await job.outcome
+        except asyncio.CancelledError as error:
+            error.args = (_stack(job.thread),)  # for who waits, as it will not be seen in a traceback
+            raise
+
+    def close(self) -> None:
+        """Threads end after the job that they have; one that hangs is left behind."""
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def _start_one(self) -> None:
+        # A daemon: a hook that hangs must not keep the process from ending.
+        thread = threading.Thread(target=self._work, name=f"hooks-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            result: Any = None
+            error: BaseException | None = None
+            if not job.outcome.cancelled():
+                job.thread = threading.get_ident()
+                try:
+                    result = job.context.run(job.function, *job.args)
+                except StopIteration as stop:  # no future takes it
+                    error = RuntimeError(f"StopIteration: {stop}")
+                except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the caller's
+                    error = raised
+                job.thread = None
+            self._done.append((job, result, error))
+            if not self._waking:
+                self._waking = True
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                    self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._waking = False  # first: what is appended from now on wakes again
+        while self._done:
+            job, result, error = self._done.popleft()
+            self._pending -= 1
+            if job.outcome.done():
+                continue
+            if error is None:
+                job.outcome.set_result(result)
+            else:
+                job.outcome.set_exception(error)
+
+
+def _stack(thread: int | None) -> str:
+    frame = sys._current_frames().get(thread or 0)
+    return "".join(traceback.format_stack(frame)) if frame else ""

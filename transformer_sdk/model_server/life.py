@@ -1,0 +1,108 @@
+"""A model server's life: open the doors, watch what must not fail, drain, and end for a reason that can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transformer_sdk.model import Models
+from transformer_sdk.model_store.errors import StartError
+from transformer_sdk.server.app import App
+from transformer_sdk.server.metrics import ServerMetrics
+from transformer_sdk.server.run import KEEP_ALIVE_S, HttpServer, Tls, listen
+
+if TYPE_CHECKING:
+    from transformer_sdk.server.grpc import GrpcServer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where and how long requests are taken. The listener is open; a gRPC port of 0 means none."""
+
+    listener: socket.socket
+    host: str
+    grpc_port: int
+    max_request_size: int
+    request_timeout_s: float
+    grace_period_s: int
+    keep_alive_s: int = KEEP_ALIVE_S
+    tls: Tls | None = None
+
+
+def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
+    """A listening socket; raises StartError for a port that is taken."""
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise _port_taken(port, flag, error.strerror) from error
+
+
+async def serve_app(
+    app: App, doors: Doors, models: Models, metrics: ServerMetrics, must_not_end: Sequence[Awaitable[None]]
+) -> None:
+    """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
+    server = HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls)
+    grpc_server = await _start_grpc(doors, models, metrics)
+    serving = asyncio.create_task(server.run_until_drained())
+    stopped = asyncio.create_task(_stop_signal())
+    watched = [asyncio.ensure_future(one) for one in must_not_end]
+    try:
+        done, _ = await asyncio.wait([stopped, *watched], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        log.info("draining: requests under way have %d s to finish", doors.grace_period_s)
+    finally:
+        models.draining = True
+        server.drain()
+        if grpc_server:
+            await grpc_server.stop(doors.grace_period_s)
+        await serving
+        for task in (stopped, *watched):
+            task.cancel()
+        await asyncio.gather(stopped, *watched, return_exceptions=True)
+
+
+def fail(termination_log: Path, reason: str, exit_code: int) -> int:
+    """Says why the server ends where Kubernetes and people look; returns the exit code."""
+    line = " ".join(reason.split())
+    sys.stderr.write(f"{line}\n")
+    try:
+        termination_log.write_text(line)
+    except OSError as error:
+        log.debug("no termination log: %s", error)
+    return exit_code
+
+
+async def _start_grpc(doors: Doors, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
+    if not doors.grpc_port:
+        return None
+    from transformer_sdk.server.grpc import GrpcServer  # gRPC takes a while to import
+
+    server = GrpcServer(models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size)
+    try:
+        await server.start()
+    except RuntimeError as error:  # gRPC's own says less
+        raise _port_taken(doors.grpc_port, "--grpc-port", "it is in use") from error
+    return server
+
+
+def _port_taken(port: int, flag: str, reason: str | None) -> StartError:
+    return StartError(
+        f"Port {port} cannot be opened: {reason}; stop what uses it or choose another with {flag} or --host."
+    )
+
+
+async def _stop_signal() -> None:
+    received = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, received.set)
+    await received.wait()

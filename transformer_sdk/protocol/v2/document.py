@@ -1,0 +1,87 @@
+"""The JSON documents of the Open Inference Protocol: their fields, and where the JSON of a body ends. Pure.
+
+Without numpy: those who hand tensors on need not make arrays of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+from transformer_sdk.errors import InvalidInput
+
+JSON_LENGTH = b"inference-header-content-length"
+
+Parameter = bool | int | float | str
+Parameters = dict[str, Parameter]
+_T = TypeVar("_T")
+
+
+class TensorDocument(msgspec.Struct):
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: Any = None
+    parameters: Parameters | None = None
+
+
+class OutputDocument(msgspec.Struct):
+    name: str
+    parameters: Parameters | None = None
+
+
+class RequestDocument(msgspec.Struct):
+    inputs: list[TensorDocument]
+    id: str | None = None
+    parameters: Parameters | None = None
+    outputs: list[OutputDocument] | None = None
+
+
+class ResponseDocument(msgspec.Struct):
+    model_name: str
+    outputs: list[TensorDocument]
+    model_version: str | None = None
+    id: str | None = None
+    parameters: Parameters | None = None
+
+
+def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
+    """The JSON of a body, and what follows it; `json_length` is the header's value. Raises InvalidInput."""
+    if json_length is None:
+        return body, memoryview(b"")
+    if not 0 <= json_length <= len(body):
+        raise InvalidInput(
+            f"The header {JSON_LENGTH.decode()} says {json_length}, but the body has {len(body)} bytes; "
+            "it is the length of the JSON that the body starts with."
+        )
+    return body[:json_length], memoryview(body)[json_length:]
+
+
+def parse(text: bytes, form: type[_T]) -> _T:
+    """The document in `text`; raises InvalidInput."""
+    try:
+        # orjson to parse, for its speed with numbers; msgspec to check, for messages that say where.
+        return msgspec.convert(orjson.loads(text), form)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(
+            f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+        ) from error
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"The JSON is not of the v2 protocol: {error}.") from error
+
+
+def checked_size(tensor: TensorDocument, size: Parameter, left: int) -> int:
+    """The value of `binary_data_size`, of which `left` bytes may be there; raises InvalidInput."""
+    where = f'Tensor "{tensor.name}"'
+    if tensor.data is not None:
+        raise InvalidInput(f"{where} has data and binary_data_size; send one of them.")
+    if type(size) is not int or size < 0:
+        raise InvalidInput(f"{where}: binary_data_size is {size!r}; it takes a number of bytes.")
+    if size > left:
+        raise InvalidInput(
+            f"{where}: binary_data_size is {size}, but {left} bytes are left after the JSON. "
+            f"Without the header {JSON_LENGTH.decode()} all of the body is JSON."
+        )
+    return size
