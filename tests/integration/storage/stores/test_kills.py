@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,26 +33,35 @@ def runs() -> Iterator[Forks]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
     runs: Forks, bucket: Store, tmp_path: Path
 ) -> None:
     uri, environment = bucket.fill(FILES), {**bucket.environment(), "TERMINATION_LOG": str(tmp_path / "reason")}
-    began = time.monotonic()
-    assert runs.start(uri, tmp_path / "unharmed", environment=environment).exit_code() == 0
-    duration, chance = time.monotonic() - began, random.Random(0)
+    duration, chance = duration_of(runs, uri, tmp_path / "unharmed", environment), random.Random(0)
     killed = staged = 0
-    for number in range(KILLS):
-        destination = tmp_path / f"killed-{number}"
-        killed += runs.start(uri, destination, environment=environment).kill_after(chance.uniform(0, duration)) < 0
-        staged += (destination / STAGING).exists()
-        in_place = {path: content for path, content in read_tree(destination).items() if not path.startswith(STAGING)}
-        assert in_place.items() <= FILES.items()
+    while killed < KILLS:
+        destination = tmp_path / f"killed-{killed}"
+        if runs.start(uri, destination, environment=environment).kill_after(chance.uniform(0, duration)) < 0:
+            killed += 1
+            staged += (destination / STAGING).exists()
+            found = read_tree(destination).items()
+            assert {(name, content) for name, content in found if not name.startswith(STAGING)} <= FILES.items()
 
         assert runs.start(uri, destination, environment=environment).exit_code() == 0
         assert read_tree(destination) == FILES
         shutil.rmtree(destination)
-    assert killed > KILLS / 2
     assert staged > KILLS / 4
+
+
+def duration_of(runs: Forks, uri: str, destination: Path, environment: Mapping[str, str]) -> float:
+    """Of the quickest of some, so that few end before they are killed."""
+    durations = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert runs.start(uri, destination, environment=environment).exit_code() == 0
+        durations.append(time.monotonic() - began)
+    return min(durations)
 
 
 def test_the_run_after_a_kill_reads_only_what_is_missing(runs: Forks, bucket: Store, models: Path) -> None:
