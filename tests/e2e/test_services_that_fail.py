@@ -18,8 +18,8 @@ ARCHIVE = "model-store/bert-model.mar"
 CONFIG = "config/config.properties"
 
 
-def without_config(folder: Path) -> None:
-    (folder / CONFIG).unlink()
+def without_archives(folder: Path) -> None:
+    (folder / ARCHIVE).unlink()
 
 
 def with_another_mar_name(folder: Path) -> None:
@@ -48,7 +48,7 @@ def with_a_raising_handler(folder: Path) -> None:
 
 
 SPOILT: dict[str, Callable[[Path], None]] = {
-    "no-config": without_config,
+    "no-archive": without_archives,
     "other-mar": with_another_mar_name,
     "truncated": with_a_truncated_archive,
     "raising": with_a_raising_handler,
@@ -84,7 +84,7 @@ def described(namespace: Namespace, name: str, reason: str) -> str:
 @pytest.mark.parametrize(
     ("folder", "reason", "words"),
     [
-        ("no-config", "StorageInitializerFailed", ["config/config.properties", "exit code"]),
+        ("no-archive", "StorageInitializerFailed", ["there is no model store model-store", "exit code"]),
         ("other-mar", "StorageInitializerFailed", ["bert-modle.mar", "bert-model.mar"]),
         ("truncated", "StorageInitializerFailed", ["bert-model.mar", "truncated"]),
         ("raising", "ServerFailed", ["bert", "RuntimeError", "no licence for this model", "handler.py"]),
