@@ -16,6 +16,7 @@ from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.config import OperatorConfig
+from isvc_operator.observe.component import Seen
 from isvc_operator.observe.pods import Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import Observation
@@ -244,6 +245,7 @@ def an_initializer(state: Fields | None = None, *, before: Fields | None = None)
 def a_pod(
     name: str = "torchserve-predictor-1-a",
     *,
+    component: str = "predictor",
     template: str = "1",
     created: str = EARLIER,
     phase: str = "Pending",
@@ -255,14 +257,18 @@ def a_pod(
     deleted: str | None = None,
     **status: Any,
 ) -> Manifest:
-    """A pod of the predictor; `template` tells the revisions of the Deployment apart."""
+    """A pod, of the predictor by default; `template` tells the revisions of the Deployment apart."""
     metadata: Manifest = {
         "name": name,
         "namespace": NAMESPACE,
         "uid": f"uid-of-{name}",
         "resourceVersion": "1",
         "creationTimestamp": created,
-        "labels": {"serving.kserve.io/inferenceservice": "torchserve", "pod-template-hash": template},
+        "labels": {
+            "serving.kserve.io/inferenceservice": "torchserve",
+            "component": component,
+            "pod-template-hash": template,
+        },
     }
     if deleted is not None:
         metadata["deletionTimestamp"] = deleted
@@ -336,15 +342,17 @@ ROLLED_OUT = Rollout(complete=True, serving=1, message="1 of 1 pods updated, 1 a
 STARTING = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available")
 
 
-def an_observation(**fields: Any) -> Observation:
-    """What is seen of a service; by default of one that serves."""
+def seen(kind: str = "predictor", **fields: Any) -> Seen:
+    """What is seen of a component; by default of one that serves."""
+    stage = Stage("StartingServer", "pod torchserve-predictor-1-a: the server is starting and loading the model")
+    known: dict[str, Any] = {"rollout": ROLLED_OUT, "pods": [a_ready_pod()], "failure": None, "stage": stage}
+    return Seen(kind=kind, **{**known, **fields})
+
+
+def an_observation(*others: Seen, **fields: Any) -> Observation:
+    """What is seen of a service; by default of one that serves. Fields of the predictor may be given as such."""
     service = fields.pop("service", None) or a_service()
-    seen: dict[str, Any] = {
-        "resolved": a_resolved(service),
-        "rollout": ROLLED_OUT,
-        "pods": [a_ready_pod()],
-        "failure": None,
-        "stage": Stage("StartingServer", "pod torchserve-predictor-1-a: the server is starting and loading the model"),
-        "ingress_exists": True,
-    }
-    return Observation(service=service, **{**seen, **fields})
+    names = ("rollout", "pods", "failure", "stage", "log", "progress")
+    predictor = seen(**{name: fields.pop(name) for name in names if name in fields})
+    known: dict[str, Any] = {"resolved": a_resolved(service), "ingress_exists": True}
+    return Observation(service=service, components=(predictor, *others), **{**known, **fields})

@@ -110,10 +110,26 @@ class SecurityConfig(_Section):
     auto_mount_service_account_token: bool = False
 
 
+class ResourceConfig(_Section):
+    """Resources of a user's own container that says nothing about them; an empty text leaves one out."""
+
+    cpu_request: str = "1"
+    cpu_limit: str = "1"
+    memory_request: str = "2Gi"
+    memory_limit: str = "2Gi"
+
+
 class InferenceServiceConfig(_Section):
     """Key ``inferenceService``."""
 
+    resource: ResourceConfig = ResourceConfig()
     service_annotation_disallowed_list: tuple[str, ...] = ()
+
+
+class ServiceConfig(_Section):
+    """Key ``service``."""
+
+    service_cluster_ip_none: bool = Field(default=False, alias="serviceClusterIPNone")
 
 
 class OperatorConfig(_Section):
@@ -124,6 +140,7 @@ class OperatorConfig(_Section):
     credentials: CredentialsConfig = CredentialsConfig()
     security: SecurityConfig = SecurityConfig()
     inference_service: InferenceServiceConfig = InferenceServiceConfig()
+    service: ServiceConfig = ServiceConfig()
 
 
 def parse_config(data: Mapping[str, str]) -> OperatorConfig:
@@ -148,4 +165,5 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "credentials": CredentialsConfig,
     "security": SecurityConfig,
     "inference_service": InferenceServiceConfig,
+    "service": ServiceConfig,
 }

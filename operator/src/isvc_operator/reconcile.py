@@ -21,6 +21,7 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
     parse_inference_service,
 )
+from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
@@ -32,15 +33,16 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, NotFound
 from isvc_operator.kube.gather import Gathered, gather
 from isvc_operator.kube.objects import ObjectReader
-from isvc_operator.kube.pod_details import PodDetails
+from isvc_operator.kube.pod_details import ComponentKey, PodDetails
+from isvc_operator.observe.component import Seen
 from isvc_operator.observe.events import event_for
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, stage
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, is_stopped, resolve
-from isvc_operator.resolve.objects import references
 from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage_request import references
 from isvc_operator.resolve.support import unsupported_fields
 
 # Seconds. Of secrets and service accounts no watch tells; services that refer to none are not looked at again.
@@ -114,25 +116,38 @@ class Reconciler:
         problem: Problem | None,
     ) -> tuple[Observation, float | None]:
         labelled = tuple(self.cache.of_service(key))
-        pods = newest_revision(item for item in labelled if item["kind"] == "Pod")
         stopped = is_stopped(service)
-        failure = None if stopped else first_failure(pods)
-        detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
+        seen = [
+            await self._observe_component(ComponentKey(key, kind), name, labelled, stopped=stopped)
+            for kind, name in _components(service, resolved)
+        ]
         observation = Observation(
             service=service,
             resolved=resolved,
-            rollout=rollout_of(_named(labelled, "Deployment", resolved.predictor.name if resolved else "")),
-            pods=pods,
-            failure=failure or detail.failure,
-            stage=stage(pods),
-            progress=detail.progress,
+            components=[component for component, _ in seen],
             ingress_exists=_named(labelled, "Ingress", key.name) is not None,
             stopped=stopped,
             problem=problem,
-            log=await self.details.log_of(key, failure),
             ignored=(*unknown_fields(service), *unsupported_fields(service.spec)),
         )
-        return observation, detail.again
+        return observation, min((again for _, again in seen if again is not None), default=None)
+
+    async def _observe_component(
+        self, key: ComponentKey, name: str, labelled: Iterable[Manifest], *, stopped: bool
+    ) -> tuple[Seen, float | None]:
+        pods = newest_revision(pod for pod in labelled if pod["kind"] == "Pod" and _kind_of(pod) == key.kind)
+        failure = None if stopped else first_failure(pods)
+        detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
+        seen = Seen(
+            kind=key.kind,
+            rollout=rollout_of(_named(labelled, "Deployment", name)),
+            pods=pods,
+            failure=failure or detail.failure,
+            stage=stage(pods),
+            log=await self.details.log_of(key, failure) or detail.log,
+            progress=detail.progress,
+        )
+        return seen, detail.again
 
     async def _write(self, service: InferenceService, body: Manifest, status: InferenceServiceStatus) -> None:
         before, after = dict(body.get("status") or {}), status.as_dict()
@@ -156,6 +171,20 @@ def _read(body: Manifest) -> tuple[InferenceService, Problem | None]:
     except InvalidObject as error:
         bare = parse_inference_service({**body, "spec": {"predictor": {}}})
         return bare, ("InvalidPredictorSpec", str(error))
+
+
+def _components(service: InferenceService, resolved: Resolved | None) -> list[tuple[str, str]]:
+    """Kinds and names of the components; those of a service that is not resolved have no Deployment to look at."""
+    if resolved:
+        return [(item.kind, item.name) for item in resolved.components]
+    spec = service.spec
+    wanted = ((PREDICTOR, spec.predictor), (TRANSFORMER, spec.transformer), (EXPLAINER, spec.explainer))
+    return [(kind, "") for kind, component in wanted if component]
+
+
+def _kind_of(pod: Manifest) -> str | None:
+    kind: str | None = pod["metadata"]["labels"].get(LABEL_COMPONENT)
+    return kind
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

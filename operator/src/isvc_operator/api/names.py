@@ -46,9 +46,16 @@ CACHE_MOUNT: Final = "/mnt/storage-cache"
 # The ConfigMap with the administrator's certificates, as each namespace has it.
 CA_BUNDLE_CONFIG_MAP: Final = "global-ca-bundle"
 
+# --- components -------------------------------------------------------------------------------------
+PREDICTOR: Final = "predictor"
+TRANSFORMER: Final = "transformer"
+EXPLAINER: Final = "explainer"
+
 # --- condition types --------------------------------------------------------------------------------
 READY: Final = "Ready"
 PREDICTOR_READY: Final = "PredictorReady"
+TRANSFORMER_READY: Final = "TransformerReady"
+EXPLAINER_READY: Final = "ExplainerReady"
 INGRESS_READY: Final = "IngressReady"
 STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
@@ -57,6 +64,11 @@ SPEC_SUPPORTED: Final = "SpecSupported"
 def predictor_name(service: str, predictor: str | None = None) -> str:
     """Name of the predictor's Deployment and Service (contract §4.1)."""
     return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
+
+
+def wrapper_name(service: str, kind: str) -> str:
+    """Name of the Deployment and the Service of a transformer or an explainer."""
+    return f"{service}-{kind}"
 
 
 def app_label(child: str) -> str:

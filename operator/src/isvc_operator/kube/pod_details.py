@@ -3,6 +3,7 @@
 - why a container has failed: its last log lines, once for each of its instances
 - how far the model is on its way: the last line of the storage-initializer's log, every two seconds while it lasts
 - why a pod's volumes are not mounted: its Events, once it takes long, and now and then after that
+- why a server that runs is not ready: its last log lines, once it takes long, and now and then after that
 
 An answer says in how many seconds it is worth asking again; between two readings it stays the same.
 """
@@ -13,13 +14,14 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.api.names import CONTAINER_INITIALIZER, EXPLAINER, PREDICTOR, TRANSFORMER
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.observe.pods import LOADING, PREPARING, Failure, Pod, stage_of
+from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, Failure, Pod, stage_of, waiting_container
 from isvc_operator.observe.volumes import mount_failure
 
 log = logging.getLogger(__name__)
@@ -28,9 +30,20 @@ PROGRESS_EVERY = 2.0  # seconds
 # However many services load at a time: then each is looked at less often.
 READINGS_PER_SECOND = 20
 MOUNT_LATE = 5.0  # seconds
+READY_LATE = 10.0  # seconds
 EVENTS_EVERY = 30.0  # seconds
+LOG_EVERY = 30.0  # seconds
 _LOG_LINES = 10
+_LINES_OF_WAITING = 5
 _LINE = 200  # characters
+
+
+# For each stage: after how many seconds it is looked at first, and how often then.
+_LOOKED_AT = {
+    PREPARING: (MOUNT_LATE, EVENTS_EVERY),
+    LOADING: (PROGRESS_EVERY, PROGRESS_EVERY),
+    STARTING: (READY_LATE, LOG_EVERY),
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,7 @@ class Detail:
     """What was found out about a starting pod, and in how many seconds there may be more."""
 
     progress: str = ""
+    log: str = ""
     failure: Failure | None = None
     again: float | None = None
 
@@ -52,38 +66,44 @@ class _Look:
     found: Detail = Detail()
 
 
+class ComponentKey(NamedTuple):
+    """A component of a service."""
+
+    service: ServiceKey
+    kind: str
+
+
 @dataclass
 class PodDetails:
     """Asks the API server about pods of services. ``clock`` counts seconds."""
 
     api: KubeApi
     clock: Callable[[], float]
-    _looks: dict[ServiceKey, _Look] = field(default_factory=dict)
-    _logs: dict[ServiceKey, tuple[str, str]] = field(default_factory=dict)
+    _looks: dict[ComponentKey, _Look] = field(default_factory=dict)
+    _logs: dict[ComponentKey, tuple[str, str]] = field(default_factory=dict)
 
-    def forget(self, key: ServiceKey) -> None:
+    def forget(self, service: ServiceKey) -> None:
         """The service is gone."""
-        self._looks.pop(key, None)
-        self._logs.pop(key, None)
+        for kind in (PREDICTOR, TRANSFORMER, EXPLAINER):
+            self._looks.pop(ComponentKey(service, kind), None)
+            self._logs.pop(ComponentKey(service, kind), None)
 
-    async def of_starting(self, key: ServiceKey, pod: Pod | None) -> Detail:
-        """What holds up ``pod``, or how far it is; nothing for a service whose pods do not wait for their model."""
+    async def of_starting(self, key: ComponentKey, pod: Pod | None) -> Detail:
+        """What holds up ``pod``, or how far it is; nothing where no pod is starting."""
         stage = stage_of(pod).reason if pod else ""
-        if pod is None or stage not in (LOADING, PREPARING):
+        if pod is None or stage not in _LOOKED_AT:
             self._looks.pop(key, None)
             return Detail()
         look, now = self._looks.get(key), self.clock()
+        late, every = _LOOKED_AT[stage]
         if look is None or (look.pod, look.stage) != (pod["metadata"]["uid"], stage):
-            first = self._progress_interval() if stage == LOADING else MOUNT_LATE
-            look = _Look(pod["metadata"]["uid"], stage, now + first)
+            look = _Look(pod["metadata"]["uid"], stage, now + self._spaced(stage, late))
         elif now >= look.due:
-            found = await (self._progress(pod) if stage == LOADING else self._mounting(pod))
-            interval = self._progress_interval() if stage == LOADING else EVENTS_EVERY
-            look = replace(look, due=now + interval, found=found)
+            look = replace(look, due=now + self._spaced(stage, every), found=await self._found(pod, stage))
         self._looks[key] = look
         return replace(look.found, again=look.due - now)
 
-    async def log_of(self, key: ServiceKey, failure: Failure | None) -> str:
+    async def log_of(self, key: ComponentKey, failure: Failure | None) -> str:
         """Last lines of the failed container; read once for each of its instances."""
         if failure is None or not failure.has_log or failure.container is None:
             self._logs.pop(key, None)
@@ -91,14 +111,20 @@ class PodDetails:
         attempt, text = self._logs.get(key, ("", ""))
         if attempt != failure.attempt:
             text = await self._read_log(
-                key.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
+                key.service.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
             )
             self._logs[key] = (failure.attempt, text)
         return text
 
-    def _progress_interval(self) -> float:
-        loading = sum(look.stage == LOADING for look in self._looks.values())
-        return max(PROGRESS_EVERY, loading / READINGS_PER_SECOND)
+    def _spaced(self, stage: str, interval: float) -> float:
+        """The interval, longer where many pods are in that stage."""
+        others = sum(look.stage == stage for look in self._looks.values())
+        return max(interval, others / READINGS_PER_SECOND)
+
+    async def _found(self, pod: Pod, stage: str) -> Detail:
+        if stage == PREPARING:
+            return await self._mounting(pod)
+        return await (self._progress(pod) if stage == LOADING else self._waiting(pod))
 
     async def _progress(self, pod: Pod) -> Detail:
         metadata = pod["metadata"]
@@ -106,6 +132,16 @@ class PodDetails:
             metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
         )
         return Detail(progress=text[:_LINE])
+
+    async def _waiting(self, pod: Pod) -> Detail:
+        metadata, container = pod["metadata"], waiting_container(pod)
+        if container is None:
+            return Detail()
+        return Detail(
+            log=await self._read_log(
+                metadata["namespace"], metadata["name"], container, previous=False, lines=_LINES_OF_WAITING
+            )
+        )
 
     async def _mounting(self, pod: Pod) -> Detail:
         metadata = pod["metadata"]

@@ -16,7 +16,7 @@ from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, LAB
 from isvc_operator.local.container import Container, Place, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import files_of
-from isvc_operator.render.deployment import DEFAULT_PORT
+from isvc_operator.resolve.component import DEFAULT_PORT
 from isvc_operator.resolve.objects import Objects
 
 Volume = Mapping[str, Any]

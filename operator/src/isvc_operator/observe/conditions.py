@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from isvc_operator.api.inference_service import Condition
-from isvc_operator.api.names import INGRESS_READY, PREDICTOR_READY, READY
+from isvc_operator.api.names import EXPLAINER_READY, INGRESS_READY, PREDICTOR_READY, READY, TRANSFORMER_READY
 
-# Only these two decide ``Ready`` (contract §2.2); all others carry severity Info.
-_DEPENDENTS = (PREDICTOR_READY, INGRESS_READY)
+# These decide ``Ready``; all others carry severity Info. With KServe a transformer and an explainer decide it, too, but
+# in a roundabout way: without them its ingress is not made (contract §2.2).
+_DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 
 
 def condition(type_: str, status: bool | None, reason: str | None = None, message: str | None = None) -> Condition:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.names import ANNOTATION_STORAGE_RESOURCES, CONTAINER_INITIALIZER
+from isvc_operator.api.names import ANNOTATION_STORAGE_RESOURCES, CONTAINER_INITIALIZER, LABEL_COMPONENT, PREDICTOR
 
 Pod = Mapping[str, Any]
 
 PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
+STARTING = "StartingServer"
 
 _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -84,18 +85,18 @@ def first_failure(pods: Sequence[Pod]) -> Failure | None:
 
 def stage(pods: Sequence[Pod]) -> Stage:
     """The stage of the furthest pod that is not ready yet."""
-    pod = furthest(pods)
+    pod = furthest(pods) or next(iter(pods), None)
     return stage_of(pod) if pod else Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
 
 
 def furthest(pods: Sequence[Pod]) -> Pod | None:
     """The pod that will be ready first, of those that are not."""
-    starting = [pod for pod in pods if not is_ready(pod)] or pods
+    starting = (pod for pod in pods if not is_ready(pod))
     return max(starting, key=lambda pod: _STAGES.index(stage_of(pod).reason), default=None)
 
 
 # In the order in which a pod goes through them.
-_STAGES = ("Scheduling", PREPARING, LOADING, "StartingServer")
+_STAGES = ("Scheduling", PREPARING, LOADING, STARTING)
 
 
 def stage_of(pod: Pod) -> Stage:
@@ -105,10 +106,21 @@ def stage_of(pod: Pod) -> Stage:
         if status["name"] == CONTAINER_INITIALIZER and "running" in status.get("state", {}):
             return Stage(LOADING, f"pod {name}: the storage-initializer is copying the model")
     if any("running" in item.get("state", {}) for item in _status(pod, "containerStatuses")):
-        return Stage("StartingServer", f"pod {name}: the server is starting and loading the model")
+        return Stage(STARTING, f"pod {name}: {_starting(pod)}")
     if not pod.get("spec", {}).get("nodeName"):
         return Stage("Scheduling", f"pod {name}: waiting for a node")
     return Stage(PREPARING, f"pod {name}: volumes and images are being made ready")
+
+
+def waiting_container(pod: Pod) -> str | None:
+    """The container that runs and is not ready."""
+    statuses = _status(pod, "containerStatuses")
+    return next((item["name"] for item in statuses if "running" in item.get("state", {}) and not item["ready"]), None)
+
+
+def _starting(pod: Pod) -> str:
+    kind = (pod["metadata"].get("labels") or {}).get(LABEL_COMPONENT)
+    return "the server is starting and loading the model" if kind == PREDICTOR else f"the {kind} is not ready yet"
 
 
 def _failures(pod: Pod) -> Iterator[Failure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ from isvc_operator.api.inference_service import (
     ModelStates,
     ModelStatus,
 )
-from isvc_operator.api.names import INGRESS_READY, PREDICTOR_READY, SPEC_SUPPORTED, STOPPED
+from isvc_operator.api.names import INGRESS_READY, SPEC_SUPPORTED, STOPPED
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.observe import conditions as conds
-from isvc_operator.observe.pods import Failure, Stage, is_ready
-from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.component import CONDITIONS, Seen, component_ready, explain
+from isvc_operator.observe.pods import is_ready
 from isvc_operator.resolve import Resolved
 
 # Reasons of ours that KServe's clients are to take for a model that cannot be loaded.
@@ -34,29 +34,28 @@ class Observation:
     """Everything that the status is derived from.
 
     ``resolved`` is None where the service cannot be served as written (``problem`` says why) or is stopped.
-    ``problem`` is a (reason, message) that stands in the way before any pod does. ``log`` holds the last lines of the
-    failed container, ``progress`` how far the model is on its way. ``ignored`` lists fields that are unknown or not
-    honoured.
+    ``components`` are those that the service wants, the predictor first. ``problem`` is a (reason, message) that stands
+    in the way before any pod does. ``ignored`` lists fields that are unknown or not honoured.
     """
 
     service: InferenceService
     resolved: Resolved | None
-    rollout: Rollout
-    pods: Sequence[Mapping[str, Any]]
-    failure: Failure | None
-    stage: Stage
+    components: Sequence[Seen]
     ingress_exists: bool
     stopped: bool = False
     problem: tuple[str, str] | None = None
-    log: str = ""
-    progress: str = ""
     ignored: Sequence[str] = ()
+
+    @property
+    def predictor(self) -> Seen:
+        """The component that has the model."""
+        return self.components[0]
 
 
 def derive_status(seen: Observation, now: str) -> InferenceServiceStatus:
     """The status to show at ``now`` (RFC 3339)."""
     previous = seen.service.status
-    current = [_predictor_ready(seen), _ingress_ready(seen), _stopped(seen), *_spec_supported(seen)]
+    current = [*_components_ready(seen), _ingress_ready(seen), _stopped(seen), *_spec_supported(seen)]
     current.append(conds.ready(current))
     return InferenceServiceStatus(
         observed_generation=seen.service.metadata.generation,
@@ -67,38 +66,16 @@ def derive_status(seen: Observation, now: str) -> InferenceServiceStatus:
     )
 
 
-def explain(failure: Failure, log: str) -> str:
-    """The failure in full: where, exit code, cause, cure, last log lines."""
-    code = f" ended with exit code {failure.exit_code}" if failure.exit_code is not None else ""
-    text = f"{failure.location}{code}: {failure.cause}"
-    if failure.cure:
-        text = f"{text.rstrip('.')}; {failure.cure}"
-    return f"{text}\nLast log lines:\n{log}" if log else text
-
-
-def _predictor_ready(seen: Observation) -> Condition:
-    rollout = seen.rollout
-    if seen.stopped:
-        return conds.condition(PREDICTOR_READY, False, "Stopped", "The service is stopped by its annotation")
-    if seen.problem:
-        return conds.condition(PREDICTOR_READY, False, *seen.problem)
-    if rollout.complete:
-        return conds.condition(PREDICTOR_READY, True, "NewReplicaSetAvailable")
-    if seen.failure:
-        message = explain(seen.failure, seen.log)
-        return conds.condition(PREDICTOR_READY, False, seen.failure.reason, message + _still_serving(rollout))
-    if rollout.refusal:
-        return conds.condition(PREDICTOR_READY, False, "PodsRefused", rollout.refusal)
-    progress = f": {seen.progress}" if seen.progress else ""
-    message = f"{seen.stage.message}{progress} ({rollout.message})"
-    if rollout.stuck:
-        message += ", and nothing has moved within the Deployment's deadline"
-        return conds.condition(PREDICTOR_READY, False, "ProgressDeadlineExceeded", message)
-    return conds.condition(PREDICTOR_READY, None, seen.stage.reason, message)
-
-
-def _still_serving(rollout: Rollout) -> str:
-    return f"\nRequests are still served ({rollout.serving} pods available)." if rollout.serving else ""
+def _components_ready(seen: Observation) -> Iterator[Condition]:
+    """What stands in the way of the service stands in the way of each component."""
+    for component in seen.components:
+        type_ = CONDITIONS[component.kind]
+        if seen.stopped:
+            yield conds.condition(type_, False, "Stopped", "The service is stopped by its annotation")
+        elif seen.problem:
+            yield conds.condition(type_, False, *seen.problem)
+        else:
+            yield component_ready(component)
 
 
 def _ingress_ready(seen: Observation) -> Condition:
@@ -132,7 +109,9 @@ def _model_status(seen: Observation, previous: InferenceServiceStatus, now: str)
         transition_status=transition,
         states=ModelStates(active_model_state=active, target_model_state=target),
         last_failure_info=_failure_info(seen, before.last_failure_info, now),
-        copies=ModelCopies(failed_copies=int(bool(seen.failure)), total_copies=sum(map(is_ready, seen.pods))),
+        copies=ModelCopies(
+            failed_copies=int(bool(seen.predictor.failure)), total_copies=sum(map(is_ready, seen.predictor.pods))
+        ),
     )
 
 
@@ -142,11 +121,12 @@ def _transition(seen: Observation) -> tuple[str, str]:
         return "InvalidSpec", "FailedToLoad"
     if seen.problem and seen.problem[0] in _LOAD_FAILURES:
         return "BlockedByFailedLoad", "FailedToLoad"
-    if seen.rollout.complete:
+    predictor = seen.predictor
+    if predictor.rollout.complete:
         return "UpToDate", "Loaded"
-    if seen.failure and seen.failure.has_log:
+    if predictor.failure and predictor.failure.has_log:
         return "BlockedByFailedLoad", "FailedToLoad"
-    if seen.stage.reason == "LoadingModel":
+    if predictor.stage.reason == "LoadingModel":
         return "InProgress", "Loading"
     return "InProgress", "Pending"
 
@@ -157,13 +137,12 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
         reason, message = seen.problem
         known = "ModelLoadFailed" if reason in _LOAD_FAILURES else "RuntimeUnhealthy"
         info = FailureInfo(reason=reason if reason in FAILURE_REASONS else known, message=message)
-    elif seen.failure and not seen.rollout.complete:
-        reason = "ModelLoadFailed" if seen.failure.has_log else "RuntimeUnhealthy"
+    elif (failure := seen.predictor.failure) and not seen.predictor.rollout.complete:
         info = FailureInfo(
-            location=seen.failure.location,
-            reason=reason,
-            message=explain(seen.failure, seen.log),
-            exit_code=seen.failure.exit_code,
+            location=failure.location,
+            reason="ModelLoadFailed" if failure.has_log else "RuntimeUnhealthy",
+            message=explain(failure, seen.predictor.log),
+            exit_code=failure.exit_code,
         )
     else:
         return None
@@ -174,10 +153,13 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
 def _addresses(resolved: Resolved | None) -> dict[str, Any]:
     if resolved is None:
         return {}
-    hosts, runtime = resolved.hosts, resolved.chosen.runtime.metadata.name
-    return {
+    hosts, chosen = resolved.hosts, resolved.chosen
+    addresses: dict[str, Any] = {
         "url": hosts.url,
         "address": Addressable(url=hosts.address),
-        "components": {"predictor": ComponentStatus(url=hosts.predictor_url)},
-        ("cluster_serving_runtime_name" if resolved.chosen.cluster_wide else "serving_runtime_name"): runtime,
+        "components": {kind: ComponentStatus(url=url) for kind, url in hosts.urls.items()},
     }
+    if chosen:
+        field = "cluster_serving_runtime_name" if chosen.cluster_wide else "serving_runtime_name"
+        addresses[field] = chosen.runtime.metadata.name
+    return addresses

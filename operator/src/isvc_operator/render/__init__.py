@@ -13,9 +13,9 @@ from isvc_operator.resolve import Resolved
 
 def render(resolved: Resolved, config: OperatorConfig) -> list[dict[str, Any]]:
     """The children of a service, in the order in which a reader would look at them."""
-    children = [
-        build_deployment(resolved, config),
-        build_service(resolved),
-        build_ingress(resolved, config.ingress),
-    ]
+    children: list[dict[str, Any] | None] = []
+    for component in resolved.components:
+        children.append(build_deployment(resolved, component, config))
+        children.append(build_service(resolved, component, config.service))
+    children.append(build_ingress(resolved, config.ingress))
     return [child for child in children if child is not None]

@@ -1,4 +1,4 @@
-"""The predictor's Deployment (contract §4.3)."""
+"""A component's Deployment (contract §4.3)."""
 
 from __future__ import annotations
 
@@ -10,53 +10,49 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
 from isvc_operator.resolve import Resolved
+from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import merge_items
-from isvc_operator.resolve.predictor import Predictor
+from isvc_operator.resolve.flags import flag_value
+from isvc_operator.resolve.transformer import HEALTH_CHECK
 
+_SERVING = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
 _STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-DEFAULT_PORT = 8080
 
 
-def build_deployment(resolved: Resolved, config: OperatorConfig) -> dict[str, Any]:
+def build_deployment(resolved: Resolved, component: Component, config: OperatorConfig) -> dict[str, Any]:
     """The Deployment, complete but for ``replicas``, which are rendered only where the user set them."""
-    service, predictor = resolved.service.metadata, resolved.predictor
-    labels = component_labels(service, "predictor", predictor.name, predictor.labels)
+    service = resolved.service.metadata
+    labels = component_labels(service, component.kind, component.name, component.labels)
     spec: dict[str, Any] = {
-        "selector": {"matchLabels": selector(predictor.name)},
-        "strategy": predictor.strategy or _STRATEGY,
+        "selector": {"matchLabels": selector(component.name)},
+        "strategy": component.strategy or _STRATEGY,
         "revisionHistoryLimit": 10,
         "progressDeadlineSeconds": 600,
         "template": {
-            "metadata": {"labels": labels, "annotations": dict(predictor.annotations)},
-            "spec": _pod_spec(predictor, config),
+            "metadata": {"labels": labels, "annotations": dict(component.annotations)},
+            "spec": _pod_spec(component, config),
         },
     }
-    if predictor.replicas is not None:
-        spec["replicas"] = predictor.replicas
+    if component.replicas is not None:
+        spec["replicas"] = component.replicas
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": child_metadata(service, predictor.name, labels, predictor.annotations),
+        "metadata": child_metadata(service, component.name, labels, component.annotations),
         "spec": spec,
     }
 
 
-def first_port(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The port that the server answers on; KServe's 8080 where it names none."""
-    ports = container.get("ports") or ()
-    return ports[0] if ports else {"containerPort": DEFAULT_PORT, "protocol": "TCP"}
-
-
-def _pod_spec(predictor: Predictor, config: OperatorConfig) -> dict[str, Any]:
-    pod = dict(predictor.pod)
-    containers = [_completed(item) for item in (predictor.server, *pod.pop("containers", ()))]
-    if predictor.storage:
-        mounts = server_mounts(predictor.storage, writable=predictor.models_writable)
+def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
+    pod = dict(component.pod)
+    containers = [_completed(item) for item in (component.server, *pod.pop("containers", ()))]
+    if component.storage:
+        mounts = server_mounts(component.storage, writable=component.models_writable)
         containers = [_with_models(item, mounts) for item in containers]
-        volumes = build_volumes(predictor.storage, writable=predictor.models_writable)
+        volumes = build_volumes(component.storage, writable=component.models_writable)
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
-        if predictor.storage.copied:
-            initializer = build_initializer(predictor.storage, config.storage_initializer)
+        if component.storage.copied:
+            initializer = build_initializer(component.storage, config.storage_initializer)
             pod["initContainers"] = [initializer, *pod.get("initContainers", ())]
     security = {
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -72,15 +68,20 @@ def _completed(container: Mapping[str, Any]) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **container,
     }
-    if container["name"] in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
-        completed.setdefault("readinessProbe", _port_probe(container))
+    if container.get("name") in _SERVING:
+        completed.setdefault("readinessProbe", _probe(container))
     return completed
 
 
-def _port_probe(container: Mapping[str, Any]) -> dict[str, Any]:
-    """KServe's probe for a server that brings none: its port accepts connections."""
+def _probe(container: Mapping[str, Any]) -> dict[str, Any]:
+    """KServe's probe for a server that brings none: its port accepts connections.
+
+    A transformer that was told to look after its predictor says in its readiness whether that answers.
+    """
+    looks_after = flag_value(container, HEALTH_CHECK) is not None
+    readiness = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
     return {
-        "tcpSocket": {"port": first_port(container)["containerPort"]},
+        **(readiness if looks_after else {"tcpSocket": {"port": first_port(container)["containerPort"]}}),
         "timeoutSeconds": 1,
         "periodSeconds": 10,
         "successThreshold": 1,
@@ -89,6 +90,6 @@ def _port_probe(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_models(container: dict[str, Any], mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    if container["name"] not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
+    if container.get("name") not in _SERVING:
         return container
     return {**container, "volumeMounts": merge_items(mounts, container.get("volumeMounts", ()), "mountPath")}

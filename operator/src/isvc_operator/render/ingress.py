@@ -1,4 +1,8 @@
-"""The Ingress: every host name of the service and of its predictor leads to the predictor's Service."""
+"""The Ingress: the service's host names lead to its transformer, if it has one, and each component's to itself.
+
+What is to be explained goes to the explainer. As an Ingress knows no patterns, that is one path, with the name that the
+explainer's model has.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,10 @@ from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import child_metadata
 from isvc_operator.render.service import PORT
 from isvc_operator.resolve import Resolved
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.transformer import MODEL_NAME
 
 
 def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] | None:
@@ -19,13 +26,17 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
         return None
     service = resolved.service.metadata
     labels = {LABEL_SERVICE: service.name}
-    names = (*hosts.service, *hosts.predictor)
-    spec: dict[str, Any] = {"rules": [_rule(name, resolved.predictor.name) for name in names]}
+    paths = [*_explain(resolved.explainer), _all_to(resolved.transformer or resolved.predictor)]
+    rules = [{"host": host, "http": {"paths": paths}} for host in hosts.service]
+    for component in resolved.components:
+        own = {"paths": [_all_to(component)]}
+        rules += [{"host": host, "http": own} for host in hosts.components[component.kind]]
+    spec: dict[str, Any] = {"rules": rules}
     if config.ingress_class_name:
         spec["ingressClassName"] = config.ingress_class_name
     if config.tls_secret_name:
         secret = fill(config.tls_secret_name, values_of(service))
-        spec["tls"] = [{"hosts": list(names), "secretName": secret}]
+        spec["tls"] = [{"hosts": [rule["host"] for rule in rules], "secretName": secret}]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
@@ -40,10 +51,16 @@ def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
     return {**config.annotations, **{name: own[name] for name in copied if name in own}}
 
 
-def _rule(host: str, backend: str) -> dict[str, Any]:
-    path = {
-        "path": "/",
-        "pathType": "Prefix",
-        "backend": {"service": {"name": backend, "port": {"number": PORT}}},
-    }
-    return {"host": host, "http": {"paths": [path]}}
+def _explain(explainer: Component | None) -> list[dict[str, Any]]:
+    if explainer is None:
+        return []
+    model = flag_value(explainer.server, MODEL_NAME)
+    return [{"path": f"/v1/models/{model}:explain", "pathType": "Exact", "backend": _backend(explainer)}]
+
+
+def _all_to(component: Component) -> dict[str, Any]:
+    return {"path": "/", "pathType": "Prefix", "backend": _backend(component)}
+
+
+def _backend(component: Component) -> dict[str, Any]:
+    return {"service": {"name": component.name, "port": {"number": PORT}}}

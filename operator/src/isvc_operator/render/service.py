@@ -1,30 +1,33 @@
-"""The predictor's Service: port 80 in front of the server's first port (contract §4.4)."""
+"""A component's Service: port 80 in front of the first port of the container that serves (contract §4.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.render.deployment import first_port
+from isvc_operator.config import ServiceConfig
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.resolve import Resolved
+from isvc_operator.resolve.component import Component, first_port
 from isvc_operator.resolve.containers import is_grpc
 
 PORT = 80
 
 
-def build_service(resolved: Resolved) -> dict[str, Any]:
-    """The Service of the predictor's pods."""
-    service, predictor = resolved.service.metadata, resolved.predictor
-    labels = component_labels(service, "predictor", predictor.name, predictor.labels)
+def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
+    """The Service of the component's pods."""
+    service = resolved.service.metadata
+    labels = component_labels(service, component.kind, component.name, component.labels)
+    headless = {"clusterIP": "None"} if config.service_cluster_ip_none else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": child_metadata(service, predictor.name, labels, predictor.annotations),
+        "metadata": child_metadata(service, component.name, labels, component.annotations),
         "spec": {
             "type": "ClusterIP",
-            "selector": selector(predictor.name),
-            "ports": _ports(predictor.name, predictor.server),
+            **headless,
+            "selector": selector(component.name),
+            "ports": _ports(component.name, component.front),
         },
     }
 

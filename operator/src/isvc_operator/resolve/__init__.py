@@ -1,40 +1,58 @@
-"""Decides what a service shall be: its runtime, its merged pod, its storage and its hosts. Pure."""
+"""Decides what a service shall be: its runtime, its components with their pods and storage, its hosts. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CA_BUNDLE_CONFIG_MAP
+from isvc_operator.api.names import (
+    ANNOTATION_RUNTIME,
+    ANNOTATION_STOP,
+    CA_BUNDLE_CONFIG_MAP,
+    EXPLAINER,
+    TRANSFORMER,
+)
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import Component, port_in_address
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
-from isvc_operator.resolve.predictor import Predictor, resolve_predictor
+from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A service with every decision taken; ``render`` turns it into manifests."""
+    """A service with every decision taken; ``render`` turns it into manifests.
+
+    ``chosen`` is None where the predictor is of the user's own containers.
+    """
 
     service: InferenceService
-    chosen: ChosenRuntime
-    predictor: Predictor
+    chosen: ChosenRuntime | None
+    predictor: Component
+    transformer: Component | None
+    explainer: Component | None
     hosts: Hosts
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Every component that there is, the predictor first: the others need it."""
+        return tuple(item for item in (self.predictor, self.transformer, self.explainer) if item)
 
     @property
     def refers_to_objects(self) -> bool:
         """Whether its storage refers to objects that are not watched: a service account, secrets."""
-        storage = self.predictor.storage
-        return storage is not None and any(source.remote for source in storage.copied)
+        return any(source.remote for item in self.components if item.storage for source in item.storage.copied)
 
     @property
     def mounts_ca_bundle(self) -> bool:
-        """Whether its pod mounts the copy of the administrator's certificates."""
-        storage = self.predictor.storage
-        return storage is not None and storage.provision.value("CA_BUNDLE_CONFIGMAP_NAME") == CA_BUNDLE_CONFIG_MAP
+        """Whether a pod mounts the copy of the administrator's certificates."""
+        mounted = (item.storage.provision.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
+        return CA_BUNDLE_CONFIG_MAP in mounted
 
 
 _NOTHING = StorageContext()
@@ -44,16 +62,38 @@ def resolve(
     service: InferenceService, runtimes: Runtimes, config: OperatorConfig, context: StorageContext = _NOTHING
 ) -> Resolved:
     """Resolve a service; raises InvalidSpec where it cannot be served as written."""
+    spec, metadata = service.spec, service.metadata
+    chosen, predictor = _predictor(service, runtimes, config, context)
+    protocol = chosen.protocol if chosen else protocol_of(predictor)
+    backend = backend_of(predictor, protocol, metadata.namespace or "", config)
+    transformer = explainer = None
+    if spec.transformer:
+        transformer = resolve_wrapper(service, TRANSFORMER, spec.transformer, backend, config, context)
+    if spec.explainer and spec.explainer.containers:
+        explainer = resolve_wrapper(service, EXPLAINER, spec.explainer, backend, config, context)
+    names = {item.kind: item.name for item in (predictor, transformer, explainer) if item}
+    hosts = resolve_hosts(metadata, names, _address(metadata, transformer or predictor, config), config.ingress)
+    return Resolved(service, chosen, predictor, transformer, explainer, hosts)
+
+
+def _predictor(
+    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, context: StorageContext
+) -> tuple[ChosenRuntime | None, Component]:
     model = model_of(service.spec.predictor)
-    if model is None or model.model_format is None:
-        raise InvalidSpec(
-            "spec.predictor names no model to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "
-            "and storageUri. Predictors of custom containers are not supported by this version"
-        )
-    chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
-    predictor = resolve_predictor(service, model, chosen, config, context)
-    hosts = resolve_hosts(service.metadata, predictor.name, config.ingress)
-    return Resolved(service, chosen, predictor, hosts)
+    if model is not None:
+        chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
+        return chosen, resolve_with_runtime(service, model, chosen, config, context)
+    if service.spec.predictor.containers:
+        return None, resolve_own(service, config, context)
+    raise InvalidSpec(
+        "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) and "
+        "storageUri, or give it containers"
+    )
+
+
+def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
+    """Where the service answers inside the cluster."""
+    return f"http://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
 
 
 def is_stopped(service: InferenceService) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isvc_operator.api.base import ObjectMeta
@@ -16,15 +17,15 @@ _DNS_NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z
 
 @dataclass(frozen=True)
 class Hosts:
-    """``service`` and ``predictor`` list every host name, that of the default template first.
+    """``service`` and each of ``components``, by its kind, list every host name, that of the default template first.
 
-    Both are empty where the service is reachable inside the cluster only.
+    All are empty where the service is reachable inside the cluster only. ``urls`` are those of the components.
     """
 
     service: tuple[str, ...]
-    predictor: tuple[str, ...]
+    components: Mapping[str, tuple[str, ...]]
     url: str
-    predictor_url: str
+    urls: Mapping[str, str]
     address: str
 
     @property
@@ -33,17 +34,16 @@ class Hosts:
         return bool(self.service)
 
 
-def resolve_hosts(metadata: ObjectMeta, predictor: str, config: IngressConfig) -> Hosts:
-    """Hosts of the service named by ``metadata`` and of its predictor's Service."""
+def resolve_hosts(metadata: ObjectMeta, names: Mapping[str, str], address: str, config: IngressConfig) -> Hosts:
+    """Hosts of the service named by ``metadata``, and of its components' Services, whose ``names`` are by kind."""
     service_hosts = _hosts(metadata, metadata.name, config)
-    predictor_hosts = _hosts(metadata, predictor, config)
-    address = f"http://{predictor}.{metadata.namespace}.svc.cluster.local"
+    components = {kind: _hosts(metadata, name, config) for kind, name in names.items()}
     external = not (config.disable_ingress_creation or is_cluster_local(metadata, config))
     return Hosts(
         service=service_hosts if external else (),
-        predictor=predictor_hosts if external else (),
+        components=components if external else {},
         url=f"{config.url_scheme}://{service_hosts[0]}",
-        predictor_url=f"http://{predictor_hosts[0]}",
+        urls={kind: f"http://{hosts[0]}" for kind, hosts in components.items()},
         address=address,
     )
 

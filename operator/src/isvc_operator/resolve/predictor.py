@@ -1,88 +1,105 @@
-"""The predictor: the runtime's pod with the user's settings merged over it."""
+"""The predictor: the runtime's pod with the user's settings merged over it, or containers of the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import ModelSpec, PredictorSpec
-from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
-    ANNOTATION_AUTOSCALER,
-    ANNOTATION_READONLY,
     ANNOTATION_SERVER_TYPE,
     CONTAINER_SERVER,
+    CONTAINER_TRANSFORMER,
     LABEL_SERVICE_ENVELOPE,
+    PREDICTOR,
     predictor_name,
 )
 from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import (
+    Component,
+    annotations_for,
+    fields_of,
+    pod_fields,
+    replicas_of,
+    strategy_of,
+    with_pod_defaults,
+    with_service_name,
+)
 from isvc_operator.resolve.containers import is_grpc, merge_container, merge_items, merge_maps, with_tag
+from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.settings import settings_of
-from isvc_operator.resolve.storage import StorageContext, StoragePlan, plan_storage
+from isvc_operator.resolve.sources import stored_uri, with_stored_path
+from isvc_operator.resolve.storage import StorageContext, plan_storage
+from isvc_operator.resolve.storage_request import request_of_containers, request_of_model
 
 # Pod fields that a runtime may set (contract §1.4), beside its containers and the lists below; the user's win.
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
 # Lists of the pod whose items are told apart by their names: those of the runtime and of the user are all there.
 _NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")
-_NEVER_COPIED = (
-    "autoscaling.knative.dev/min-scale",
-    "autoscaling.knative.dev/max-scale",
-    "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "modelFormat",
-)
 _ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
+_PROTOCOLS = ("v1", "v2")
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """What the predictor's Deployment and Service are made of.
-
-    ``server`` is the container named ``kserve-container``; ``pod`` is the rest of the pod's spec, with the user's
-    other containers. Labels and annotations are the user's and the runtime's, without the operator's own.
-    """
-
-    name: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    server: Mapping[str, Any]
-    pod: Mapping[str, Any]
-    storage: StoragePlan | None
-    models_writable: bool
-    replicas: int | None
-    strategy: Mapping[str, Any] | None
-
-
-def resolve_predictor(
+def resolve_with_runtime(
     service: InferenceService,
     model: ModelSpec,
     chosen: ChosenRuntime,
     config: OperatorConfig,
     context: StorageContext,
-) -> Predictor:
-    """Merge runtime, service and configuration into one predictor."""
+) -> Component:
+    """The predictor of a model: runtime, service and configuration in one."""
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
     server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
-    annotations = _annotations(service, runtime, config)
+    annotations = annotations_for(service.metadata, predictor, config, runtime.annotations)
     labels = _service_labels(service, chosen, server_type)
-    return Predictor(
+    request = request_of_model(service.metadata, predictor, model)
+    return Component(
+        kind=PREDICTOR,
         name=predictor_name(service.metadata.name, predictor.name),
         labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
         server=_server(service, labels, model, chosen, server_type),
-        pod=_pod(predictor, runtime, config),
-        storage=plan_storage(service, model, server_type, annotations, config, context),
-        models_writable=annotations.get(ANNOTATION_READONLY, "true").lower() == "false",
-        replicas=_replicas(predictor, annotations),
-        strategy=predictor.deployment_strategy.as_dict() if predictor.deployment_strategy else None,
+        pod=_pod(service, runtime, config),
+        storage=plan_storage(request, annotations, config, context, server_type),
+        replicas=replicas_of(predictor, annotations),
+        strategy=strategy_of(predictor),
     )
+
+
+def resolve_own(service: InferenceService, config: OperatorConfig, context: StorageContext) -> Component:
+    """The predictor of the user's own containers, which get no arguments: their author knows what they serve."""
+    predictor, metadata = service.spec.predictor, service.metadata
+    pod = pod_fields(predictor)
+    server, *others = server_first(pod.pop("containers", ()), "spec.predictor")
+    server = {**server, "env": merge_items(_settings(predictor), server.get("env", ()), "name")}
+    annotations = annotations_for(metadata, predictor, config)
+    request = request_of_containers(metadata, predictor, "spec.predictor")
+    return Component(
+        kind=PREDICTOR,
+        name=predictor_name(metadata.name, predictor.name),
+        labels={**metadata.labels, **(predictor.labels or {})},
+        annotations=annotations,
+        server=_own(with_stored_path(server), service, pod, config),
+        pod=with_pod_defaults({**pod, "containers": _beside(others, service, pod, config)}, config),
+        storage=plan_storage(request, annotations, config, context),
+        replicas=replicas_of(predictor, annotations),
+        strategy=strategy_of(predictor),
+    )
+
+
+def protocol_of(predictor: Component) -> str:
+    """The protocol of a predictor of the user's own containers, by KServe's variable for it."""
+    env = predictor.server.get("env", ())
+    protocol = next((str(item.get("value", "")) for item in env if item["name"] == "PROTOCOL"), _PROTOCOLS[0])
+    if protocol not in _PROTOCOLS:
+        raise InvalidSpec(f"variable PROTOCOL of spec.predictor is {protocol!r}; write one of {', '.join(_PROTOCOLS)}")
+    return protocol
 
 
 def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_type: str | None) -> dict[str, str]:
@@ -91,16 +108,6 @@ def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_typ
     if server_type == "torchserve":
         labels.setdefault(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(chosen.protocol, "kserve"))
     return labels
-
-
-def _annotations(service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, str]:
-    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
-    merged = {
-        **(runtime.annotations or {}),
-        **service.metadata.annotations,
-        **(service.spec.predictor.annotations or {}),
-    }
-    return {name: value for name, value in merged.items() if name not in disallowed}
 
 
 def _server(
@@ -115,22 +122,24 @@ def _server(
         container["image"] = with_tag(container["image"], model.runtime_version)
     if chosen.protocol.startswith("grpc") and "ports" in container:
         container["ports"] = sorted(container["ports"], key=lambda port: not is_grpc(port.get("name", "")))
-    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": service.metadata.name}]
     if server_type == "torchserve":
-        ours.append({"name": "PROTOCOL_VERSION", "value": chosen.protocol})
-    container["env"] = merge_items(ours, container.get("env", ()), "name")
+        ours = [{"name": "PROTOCOL_VERSION", "value": chosen.protocol}]
+        container["env"] = merge_items(ours, container.get("env", ()), "name")
     values = values_of(service.metadata.model_copy(update={"labels": labels}))
-    filled: dict[str, Any] = fill_all(container, values)
+    filled: dict[str, Any] = fill_all(with_service_name(container, service.metadata), values)
     return filled
 
 
 def _users_container(predictor: PredictorSpec, model: ModelSpec) -> dict[str, Any]:
     """What the user wrote about the container, and the predictor's settings as its variables; those written win."""
-    container = _fields(model, ContainerFields)
-    settings = [{"name": item.variable, "value": str(item.value)} for item in settings_of(predictor) if item.usable]
-    if settings:
+    container = fields_of(model, ContainerFields)
+    if settings := _settings(predictor):
         container["env"] = merge_items(settings, container.get("env", ()), "name")
     return container
+
+
+def _settings(predictor: PredictorSpec) -> list[dict[str, str]]:
+    return [{"name": item.variable, "value": str(item.value)} for item in settings_of(predictor) if item.usable]
 
 
 def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
@@ -144,28 +153,33 @@ def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
     )
 
 
-def _pod(predictor: PredictorSpec, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
-    shared, own = _fields(runtime, PodSpecFields), _fields(predictor, PodSpecFields)
+def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
+    shared, own = pod_fields(runtime), pod_fields(service.spec.predictor)
     pod = merge_maps({name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}, own)
     for name in _NAMED_ITEMS:
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):
             pod[name] = items
     sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
-    pod["containers"] = merge_items(sidecars, own.get("containers", ()), "name")
-    pod.setdefault("automountServiceAccountToken", config.security.auto_mount_service_account_token)
-    # A variable for every Service of the namespace would reach the server: one named "http" sets HTTP_PORT.
-    pod.setdefault("enableServiceLinks", False)
-    return pod
+    others = merge_items(sidecars, own.get("containers", ()), "name")
+    pod["containers"] = _beside(others, service, pod, config)
+    return with_pod_defaults(pod, config)
 
 
-def _replicas(predictor: PredictorSpec, annotations: Mapping[str, str]) -> int | None:
-    """The number that the user fixed; None leaves it to whoever scales."""
-    if predictor.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) == "external":
-        return None
-    return max(1, predictor.min_replicas)
+def _beside(
+    containers: Sequence[Mapping[str, Any]], service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
+) -> list[dict[str, Any]]:
+    """The containers beside the server; a transformer among them is told nothing, and finds the server on loopback."""
+    for container in containers:
+        if container.get("name") == CONTAINER_TRANSFORMER and stored_uri(container):
+            raise InvalidSpec(
+                f"variable STORAGE_URI is given to {CONTAINER_TRANSFORMER}, which shares the predictor's pod and its "
+                "models; remove it, or give the URI to the predictor"
+            )
+    return [_own(item, service, pod, config) for item in containers]
 
 
-def _fields(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
-    """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their wire names."""
-    names = {field.alias for field in kind.model_fields.values()}
-    return {name: value for name, value in source.as_dict().items() if name in names}
+def _own(
+    container: Mapping[str, Any], service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
+) -> dict[str, Any]:
+    named = with_service_name(container, service.metadata)
+    return completed(named, pod, config.inference_service.resource)

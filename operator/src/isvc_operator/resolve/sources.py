@@ -1,4 +1,4 @@
-"""What a predictor wants to have brought into its pod: URIs, each with the folder that it goes to."""
+"""What a component wants to have brought into its pod: URIs, each with the folder that it goes to."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from posixpath import commonpath
+from typing import Any
 
-from isvc_operator.api.components import ModelSpec, PredictorSpec
+from isvc_operator.api.components import StorageUri
 from isvc_operator.api.names import ANNOTATION_PVC_MODE, MODELS_MOUNT
 from isvc_operator.config import StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
 
 # What the storage-initializer brings without anybody's credentials: it lies in the pod.
 _LOCAL = ("pvc", "file")
+STORAGE_URI = "STORAGE_URI"
 SCHEMES = (*_LOCAL, "s3", "gs", "http", "https")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -52,16 +54,30 @@ class Source:
         return self.uri.partition("://")[2].partition("/")
 
 
-def given_sources(predictor: PredictorSpec, model: ModelSpec) -> tuple[Source, ...]:
+def given_sources(
+    uri: str | None, several: Sequence[StorageUri] | None, *, path_in_secret: bool = False
+) -> tuple[Source, ...]:
     """The URIs that the spec names; none where it names a path in a storage secret, or no storage at all."""
-    several = predictor.storage_uris or ()
-    if several and model.storage_uri:
+    if several and uri:
         raise InvalidSpec("storageUri and storageUris are both given; move storageUri into storageUris")
-    if model.storage_uri and model.storage and model.storage.path is not None:
+    if uri and path_in_secret:
         raise InvalidSpec("storageUri and storage.path are both given; remove one of them")
-    if model.storage_uri:
-        return (checked(Source(model.storage_uri, MODELS_MOUNT)),)
-    return tuple(checked(Source(item.uri, str(PurePosixPath(item.mount_path)))) for item in several)
+    if uri:
+        return (checked(Source(uri, MODELS_MOUNT)),)
+    return tuple(checked(Source(item.uri, str(PurePosixPath(item.mount_path)))) for item in several or ())
+
+
+def stored_uri(container: Mapping[str, Any]) -> str | None:
+    """The URI in the variable by which a user's own container asks for its model, where it has one (contract §5.1)."""
+    return next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
+
+
+def with_stored_path(container: Mapping[str, Any]) -> dict[str, Any]:
+    """The container with the folder in that variable: where it finds what it has asked for."""
+    if not stored_uri(container):
+        return dict(container)
+    env = [{**item, "value": MODELS_MOUNT} if item["name"] == STORAGE_URI else item for item in container["env"]]
+    return {**container, "env": env}
 
 
 def checked(source: Source) -> Source:

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from isvc_operator.api.components import ModelSpec
-from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
@@ -23,10 +21,11 @@ from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializer
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.resolve import storage_spec
 from isvc_operator.resolve.credentials import credentials_of
-from isvc_operator.resolve.objects import Objects, Reference, account_of, account_secrets, annotated_secret
+from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.provision import Provision, read_only, variable
-from isvc_operator.resolve.sources import Source, checked, common_folder, given_sources, mounts_claims
+from isvc_operator.resolve.sources import Source, checked, common_folder, mounts_claims
 from isvc_operator.resolve.storage_container import choose_container
+from isvc_operator.resolve.storage_request import StorageRequest
 
 # The layout that a server reads, by its type; others read whatever there is. ``auto`` checks a folder that looks like
 # TorchServe's and leaves any other one, such as a bare model.onnx, alone.
@@ -66,15 +65,14 @@ class StoragePlan:
 
 
 def plan_storage(
-    service: InferenceService,
-    model: ModelSpec,
-    server_type: str | None,
+    request: StorageRequest,
     annotations: Mapping[str, str],
     config: OperatorConfig,
     context: StorageContext,
+    server_type: str | None = None,
 ) -> StoragePlan | None:
-    """The plan for a model; None where it names no storage, as an image may hold its own."""
-    sources = _sources(service, model, config, context.objects)
+    """The plan for what is asked; None where that is nothing, as an image may hold its own model."""
+    sources = _sources(request, config, context.objects)
     if not sources:
         return None
     directly = mounts_claims(annotations, config.storage_initializer)
@@ -82,29 +80,26 @@ def plan_storage(
     copied = tuple(source for source in sources if source not in mounted)
     if not copied:
         return StoragePlan(copied=(), mounted=mounted)
-    container = choose_container(copied, service.spec.predictor.storage_container_name, context.containers)
+    container = choose_container(copied, request.container, context.containers)
     return StoragePlan(
         copied=copied,
         mounted=mounted,
         folder=common_folder(copied),
         # Where several sources make up a folder, each of them holds a part of the layout only.
         layout=_LAYOUTS.get(server_type or "", "none") if len(sources) == 1 else "none",
-        provision=_provision(service, model, copied, annotations, config, context.objects),
+        provision=_provision(request, copied, annotations, config, context.objects),
         container=container.spec.container if container else {},
         resources=_json_object(annotations, ANNOTATION_STORAGE_RESOURCES),
     )
 
 
-def _sources(
-    service: InferenceService, model: ModelSpec, config: OperatorConfig, objects: Objects
-) -> tuple[Source, ...]:
-    sources = given_sources(service.spec.predictor, model)
-    if sources or model.storage is None:
-        return sources
-    if model.storage.path is None:
+def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) -> tuple[Source, ...]:
+    if request.sources or request.spec is None:
+        return request.sources
+    if request.spec.path is None:
         raise InvalidSpec("spec.predictor.model.storage has no path; give one, or a storageUri beside it")
-    name = _spec_secret(service, config, objects)
-    uri = storage_spec.uri_of(model.storage, name, objects.get(Reference("Secret", name)))
+    name = request.spec_secret(config.credentials, objects)
+    uri = storage_spec.uri_of(request.spec, name, objects.get(Reference("Secret", name)))
     return (checked(Source(uri, MODELS_MOUNT)),)
 
 
@@ -116,8 +111,7 @@ def _apart(mounted: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def _provision(
-    service: InferenceService,
-    model: ModelSpec,
+    request: StorageRequest,
     copied: Sequence[Source],
     annotations: Mapping[str, str],
     config: OperatorConfig,
@@ -126,32 +120,26 @@ def _provision(
     """Credentials, certificates and the cache are for what comes over the network."""
     provision = _checksums(annotations)
     if any(source.remote for source in copied):
-        credentials = _credentials(service, model, config, objects)
+        credentials = _credentials(request, config, objects)
         provision += credentials + _ca_bundle(credentials, config.storage_initializer)
         provision += _cache(config.storage_initializer.cache)
     return provision
 
 
-def _credentials(service: InferenceService, model: ModelSpec, config: OperatorConfig, objects: Objects) -> Provision:
+def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> Provision:
     """Those of the storage secret, where the model names one, else those of the service account."""
-    if model.storage is not None:
-        name = _spec_secret(service, config, objects)
-        return storage_spec.provision_of(model.storage, name, objects.get(Reference("Secret", name)))
-    account = account_of(service)
+    if request.spec is not None:
+        name = request.spec_secret(config.credentials, objects)
+        return storage_spec.provision_of(request.spec, name, objects.get(Reference("Secret", name)))
     secrets = []
-    for name in account_secrets(service, config.credentials, objects):
+    for name in request.account_secrets(config.credentials, objects):
         if (secret := objects.get(Reference("Secret", name))) is None:
             raise InvalidCredentials(
-                f"secret {name}, which service account {account.name} or an annotation names, does not exist; "
+                f"secret {name}, which service account {request.account.name} or an annotation names, does not exist; "
                 "create it, or take its name out there"
             )
         secrets.append(secret)
-    return credentials_of(objects.get(account), secrets, config.credentials)
-
-
-def _spec_secret(service: InferenceService, config: OperatorConfig, objects: Objects) -> str:
-    credentials = config.credentials
-    return annotated_secret(service, credentials, objects) or credentials.storage_spec_secret_name
+    return credentials_of(objects.get(request.account), secrets, config.credentials)
 
 
 def _ca_bundle(credentials: Provision, config: StorageInitializerConfig) -> Provision:

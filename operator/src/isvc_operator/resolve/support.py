@@ -4,45 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from isvc_operator.api.components import FRAMEWORKS, PredictorSpec
+from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceServiceSpec
+from isvc_operator.api.names import EXPLAINER, TRANSFORMER
 from isvc_operator.resolve.settings import settings_of
 
-_COMPONENTS = ("transformer", "explainer", "canary")
-_PREDICTOR = (
+_COMPONENT = (
     "worker_spec",
     "scale_target",
     "scale_metric",
     "scale_metric_type",
     "auto_scaling",
-    "container_concurrency",
     "canary_traffic_percent",
     "logger",
 )
+# A transformer is told its container_concurrency as its number of workers; a predictor its batcher and timeout.
+_PREDICTOR = (*_COMPONENT, "container_concurrency")
+_WRAPPER = (*_COMPONENT, "batcher", "timeout")
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
     """Paths of fields that are set and not honoured, each with what happens instead."""
-    return (*_components(spec), *_predictor(spec.predictor), *_model(spec.predictor))
+    return (*_missing(spec), *_predictor(spec.predictor), *_wrappers(spec), *_model(spec.predictor))
 
 
-def _components(spec: InferenceServiceSpec) -> Iterator[str]:
-    for name in _COMPONENTS:
-        if getattr(spec, name):
-            yield f"spec.{name} (the predictor is served without it)"
+def _missing(spec: InferenceServiceSpec) -> Iterator[str]:
+    if spec.canary:
+        yield "spec.canary (the predictor is served without it)"
+    if spec.explainer and spec.explainer.art:
+        yield "spec.explainer.art (the service is served without an explainer; give it containers)"
 
 
 def _predictor(predictor: PredictorSpec) -> Iterator[str]:
-    for name in _PREDICTOR:
-        if getattr(predictor, name) is not None:
-            yield f"spec.predictor.{PredictorSpec.model_fields[name].alias}"
+    yield from _set(predictor, "spec.predictor", _PREDICTOR)
     for setting in settings_of(predictor):
         if not setting.usable:
             yield f"{setting.field}: {setting.value} (the server's default holds; give a number above 0)"
-    if predictor.min_replicas == 0:
-        yield "spec.predictor.minReplicas: 0 (one pod is kept)"
-    if (predictor.max_replicas or 0) > (predictor.min_replicas or 1):
-        yield "spec.predictor.maxReplicas (the number of pods stays at minReplicas)"
+    yield from _scaling(predictor, "spec.predictor")
+
+
+def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
+    for kind, component in ((TRANSFORMER, spec.transformer), (EXPLAINER, spec.explainer)):
+        if component:
+            yield from _set(component, f"spec.{kind}", _WRAPPER)
+            yield from _scaling(component, f"spec.{kind}")
+
+
+def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        if getattr(component, name, None) is not None:
+            yield f"{field}.{type(component).model_fields[name].alias}"
+
+
+def _scaling(component: ComponentExtensionSpec, field: str) -> Iterator[str]:
+    if component.min_replicas == 0:
+        yield f"{field}.minReplicas: 0 (one pod is kept)"
+    if (component.max_replicas or 0) > (component.min_replicas or 1):
+        yield f"{field}.maxReplicas (the number of pods stays at minReplicas)"
 
 
 def _model(predictor: PredictorSpec) -> Iterator[str]:

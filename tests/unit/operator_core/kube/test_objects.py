@@ -10,7 +10,8 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube.errors import Refused
 from isvc_operator.kube.objects import MISSED, REMEMBERED, ObjectReader
 from isvc_operator.kube.requests import path_of
-from isvc_operator.resolve.objects import Objects, Reference, references
+from isvc_operator.resolve.objects import Objects, Reference
+from isvc_operator.resolve.storage_request import references
 from tests.support.builders import NAMESPACE, a_service
 from tests.support.credentials import a_secret, an_account
 from tests.support.fakes import FakeKubeApi, Seconds

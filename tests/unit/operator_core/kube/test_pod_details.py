@@ -11,19 +11,23 @@ from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.pod_details import (
     EVENTS_EVERY,
+    LOG_EVERY,
     MOUNT_LATE,
     PROGRESS_EVERY,
     READINGS_PER_SECOND,
+    READY_LATE,
+    ComponentKey,
     Detail,
     PodDetails,
 )
 from isvc_operator.kube.requests import path_of
-from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, an_initializer, running, waiting
+from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
 from tests.support.fakes import FakeKubeApi, Seconds
 
 KEY, POD = ServiceKey(NAMESPACE, "torchserve"), "torchserve-predictor-1-a"
 LOADING = a_pod(POD, initializer=an_initializer(running()))
 PREPARING = a_pod(POD, initializer=an_initializer(waiting("PodInitializing")))
+STARTING = a_pod(POD, initializer=an_initializer(), containers=[a_container()])
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Asking:
         self.details = PodDetails(self.api, self.clock)
 
     async def about(self, pod: dict[str, Any] | None, key: ServiceKey = KEY) -> Detail:
-        return await self.details.of_starting(key, pod)
+        return await self.details.of_starting(ComponentKey(key, "predictor"), pod)
 
     def says(self, line: str) -> None:
         """The storage-initializer writes a line."""
@@ -96,7 +100,7 @@ async def test_between_two_readings_the_answer_stays_and_nothing_is_read(asking:
 async def test_a_pod_that_has_its_model_is_not_asked_about_any_more(asking: Asking) -> None:
     await asking.about(LOADING)
 
-    assert await asking.about(a_ready_pod(POD)) == Detail()
+    assert await asking.about(None) == Detail()
     assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
 
 
@@ -130,6 +134,49 @@ async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(a
         detail = await asking.about(LOADING, ServiceKey(NAMESPACE, str(number)))
 
     assert detail.again == pytest.approx(loading / READINGS_PER_SECOND, abs=0.1)
+
+
+# --- why a server that runs is not ready -------------------------------------------------------------------
+
+
+async def test_the_log_of_a_server_that_is_not_ready_for_long_is_read(asking: Asking) -> None:
+    asking.api.logs[f"{POD}/kserve-container"] = "http://nowhere.models is not ready\n"
+    assert await asking.about(STARTING) == Detail(again=READY_LATE)
+    assert asking.api.calls == []
+    asking.clock.passed = READY_LATE
+
+    assert await asking.about(STARTING) == Detail(log="http://nowhere.models is not ready", again=LOG_EVERY)
+    (call,) = asking.api.calls
+    assert dict(call.query)["tailLines"] == "5"
+
+
+async def test_of_several_containers_the_one_that_is_not_ready_is_read(asking: Asking) -> None:
+    asking.api.logs[f"{POD}/transformer-container"] = "waiting for localhost:8085"
+    serving, late = {**a_container(), "ready": True}, a_container("transformer-container")
+    pod = a_pod(POD, containers=[serving, late])
+    await asking.about(pod)
+    asking.clock.passed = READY_LATE
+
+    assert (await asking.about(pod)).log == "waiting for localhost:8085"
+
+
+async def test_a_server_that_is_in_time_costs_no_call(asking: Asking) -> None:
+    await asking.about(STARTING)
+    asking.clock.passed = READY_LATE - 1
+    await asking.about(STARTING)
+
+    assert await asking.about(None) == Detail()
+    assert asking.api.calls == []
+
+
+async def test_components_of_a_service_are_looked_at_apart(asking: Asking) -> None:
+    transformer = ComponentKey(KEY, "transformer")
+    await asking.about(LOADING)
+    await asking.details.of_starting(transformer, None)
+
+    asking.clock.passed = 1.0
+
+    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY - 1.0)
 
 
 # --- why volumes are not mounted ---------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def test_only_the_server_gets_a_probe_and_the_model() -> None:
     assert sidecar == {
         "name": "logs",
         "image": "l",
+        "env": [{"name": "INFERENCE_SERVICE_NAME", "value": "torchserve"}],
         "imagePullPolicy": "IfNotPresent",
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

@@ -12,21 +12,24 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from tests.support.builders import a_service
 
+ADDRESS = "http://torchserve-predictor.models.svc.cluster.local"
 DASHED = "{{ .Name }}-{{ .Namespace }}.{{ .IngressDomain }}"
 
 
 def hosts_of(config: IngressConfig, **service: Any) -> Hosts:
     metadata = a_service(**service).metadata
-    return resolve_hosts(metadata, f"{metadata.name}-predictor", config)
+    return resolve_hosts(metadata, {"predictor": f"{metadata.name}-predictor"}, ADDRESS, config)
 
 
 def test_a_service_answers_under_the_dotted_and_the_dashed_form() -> None:
     assert hosts_of(IngressConfig()) == Hosts(
         service=("torchserve.models.example.com", "torchserve-models.example.com"),
-        predictor=("torchserve-predictor.models.example.com", "torchserve-predictor-models.example.com"),
+        components={
+            "predictor": ("torchserve-predictor.models.example.com", "torchserve-predictor-models.example.com")
+        },
         url="http://torchserve.models.example.com",
-        predictor_url="http://torchserve-predictor.models.example.com",
-        address="http://torchserve-predictor.models.svc.cluster.local",
+        urls={"predictor": "http://torchserve-predictor.models.example.com"},
+        address=ADDRESS,
     )
 
 
@@ -35,10 +38,10 @@ def test_kserves_own_template_gives_kserves_urls() -> None:
 
     assert hosts_of(config, name="raw-foo", namespace="default") == Hosts(
         service=("raw-foo-default.example.com",),
-        predictor=("raw-foo-predictor-default.example.com",),
+        components={"predictor": ("raw-foo-predictor-default.example.com",)},
         url="http://raw-foo-default.example.com",
-        predictor_url="http://raw-foo-predictor-default.example.com",
-        address="http://raw-foo-predictor.default.svc.cluster.local",
+        urls={"predictor": "http://raw-foo-predictor-default.example.com"},
+        address=ADDRESS,
     )
 
 
@@ -54,7 +57,7 @@ def test_domain_scheme_labels_and_annotations_are_filled_in() -> None:
 
     assert hosts.service == ("torchserve.vision.blue.ml.test",)
     assert hosts.url == "https://torchserve.vision.blue.ml.test"
-    assert hosts.predictor_url == "http://torchserve-predictor.vision.blue.ml.test"
+    assert hosts.urls == {"predictor": "http://torchserve-predictor.vision.blue.ml.test"}
 
 
 def test_two_templates_that_make_the_same_host_make_it_once() -> None:
@@ -74,8 +77,8 @@ INTERNAL = {
 def test_there_are_no_external_hosts_when(config: IngressConfig, labels: dict[str, str]) -> None:
     hosts = hosts_of(config, labels=labels)
 
-    assert (hosts.external, hosts.service, hosts.predictor) == (False, (), ())
-    assert hosts.address == "http://torchserve-predictor.models.svc.cluster.local"
+    assert (hosts.external, hosts.service, hosts.components) == (False, (), {})
+    assert hosts.address == ADDRESS
 
 
 def test_another_visibility_is_external() -> None:
@@ -116,7 +119,7 @@ def test_a_host_may_have_253_characters_and_no_more() -> None:
         config = IngressConfig(
             ingress_domain=domain, domain_template="n.{{ .IngressDomain }}", additional_domain_templates=()
         )
-        return resolve_hosts(ObjectMeta(name="n", namespace="models"), "n-predictor", config)
+        return resolve_hosts(ObjectMeta(name="n", namespace="models"), {"predictor": "n-predictor"}, ADDRESS, config)
 
     assert len(length(248).service[0]) == 248
     with pytest.raises(InvalidSpec):

@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.predictor import Predictor
+from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.sources import Source
 from isvc_operator.resolve.storage import StoragePlan
 from tests.support.builders import a_resolved, a_runtime, a_service
@@ -20,16 +20,20 @@ OTHER_TOLERATION = {"key": "spot", "operator": "Exists"}
 
 def predictor_of(
     runtime: ServingRuntime | None = None, config: OperatorConfig | None = None, **service: Any
-) -> Predictor:
+) -> Component:
     return a_resolved(a_service(**service), runtime, config).predictor
 
 
-def env_of(predictor: Predictor) -> dict[str, Any]:
+def env_of(predictor: Component) -> dict[str, Any]:
     return {item["name"]: item.get("value") for item in predictor.server["env"]}
 
 
+SERVICE_NAME = [{"name": "INFERENCE_SERVICE_NAME", "value": "torchserve"}]
+
+
 def test_the_storys_predictor() -> None:
-    assert predictor_of() == Predictor(
+    assert predictor_of() == Component(
+        kind="predictor",
         name="torchserve-predictor",
         labels={"serviceEnvelope": "kserve"},
         annotations={},
@@ -43,7 +47,6 @@ def test_the_storys_predictor() -> None:
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
         storage=StoragePlan(copied=(Source("pvc://leeway", "/mnt/models"),), layout="torchserve"),
-        models_writable=False,
         replicas=None,
         strategy=None,
     )
@@ -304,9 +307,9 @@ def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> No
     )
 
     assert predictor.pod["containers"] == [
-        {"name": "proxy", "image": "p:1"},
-        {"name": "logs", "image": "l:2"},
-        {"name": "mine", "image": "m"},
+        {"name": "proxy", "image": "p:1", "env": SERVICE_NAME},
+        {"name": "logs", "image": "l:2", "env": SERVICE_NAME},
+        {"name": "mine", "image": "m", "env": SERVICE_NAME},
     ]
 
 

@@ -41,14 +41,12 @@ def test_a_service_may_name_its_runtime_beside_an_older_framework_key_by_an_anno
     assert resolved.chosen.runtime == a_runtime("mine")
 
 
-def test_a_predictor_of_custom_containers_is_refused_with_what_to_write() -> None:
-    service = a_service(model=None, predictor={"containers": [{"name": "kserve-container", "image": "mine"}]})
-
+def test_a_predictor_of_nothing_is_refused_with_what_to_write() -> None:
     with pytest.raises(InvalidSpec) as caught:
-        resolve(service, Runtimes(cluster=(a_runtime(),)), OperatorConfig())
+        resolve(a_service(model=None), Runtimes(cluster=(a_runtime(),)), OperatorConfig())
 
     assert caught.value.reason == "InvalidPredictorSpec"
-    assert str(caught.value).startswith("spec.predictor names no model to serve; set spec.predictor.model.modelFormat")
+    assert str(caught.value).startswith("spec.predictor names nothing to serve; set spec.predictor.model.modelFormat")
 
 
 @pytest.mark.parametrize(

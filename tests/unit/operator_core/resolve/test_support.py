@@ -37,16 +37,34 @@ def test_a_predictors_field_that_is_not_honoured_is_told(field: str, value: Any)
     assert told(predictor={field: value}) == (f"spec.predictor.{field}",)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("transformer", CONTAINERS),
-        ("explainer", CONTAINERS),
-        ("canary", [{"predictor": {"name": "next", "model": {"modelFormat": {"name": "pytorch"}}}}]),
-    ],
-)
-def test_a_component_that_is_not_made_is_told_with_what_happens_instead(field: str, value: Any) -> None:
-    assert told(spec={field: value}) == (f"spec.{field} (the predictor is served without it)",)
+CANARY = [{"predictor": {"name": "next", "model": {"modelFormat": {"name": "pytorch"}}}}]
+NOT_MADE = {
+    "canary": (CANARY, "spec.canary (the predictor is served without it)"),
+    "explainer": (
+        {"art": {"type": "SquareAttack"}},
+        "spec.explainer.art (the service is served without an explainer; give it containers)",
+    ),
+}
+
+
+@pytest.mark.parametrize("field", NOT_MADE)
+def test_what_is_not_made_is_told_with_what_happens_instead(field: str) -> None:
+    value, expected = NOT_MADE[field]
+    assert told(spec={field: value}) == (expected,)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "explainer"])
+def test_a_wrapper_of_containers_is_made_and_its_number_of_workers_honoured(kind: str) -> None:
+    assert told(spec={kind: {**CONTAINERS, "minReplicas": 2, "containerConcurrency": 4}}) == ()
+
+
+@pytest.mark.parametrize("kind", ["transformer", "explainer"])
+def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
+    assert told(spec={kind: {**CONTAINERS, "timeout": 5, "batcher": {}, "minReplicas": 0}}) == (
+        f"spec.{kind}.batcher",
+        f"spec.{kind}.timeout",
+        f"spec.{kind}.minReplicas: 0 (one pod is kept)",
+    )
 
 
 @pytest.mark.parametrize(("key", "model"), [("model", {"modelFormat": {"name": "pytorch"}}), ("pytorch", {})])
@@ -80,8 +98,8 @@ def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
 
 
 def test_components_are_told_before_the_predictors_fields() -> None:
-    assert told(spec={"transformer": CONTAINERS}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
-        "spec.transformer (the predictor is served without it)",
+    assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
+        "spec.canary (the predictor is served without it)",
         "spec.predictor.scaleMetric",
         "spec.predictor.timeout: 0 (the server's default holds; give a number above 0)",
     )

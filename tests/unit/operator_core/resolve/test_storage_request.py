@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import CredentialsConfig
-from isvc_operator.resolve.objects import Objects, Reference, references
+from isvc_operator.resolve.objects import Objects, Reference
+from isvc_operator.resolve.storage_request import references
 from tests.support.builders import a_service
 from tests.support.credentials import a_secret, an_account
 
