@@ -1,4 +1,52 @@
-"""What every model server of this project is built from: the protocols, the HTTP server, the error classes.
+"""What every model server of this project is built from, and KServe's SDK by its own names.
 
-Nothing in here knows Kubernetes or TorchServe; a runtime brings its own dataplane and its own endpoints.
+Nothing in here knows Kubernetes or TorchServe; a runtime brings its own models. `import transformer_sdk as kserve` has
+`transformer_sdk.kserve`'s names, imported when they are asked for; `import transformer_sdk` alone costs nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformer_sdk.kserve import (
+        InferenceGRPCClient,
+        InferenceRESTClient,
+        InferInput,
+        InferOutput,
+        InferRequest,
+        InferResponse,
+        Model,
+        ModelRepository,
+        ModelServer,
+        PredictorConfig,
+        RESTConfig,
+        constants,
+        logging,
+        utils,
+    )
+
+__all__ = [
+    "InferInput",
+    "InferOutput",
+    "InferRequest",
+    "InferResponse",
+    "InferenceGRPCClient",
+    "InferenceRESTClient",
+    "Model",
+    "ModelRepository",
+    "ModelServer",
+    "PredictorConfig",
+    "RESTConfig",
+    "constants",
+    "logging",
+    "utils",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from transformer_sdk import kserve
+
+    return getattr(kserve, name)

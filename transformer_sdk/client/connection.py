@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -46,9 +47,10 @@ class TimedOut(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Opened by `loop.create_connection`."""
+    """Opened by `loop.create_connection`; tells who opened it when it is lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_lost: Callable[[Connection], None]) -> None:
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[Answer] | None = None
@@ -108,6 +110,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
+        self._on_lost(self)
         if self._waiter is None or self._waiter.done():
             return
         if error is None and self._in_body and not self._sized:

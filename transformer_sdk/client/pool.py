@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -118,7 +119,7 @@ class Pool:
 
     async def _open_one(self) -> Connection:
         _, connection = await self._loop.create_connection(
-            Connection, self.address.host, self.address.port, ssl=self._tls
+            lambda: Connection(self._lost), self.address.host, self.address.port, ssl=self._tls
         )
         return connection
 
@@ -147,6 +148,11 @@ class Pool:
     def _drop(self, connection: Connection) -> None:
         connection.close()
         self._open -= 1
+
+    def _lost(self, connection: Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+            self._open -= 1
 
     def _wake_one(self) -> None:
         while self._waiting:
@@ -179,4 +185,4 @@ def _words(error: OSError) -> str:
         return "there is no such host"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
-    return error.strerror or str(error)
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -244,6 +244,12 @@ class Model(InferenceModel):
         client: InferenceGRPCClient = self._clients[key]
         return client
 
+    async def close(self) -> None:
+        """Close the connections of the event loop that runs."""
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
+
     async def _http_predict(
         self,
         payload: Payload,

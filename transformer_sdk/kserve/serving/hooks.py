@@ -69,10 +69,12 @@ class Hook:
         return await result if inspect.isawaitable(result) else result
 
     def _answer(self, error: Exception) -> ServingError:
-        if isinstance(error, ServingError):
-            return error
         if isinstance(error, NotImplementedError):
-            return Unsupported(str(error) or f"{self._what} is not implemented.")
+            error = Unsupported(str(error) or f"{self._what} is not implemented.")
+        if isinstance(error, ServingError):
+            if error.component == ServingError.component:
+                error.component = COMPONENT  # it is the hook that says so
+            return error
         # FastAPI's and Starlette's HTTPException, which hooks written for KServe may raise.
         status = getattr(error, "status_code", None)
         if isinstance(status, int):

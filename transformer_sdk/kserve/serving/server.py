@@ -54,7 +54,7 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
         with watched_loop():
             await serve_app(app, doors, served.models, metrics, must_not_end)
     finally:
-        threads.close()
+        await served.close()
         for name in list(server.registered_models.get_models()):
             server.registered_models.unload(name)
 
@@ -94,6 +94,12 @@ class Served:
         self.models.resolve(name)
         self.models.remove(name)
         await asyncio.to_thread(self._repository.unload, name)
+
+    async def close(self) -> None:
+        """When the last request is answered."""
+        self._threads.close()
+        for name in self.models.names:
+            await self._served(name).model.close()
 
     async def keep_fresh(self) -> None:
         """gRPC asks the registry alone, so the registry has to know."""

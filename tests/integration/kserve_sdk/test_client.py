@@ -1,0 +1,268 @@
+"""The client of predictors against servers that misbehave, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, answers, never, says, scripted
+from transformer_sdk.client.address import Address
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from transformer_sdk.client.http import HttpClient
+from transformer_sdk.client.pool import Limits, Pool
+from transformer_sdk.errors import ServingError
+
+GOOD = Answer(200, ((b"content-type", b"application/json"), (b"content-length", b"19")), b'{"predictions":[7]}')
+
+
+async def ask(server: ScriptedServer, body: bytes = b"{}", timeout_s: float = 30.0, retries: int = 0) -> Answer:
+    """One request by a client of its own."""
+    client = HttpClient(retries=retries)
+    try:
+        return await client.ask("POST", f"http://{server.host}", "/v1/models/m:predict", (), body, timeout_s)
+    finally:
+        client.close()
+
+
+async def test_a_request_goes_out_whole_and_its_answer_comes_back() -> None:
+    async with scripted(answers) as server:
+        assert await ask(server, b'{"instances":[1]}') == GOOD
+
+    assert server.requests == [
+        b"POST /v1/models/m:predict HTTP/1.1\r\nhost: %b\r\ncontent-length: 17\r\n\r\n" % server.host.encode()
+        + b'{"instances":[1]}'
+    ]
+
+
+async def test_connections_are_kept_and_no_more_are_opened_than_are_needed() -> None:
+    async with scripted(answers) as server:
+        pool = Pool(Address.parse(server.host))
+        for _ in range(3):
+            await asyncio.gather(*(pool.request("POST", "/", (), b"{}", 30) for _ in range(4)))
+        assert (server.visits, pool.size) == (4, 4)
+        pool.close()
+        await server.all_closed.wait()
+
+
+async def test_requests_over_the_limit_of_connections_wait_their_turn() -> None:
+    async with scripted(answers) as server:
+        pool = Pool(Address.parse(server.host), limits=Limits(connections=2))
+        answers_ = await asyncio.gather(*(pool.request("POST", "/", (), b"{}", 30) for _ in range(20)))
+        pool.close()
+
+    assert (answers_, server.visits) == ([GOOD] * 20, 2)
+
+
+async def test_who_waits_for_a_connection_in_vain_is_told() -> None:
+    async with scripted(never) as server:
+        pool = Pool(Address.parse(server.host), limits=Limits(connections=1))
+        first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
+        while not server.requests:
+            await asyncio.sleep(0)
+        with pytest.raises(PredictorTimeout, match="all 1 connections are in use"):
+            await pool.request("POST", "/", (), b"{}", 0.01)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert pool.size == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"abcde"),
+        (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", b"until the end"),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", b"ok"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", b"ok"),
+    ],
+    ids=["chunks", "HTTP/1.0", "100 before it", "no content", "the last on its connection"],
+)
+async def test_every_form_of_an_answer_is_understood(text: bytes, body: bytes) -> None:
+    async with scripted(says(text)) as server:
+        assert (await ask(server)).body == body
+
+
+async def resets(visitor: Visitor) -> None:
+    await visitor.request()
+    await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+    visitor.reset()
+
+
+BAD: dict[str, tuple[Behaviour, type[ServingError], str]] = {
+    "garbage": (says(b"SSH-2.0-OpenSSH_9\r\n"), PredictorBroken, "something that is not HTTP"),
+    "half a body": (
+        says(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), PredictorBroken, "in the middle of its answer",
+    ),
+    "half a header": (says(b"HTTP/1.1 200 OK\r\ncontent-le"), PredictorBroken, "in the middle of its answer"),
+    "half a chunk": (
+        says(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nhalf"), PredictorBroken, "in the middle",
+    ),
+    "a reset in the middle": (resets, PredictorBroken, "in the middle of its answer"),
+    "nothing": (says(b""), PredictorBroken, "closed the connection without an answer"),
+    "another protocol": (
+        says(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+        PredictorBroken, "another protocol",
+    ),
+    "a redirect": (
+        says(b"HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n"),
+        PredictorBroken, "sends on to http://elsewhere/, which is not followed",
+    ),
+    "an error": (
+        says(b'HTTP/1.1 429 Slow\r\ncontent-length: 16\r\n\r\n{"error":"slow"}'), PredictorError, "slow",
+    ),
+    "never": (never, PredictorTimeout, "did not answer within 0.05 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_answer_is_an_error_that_names_the_address(kind: str) -> None:
+    behaviour, error, words = BAD[kind]
+    async with scripted(behaviour) as server:
+        with pytest.raises(error, match=words) as raised:
+            await ask(server, timeout_s=0.05 if behaviour is never else 30)
+        await server.all_closed.wait()
+
+    assert raised.value.component.startswith("predictor")
+    assert len(server.requests) == 1, "what was sent is not sent again"
+    if error is not PredictorError:
+        assert f"http://{server.host}" in raised.value.message
+
+
+async def test_an_error_keeps_its_status_words_and_all_else_that_it_says() -> None:
+    body = b'{"error":"no room","component":"queue","code":7}'
+    text = b"HTTP/1.1 429 X\r\nretry-after: 3\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    async with scripted(says(text)) as server:
+        with pytest.raises(PredictorError) as raised:
+            await ask(server)
+
+    error = raised.value
+    assert (error.status, error.message, error.component, error.retry_after_s, error.details, error.body) == (
+        429, "no room", "predictor/queue", 3, {"code": 7}, body,
+    )  # fmt: skip
+
+
+async def test_nobody_at_the_address_is_a_503_with_what_to_look_at() -> None:
+    async with scripted(answers) as server:
+        pass
+
+    with pytest.raises(PredictorUnreachable) as raised:
+        await ask(server)
+    assert raised.value.message == (
+        f"The predictor at http://{server.host} cannot be reached: Connection refused; "
+        "see whether it is ready and whether --predictor_host is right."
+    )
+
+
+async def test_a_host_that_does_not_exist_is_named() -> None:
+    with pytest.raises(PredictorUnreachable, match=r"http://no\.such\.host\.invalid:80 .* there is no such host"):
+        await HttpClient().ask("GET", "http://no.such.host.invalid", "/")
+
+
+async def test_connecting_is_tried_again_as_often_as_is_said() -> None:
+    async with scripted(answers) as server:
+        pass
+
+    client = HttpClient(retries=3)
+    asking = asyncio.create_task(client.ask("POST", f"http://{server.host}", "/"))
+    await asyncio.sleep(0)
+    async with scripted(answers, server.port):
+        assert await asking == GOOD
+        client.close()
+
+
+async def hangs_up_when_idle(visitor: Visitor) -> None:
+    """Answers once; then closes, its receive buffer unread, when the next request is there."""
+    await visitor.request()
+    await visitor.say(OK)
+    if visitor.number == 1:
+        await visitor.reader.readexactly(1)  # of the next request, the rest of which it will not read
+        visitor.reset()
+
+
+async def test_a_kept_connection_that_is_reset_unread_costs_no_request() -> None:
+    async with scripted(hangs_up_when_idle) as server:
+        pool = Pool(Address.parse(server.host))
+        first = await pool.request("POST", "/", (), b"{}", 30)
+        second = await pool.request("POST", "/", (), b"x" * 1_000_000, 30)
+        pool.close()
+
+    assert (first, second, server.visits) == (GOOD, GOOD, 2)
+
+
+async def test_a_request_that_was_read_is_never_sent_twice() -> None:
+    async def reads_and_goes(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(OK)
+        await visitor.request()
+
+    async with scripted(reads_and_goes) as server:
+        pool = Pool(Address.parse(server.host))
+        await pool.request("POST", "/", (), b"{}", 30)
+        with pytest.raises(PredictorBroken, match="without an answer"):
+            await pool.request("POST", "/", (), b"{}", 30)
+
+    assert len(server.requests) == 2
+
+
+async def test_who_gives_up_waiting_does_not_leave_an_answer_for_the_next() -> None:
+    released = asyncio.Event()
+
+    async def slow(visitor: Visitor) -> None:
+        await visitor.request()
+        if visitor.number == 1:
+            await released.wait()
+            await visitor.say(OK.replace(b"[7]", b"[1]"))
+        await visitor.say(OK)
+
+    async with scripted(slow) as server:
+        pool = Pool(Address.parse(server.host))
+        first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
+        while not server.requests:
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = await pool.request("POST", "/", (), b"{}", 30)
+        released.set()
+        pool.close()
+
+    assert second == GOOD
+
+
+async def test_ten_thousand_bad_answers_leave_no_connection_behind() -> None:
+    kinds = [behaviour for behaviour, _, _ in BAD.values() if behaviour is not never]
+
+    async def badly(visitor: Visitor) -> None:
+        await kinds[visitor.number % len(kinds)](visitor)
+
+    async with scripted(badly) as server:
+        pool = Pool(Address.parse(server.host))
+        before = _descriptors()
+        for _ in range(200):
+            calls = (pool.request("POST", "/", (), b"{}", 30) for _ in range(50))
+            await asyncio.gather(*calls, return_exceptions=True)
+        await server.all_closed.wait()
+
+        assert (len(server.requests), pool.size) == (10_000, 0)
+        assert _descriptors() <= before
+
+
+async def test_calls_that_are_given_up_leave_no_connection_behind() -> None:
+    async with scripted(never) as server:
+        pool = Pool(Address.parse(server.host))
+        for _ in range(20):
+            calls = (pool.request("POST", "/", (), b"{}", 0.001) for _ in range(50))
+            assert {type(one) for one in await asyncio.gather(*calls, return_exceptions=True)} <= {
+                PredictorTimeout,
+                PredictorUnreachable,
+            }
+        await server.all_closed.wait()
+
+        assert pool.size == 0
+
+
+def _descriptors() -> int:
+    return len(os.listdir(Path("/proc/self/fd")))  # noqa: PTH208 - the names are the count

@@ -1,0 +1,512 @@
+"""What the server makes of hooks: which are run, with what, and what their results and errors become."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.waiting import eventually
+from transformer_sdk.kserve import errors
+from transformer_sdk.kserve.model import InferenceVerb, Model
+from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.kserve.serving.watch import watched_loop
+from transformer_sdk.testing import FakePredictor, TransformerServer
+
+Headers = dict[str, str] | None
+NOBODY = PredictorConfig("127.0.0.1:1")
+
+
+class Ready(Model):
+    def __init__(self, name: str = "m", **more: Any) -> None:
+        super().__init__(name, **more)
+        self.ready = True
+
+
+class Doubling(Ready):
+    def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+        return {"instances": [2 * one for one in payload["instances"]]}
+
+
+class Naming(Ready):
+    async def postprocess(self, result: Any, headers: Headers = None) -> Any:
+        return {"predictions": [str(one) for one in result["predictions"]]}
+
+
+class Predicting(Ready):
+    """By whatever a test says, in place of a predictor."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def predict(self, payload: Any, headers: Headers = None) -> Any:
+        return self.answer(payload)
+
+
+def raising(error: Exception) -> Predicting:
+    def answer(_: Any) -> None:
+        raise error
+
+    return Predicting(answer)
+
+
+def error_of(model: Model, body: Any = None, **options: Any) -> tuple[int, str, str]:
+    """Status, component and message."""
+    with TransformerServer(model, predictor=NOBODY, **options) as server:
+        reply = server.post(body if body is not None else {"instances": [1]})
+    document = reply.json()
+    return reply.status, document["component"], document["error"]
+
+
+# --- what goes to the predictor and back
+
+
+@pytest.mark.parametrize(
+    ("model", "sent", "predictions"),
+    [(Ready, [1, 2], [1, 2]), (Doubling, [2, 4], [2, 4]), (Naming, [1, 2], ["1", "2"])],
+    ids=["no hook", "preprocess alone", "postprocess alone"],
+)
+def test_hooks_stand_around_the_call_to_the_predictor(model: type[Model], sent: Any, predictions: Any) -> None:
+    with FakePredictor(lambda instances: instances) as predictor:
+        answer = predictor.ask(model("m"), {"instances": [1, 2]})
+
+    assert answer == {"predictions": predictions}
+    assert [one.json() for one in predictor.requests] == [{"instances": sent}]
+
+
+def test_without_hooks_the_bytes_go_on_as_they_came() -> None:
+    body = b'{ "instances" : [1.10, 2e0],\n "extra": "\\u00e4" }'
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Ready(), predictor=predictor.config) as server,
+    ):
+        server.post(body, headers={"Content-Type": "application/json"})
+
+    assert predictor.requests[0].body == body
+
+
+def test_the_predictor_learns_who_asks_and_in_which_trace_and_nothing_else() -> None:
+    sent = {
+        "Authorization": "Bearer x", "X-Request-Id": "7", "traceparent": "00-1-2-01", "b3": "1", "X-B3-TraceId": "9",
+        "Cookie": "secret", "X-Other": "1",
+    }  # fmt: skip
+    with FakePredictor(lambda instances: instances) as predictor:
+        for model in (Ready(), Doubling()):
+            with TransformerServer(model, predictor=predictor.config) as server:
+                server.post({"instances": [1]}, headers=sent)
+
+    for one in predictor.requests:
+        own = {name: value for name, value in one.headers.items() if name not in ("host", "content-length")}
+        assert own == {
+            "authorization": "Bearer x", "x-request-id": "7", "traceparent": "00-1-2-01", "b3": "1",
+            "x-b3-traceid": "9", "content-type": "application/json",
+        }  # fmt: skip
+
+
+def test_a_request_without_an_id_gets_one_that_the_predictor_sees_too() -> None:
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Ready(), predictor=predictor.config) as server,
+    ):
+        reply = server.post({"instances": [1]})
+
+    assert predictor.requests[0].headers["x-request-id"] == reply.headers["x-request-id"]
+
+
+def test_explanations_come_from_the_predictor_too() -> None:
+    with FakePredictor(lambda instances: ["because"]) as predictor:
+        answer = predictor.ask(Doubling(), {"instances": [1]}, "/v1/models/m:explain")
+
+    assert answer == {"explanations": ["because"]}
+    assert [(one.path, one.json()) for one in predictor.requests] == [("/v1/models/m:explain", {"instances": [2]})]
+
+
+def test_the_old_attribute_predictor_host_is_honoured() -> None:
+    with FakePredictor(lambda instances: ["found"]) as predictor:
+        model = Ready()
+        model.predictor_host = predictor.host
+        with TransformerServer(model, predictor=NOBODY) as server:
+            assert server.post({"instances": [1]}).json() == {"predictions": ["found"]}
+
+
+def test_hooks_without_headers_are_called_without() -> None:
+    class Old(Ready):
+        def preprocess(self, inputs: Any) -> Any:  # type: ignore[override]
+            return {"instances": [0]}
+
+    with FakePredictor(lambda instances: instances) as predictor:
+        assert predictor.ask(Old(), {"instances": [1]}) == {"predictions": [0]}
+
+
+def test_response_headers_reach_the_client_where_they_are_asked_for() -> None:
+    class Marked(Model):
+        def __init__(self) -> None:
+            super().__init__("m", return_response_headers=True)
+            self.ready = True
+
+        async def postprocess(self, result: Any, headers: Headers = None, response_headers: Headers = None) -> Any:
+            assert response_headers is not None
+            response_headers["x-seen"] = response_headers["content-type"]
+            return result
+
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Marked(), predictor=predictor.config) as server,
+    ):
+        assert server.post({"instances": [1]}).headers["x-seen"] == "application/json"
+
+
+def test_a_model_with_its_own_call_has_its_own_order() -> None:
+    class Own(Ready):
+        async def __call__(self, body: Any, headers: Headers = None, verb: Any = None) -> Any:
+            return {"verb": verb.name}, {"x-own": "1"}
+
+    with TransformerServer(Own()) as server:
+        reply = server.post({"instances": []}, "/v1/models/m:explain")
+
+    assert (reply.json(), reply.headers["x-own"]) == ({"verb": "EXPLAIN"}, "1")
+
+
+async def test_a_model_can_be_called_without_a_server() -> None:
+    class Whole(Doubling):
+        async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
+            return {"predictions": payload["instances"]}
+
+    assert await Whole()({"instances": [1]}) == ({"predictions": [2]}, {})
+    with pytest.raises(NotImplementedError):
+        await Whole()({"instances": [1]}, verb=InferenceVerb.EXPLAIN)
+
+
+# --- bodies
+
+
+@pytest.mark.parametrize("content_type", [None, "application/json; charset=utf-8", "application/x-www-form-urlencoded"])
+def test_json_is_read_whatever_curl_calls_it(content_type: str | None) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    with TransformerServer(Predicting(lambda payload: payload)) as server:
+        assert server.post(b'{"a": 1}', headers=headers).json() == {"a": 1}
+
+
+def test_bodies_of_other_types_are_bytes_for_the_hooks() -> None:
+    with TransformerServer(Predicting(lambda payload: {"length": len(payload)})) as server:
+        assert server.post(b"\x89PNG", headers={"Content-Type": "image/png"}).json() == {"length": 4}
+
+
+def test_a_cloud_event_is_unwrapped_for_the_hooks_and_its_answer_is_one() -> None:
+    event = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "s", "ce-type": "t", "Content-Type": "image/png"}
+    with TransformerServer(Predicting(lambda payload: payload)) as server:
+        reply = server.post(b'{"a": 1}', headers=event)
+
+    assert (reply.json(), reply.headers["ce-type"]) == ({"a": 1}, "io.kserve.inference.response")
+
+
+@pytest.mark.parametrize(
+    ("result", "content_type", "body"),
+    [
+        ({"predictions": [1]}, "application/json", b'{"predictions":[1]}'),
+        ([1, 2], "application/json", b"[1,2]"),
+        ("text", "text/plain; charset=utf-8", b"text"),
+        (b"\x00", "application/octet-stream", b"\x00"),
+    ],
+    ids=["document", "list", "text", "bytes"],
+)
+def test_whatever_a_hook_returns_is_sent_as_what_it_is(result: Any, content_type: str, body: bytes) -> None:
+    with TransformerServer(Predicting(lambda _: result)) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.headers["content-type"], reply.body) == (200, content_type, body)
+
+
+def test_arrays_of_numpy_are_lists_for_the_client() -> None:
+    import numpy as np
+
+    with TransformerServer(Predicting(lambda _: {"predictions": np.array([[1.5, 2]])})) as server:
+        assert server.post({}).json() == {"predictions": [[1.5, 2.0]]}
+
+
+# --- streams
+
+
+class Streaming(Ready):
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.fails = fails
+        self.ended = threading.Event()
+
+    async def predict(self, payload: Any, headers: Headers = None) -> AsyncIterator[str]:  # type: ignore[override]
+        try:
+            for word in ("one ", "two "):
+                yield word
+            if self.fails:
+                raise ValueError("late")
+            yield "three"
+        finally:
+            self.ended.set()
+
+
+def test_pieces_are_sent_as_they_are_made() -> None:
+    model = Streaming()
+    with TransformerServer(model) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.body) == (200, b"one two three")
+    assert reply.headers["transfer-encoding"] == "chunked"
+
+
+def test_a_stream_that_fails_breaks_off_so_that_the_client_can_tell(caplog: pytest.LogCaptureFixture) -> None:
+    import http.client
+
+    model = Streaming(fails=True)
+    with TransformerServer(model) as server, pytest.raises(http.client.IncompleteRead):
+        server.post({})
+
+    assert model.ended.is_set()
+    assert "ValueError: late" in caplog.text
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (errors.InvalidInput("bad pixels"), 400, "bad pixels"),
+        (errors.ModelNotFound("x"), 404, "Model with name x does not exist."),
+        (errors.ModelNotReady("x", "Wait."), 503, "Model with name x is not ready. Wait."),
+        (errors.UnsupportedProtocol("v9"), 501, "Unsupported protocol v9."),
+        (errors.InferenceError("no"), 500, "no"),
+        (errors.InferenceError("busy", 429), 429, "[429] busy"),
+        (NotImplementedError("later"), 501, "later"),
+        (KeyError("k"), 500, "KeyError : 'k'"),
+        (StopIteration("x"), 500, "RuntimeError : StopIteration: x"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_what_a_hook_raises_has_its_status(error: Exception, status: int, message: str) -> None:
+    got, component, said = error_of(raising(error))
+
+    assert (got, said) == (status, message)
+    assert component == ("model" if isinstance(error, errors.InferenceError) else "transformer")
+
+
+def test_exceptions_of_web_frameworks_keep_their_status() -> None:
+    class HTTPException(Exception):  # as FastAPI's
+        status_code, detail = 418, "teapot"
+
+    assert error_of(raising(HTTPException())) == (418, "transformer", "teapot")
+
+
+def test_a_hook_that_fails_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    error_of(raising(KeyError("k")))
+
+    assert "predict of model m raised" in caplog.text
+    assert "in answer" in caplog.text
+
+
+@pytest.mark.parametrize("result", [None, {1, 2}, object()], ids=["None", "set", "object"])
+def test_a_result_that_cannot_be_sent_is_the_hooks_fault(result: Any) -> None:
+    status, component, message = error_of(Predicting(lambda _: result))
+
+    assert (status, component) == (500, "transformer")
+    assert type(result).__name__.removesuffix("Type") in message
+
+
+@pytest.mark.parametrize("result", [None, {1, 2}, 5j], ids=["None", "set", "complex"])
+def test_preprocess_must_return_what_can_be_sent_to_a_predictor(result: Any) -> None:
+    class Wrong(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            return result
+
+    status, component, message = error_of(Wrong())
+
+    assert (status, component) == (500, "transformer")
+    assert message.startswith("preprocess of model m returned ")
+
+
+def test_a_body_that_is_no_json_is_the_clients_fault() -> None:
+    assert error_of(Doubling(), b'{"instances": ') == (
+        400, "server", "The request body is not valid JSON: unexpected end of data (line 1, column 15).",
+    )  # fmt: skip
+
+
+def test_a_predictors_error_passes_through_with_who_said_it() -> None:
+    with FakePredictor(lambda instances: instances) as predictor:
+        predictor.fail(422, "wrong shape")
+        for model in (Ready(), Doubling(), Naming()):
+            with TransformerServer(model, predictor=predictor.config) as server:
+                reply = server.post({"instances": [1]})
+            assert (reply.status, reply.json()["error"], reply.json()["component"]) == (
+                422, "wrong shape", "predictor/model",
+            )  # fmt: skip
+
+
+def test_a_predictor_that_is_down_is_a_503_that_names_it() -> None:
+    status, component, message = error_of(Ready())
+
+    assert (status, component) == (503, "predictor")
+    assert message.startswith("The predictor at http://127.0.0.1:1 cannot be reached: Connection refused")
+
+
+def test_a_transformer_without_a_predictor_says_what_to_give() -> None:
+    with TransformerServer(Ready(), predictor=PredictorConfig("")) as server:
+        reply = server.post({"instances": [1]})
+
+    assert (reply.status, reply.json()["error"]) == (
+        501, "Model m has no predictor to ask: give --predictor_host, or override predict.",
+    )  # fmt: skip
+
+
+# --- time
+
+
+def test_sync_hooks_run_side_by_side_up_to_the_bound() -> None:
+    running, most, gate = [0], [0], threading.Barrier(3)
+
+    def answer(_: Any) -> dict[str, int]:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        gate.wait(timeout=30)
+        running[0] -= 1
+        return {}
+
+    with TransformerServer(Predicting(answer), max_threads=3) as server:
+        clients = [threading.Thread(target=server.post, args=({},)) for _ in range(6)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+
+    assert most == [3]
+
+
+def test_the_server_answers_others_while_a_sync_hook_waits() -> None:
+    release = threading.Event()
+    with TransformerServer(Predicting(lambda _: {"waited": release.wait(30)})) as server:
+        client = threading.Thread(target=server.post, args=({},))
+        client.start()
+        assert server.get("/v1/models/m").status == 200
+        release.set()
+        client.join()
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_hook_that_hangs_is_a_504_and_its_place_is_logged(is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    class Hanging(Ready):
+        async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
+            await asyncio.Event().wait()
+
+    model = Hanging() if is_async else Predicting(lambda _: release.wait(30))
+    with TransformerServer(model, timeout_s=0.05) as server:
+        reply = server.post({})
+        release.set()
+
+    assert (reply.status, reply.json()["component"]) == (504, "transformer")
+    assert reply.json()["error"].startswith("predict of model m did not end within ")
+    assert "wait(" in caplog.text
+
+
+def test_when_all_threads_hang_and_too_many_wait_the_rest_is_told_so() -> None:
+    from transformer_sdk.kserve.serving.threads import HookThreads, ThreadsBusy
+
+    release = threading.Event()
+
+    async def main() -> list[Any]:
+        threads = HookThreads(1, waiting_for_each=1)
+        calls = [asyncio.ensure_future(threads.run(release.wait, 30)) for _ in range(3)]
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        release.set()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        threads.close()
+        return found
+
+    found = asyncio.run(main())
+    assert found[:2] == [True, True]
+    assert (type(found[2]), str(found[2])) == (
+        ThreadsBusy,
+        "1 requests wait for one of the 1 threads of sync hooks (--max_threads); send it again later.",
+    )
+
+
+async def test_a_hook_that_holds_the_event_loop_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    def hold_the_loop() -> None:
+        deadline = time.monotonic() + 30
+        while "hold_the_loop" not in caplog.text and time.monotonic() < deadline:
+            pass
+
+    caplog.set_level(logging.WARNING)
+    with watched_loop(threshold_s=0.02):
+        hold_the_loop()
+
+    assert "the event loop is held for" in caplog.text
+
+
+# --- readiness
+
+
+def test_a_model_that_is_not_ready_is_a_503_everywhere() -> None:
+    model = Ready()
+    with TransformerServer(model, predictor=NOBODY) as server:
+        model.ready = False
+        statuses = [server.get(path).status for path in ("/v1/models/m", "/v2/models/m/ready", "/v2/health/ready")]
+        statuses.append(server.post({"instances": []}).status)
+        live = server.get("/v2/health/live").status
+
+    assert (statuses, live) == ([503] * 4, 200)
+
+
+def test_a_model_says_itself_whether_it_is_healthy() -> None:
+    class Sick(Ready):
+        async def healthy(self) -> bool:
+            return False
+
+    with TransformerServer(Sick()) as server:
+        assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
+
+
+def test_with_the_predictors_health_check_readiness_is_the_predictors_too() -> None:
+    with FakePredictor(lambda instances: instances) as predictor:
+        config = PredictorConfig(predictor.host, predictor_health_check=True)
+        with TransformerServer(Ready(), predictor=config) as server:
+            statuses = [server.get("/v2/health/ready").status]
+    with TransformerServer(Ready(), predictor=config) as server:
+        down = server.get("/v2/health/ready")
+
+    assert [*statuses, down.status] == [200, 503]
+    assert "cannot be reached" in down.json()["models"]["m"]
+
+
+def test_metrics_tell_the_times_of_hooks_and_those_that_users_count() -> None:
+    from prometheus_client import REGISTRY, Counter
+
+    counter = Counter("digits_seen", "Digits.")
+    try:
+        counter.inc()
+        with (
+            FakePredictor(lambda instances: instances) as predictor,
+            TransformerServer(Doubling(), predictor=predictor.config) as server,
+        ):
+            server.post({"instances": [1]})
+            text = server.get("/metrics").body.decode()
+    finally:
+        REGISTRY.unregister(counter)
+
+    assert 'request_preprocess_seconds_count{model_name="m"} 1.0' in text
+    assert 'request_predict_seconds_count{model_name="m"} 1.0' in text
+    assert "digits_seen_total 1.0" in text
+
+
+def test_the_watch_does_not_outlive_its_server() -> None:
+    async def main() -> None:
+        with watched_loop(threshold_s=0.01):
+            pass
+
+    asyncio.run(main())
+    eventually(lambda: not [one for one in threading.enumerate() if one.name == "loop-watch"], "the watch has ended")

@@ -1,0 +1,28 @@
+"""Datatypes of the v2 protocol and numpy's. Needs numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.protocol.v2 import tensors
+
+
+def to_np_dtype(dtype: str) -> np.dtype[Any] | None:
+    """numpy's type for a datatype's elements; None for what is no datatype."""
+    if dtype == "BYTES":
+        return np.dtype(object)
+    try:
+        return tensors.dtype("", dtype)
+    except InvalidInput:
+        return None
+
+
+def from_np_dtype(np_dtype: Any) -> str | None:
+    """The datatype for arrays of numpy's type; None where there is none."""
+    try:
+        return tensors.Tensor.from_numpy("", np.empty(0, np_dtype)).datatype
+    except TypeError:
+        return None
