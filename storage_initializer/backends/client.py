@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -17,6 +17,8 @@ from threading import Lock
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
+from storage_initializer.backends.proxies import Proxies
+from storage_initializer.backends.trust import Trust, tls_context
 from storage_initializer.errors import CertificateError, ServerError, UnreachableError
 from storage_initializer.plan import Patience
 
@@ -25,14 +27,6 @@ _MAY_PASS = (408, 429, 500, 502, 503, 504)
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 _MISMATCHES = (62, 64)
 _LONGEST_ANSWER = 16 << 20
-
-
-@dataclass(frozen=True)
-class Trust:
-    """Which certificates are believed; ``ca_file`` comes on top of those of the system."""
-
-    verify: bool = True
-    ca_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,14 +76,20 @@ class Body:
 class Client:
     """Used by several threads at once."""
 
-    def __init__(self, trust: Trust, patience: Patience) -> None:
+    def __init__(self, trust: Trust, patience: Patience, proxies: Proxies) -> None:
         self._trust = trust
         self._patience = patience
+        self._proxies = proxies
         self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
         # With their sockets, as a connection that ends with its answer forgets its own.
         self._busy: dict[HTTPConnection, socket.socket] = {}
         self._lock = Lock()
         self._closed = False
+
+    def way_to(self, url: str) -> str:
+        """For the log: where nothing is said, it is the direct one."""
+        proxy = self._proxies.on_the_way_to(urlsplit(url))
+        return f" (by the proxy {proxy})" if proxy else ""
 
     def ask(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
@@ -106,9 +106,12 @@ class Client:
         with _reaching(parts.netloc):
             connection, response = self._send(method, parts, headers, content)
         try:
+            if response.status == 407 and (proxy := self._proxies.on_the_way_to(parts)):
+                raise proxy.refusal(parts.netloc)
             if response.status in _MAY_PASS:
                 raise ServerError(
-                    f"{parts.netloc} answers {response.status} {response.reason}; see its log, or ask less of it"
+                    f"{parts.netloc}{self.way_to(url)} answers {response.status} {response.reason}; "
+                    "see its log, or ask less of it"
                 )
             yield Body(response.status, cast(Mapping[str, str], response.headers), response, parts.netloc)
         finally:
@@ -137,12 +140,20 @@ class Client:
         self, method: str, url: SplitResult, headers: Mapping[str, str], content: bytes | None
     ) -> tuple[HTTPConnection, HTTPResponse]:
         """A server may close a connection that was kept, just as it is used again: then once more on a new one."""
-        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        target, headers = self._addressed(url, headers)
         if kept := self._take(url):
             with suppress(HTTPException, ConnectionError):
                 return kept, self._exchange(kept, method, target, headers, content)
         connection = self._connect(url)
         return connection, self._exchange(connection, method, target, headers, content)
+
+    def _addressed(self, url: SplitResult, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+        """A proxy has to be told the server, unless it was when the connection was made."""
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        proxy = self._proxies.on_the_way_to(url)
+        if proxy and url.scheme == "http":
+            return f"http://{url.netloc}{target}", {**headers, **proxy.headers}
+        return target, headers
 
     def _take(self, url: SplitResult) -> HTTPConnection | None:
         with self._lock:
@@ -152,17 +163,21 @@ class Client:
     @cached_property
     def _context(self) -> ssl.SSLContext:
         """Made where it is needed: to read the system's certificates takes longer than a small model."""
-        return _tls_context(self._trust)
+        return tls_context(self._trust)
 
     def _connect(self, url: SplitResult) -> HTTPConnection:
-        host, patience = url.hostname or "", self._patience
+        proxy = self._proxies.on_the_way_to(url)
+        host, port = (proxy.host, proxy.port) if proxy else (url.hostname or "", url.port)
         connection = (
-            HTTPSConnection(host, url.port, timeout=patience.connect_s, context=self._context)
+            HTTPSConnection(host, port, timeout=self._patience.connect_s, context=self._context)
             if url.scheme == "https"
-            else HTTPConnection(host, url.port, timeout=patience.connect_s)
+            else HTTPConnection(host, port, timeout=self._patience.connect_s)
         )
-        connection.connect()
-        connection.sock.settimeout(patience.read_s)
+        if proxy and url.scheme == "https":
+            connection.set_tunnel(url.hostname or "", url.port, proxy.headers)
+        with proxy.leading_to(url.netloc) if proxy else nullcontext():
+            connection.connect()
+        connection.sock.settimeout(self._patience.read_s)
         return connection
 
     def _exchange(
@@ -181,21 +196,6 @@ class Client:
                 del self._busy[connection]
             connection.close()
             raise
-
-
-def _tls_context(trust: Trust) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if trust.ca_file:
-        try:
-            context.load_verify_locations(trust.ca_file)
-        except OSError as error:
-            raise CertificateError(
-                f"the CA bundle {trust.ca_file} cannot be used ({error.strerror or error}); give it as PEM"
-            ) from None
-    if not trust.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
 from storage_initializer.backends import Checksum, Content, SourceFile
-from storage_initializer.backends.client import Answer, Client, Trust
+from storage_initializer.backends.client import Answer, Client
 from storage_initializer.backends.google import Identity, TokenRing, identity_of
 from storage_initializer.backends.objects import Listed, choose_files, nearest
-from storage_initializer.backends.trust import ca_bundle
+from storage_initializer.backends.proxies import proxies_of
+from storage_initializer.backends.trust import Trust, ca_bundle
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -55,10 +56,10 @@ def open_source(transfer: Transfer, plan: Plan) -> GsSource:
     if not uri.authority:
         raise UsageError("it names no bucket; write gs://BUCKET/PATH")
     access = gs_access(plan.environment)
-    patience = plan.patience
-    tokens = Client(access.trust, replace(patience, connect_s=min(patience.connect_s, _NEAR_S)))
+    patience, proxies = plan.patience, proxies_of(plan.environment)
+    tokens = Client(access.trust, replace(patience, connect_s=min(patience.connect_s, _NEAR_S)), proxies)
     ring = TokenRing(access.identity, tokens, lambda: datetime.now(UTC))
-    return GsSource(uri.authority, uri.path, access, Client(access.trust, patience), ring)
+    return GsSource(uri.authority, uri.path, access, Client(access.trust, patience, proxies), ring)
 
 
 class GsSource:
@@ -76,7 +77,7 @@ class GsSource:
 
     def describe(self) -> str:
         self._ring.headers()
-        return f"as {self._ring}, endpoint {self._endpoint}"
+        return f"as {self._ring}, endpoint {self._endpoint}{self._client.way_to(self._endpoint)}"
 
     def list_files(self) -> Sequence[SourceFile]:
         chosen = choose_files(self._path, self._list)

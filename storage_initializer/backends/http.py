@@ -13,8 +13,9 @@ from typing import NoReturn
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from storage_initializer.backends import Checksum, Content, SourceFile
-from storage_initializer.backends.client import Body, Client, Trust
-from storage_initializer.backends.trust import ca_bundle
+from storage_initializer.backends.client import Body, Client
+from storage_initializer.backends.proxies import proxies_of
+from storage_initializer.backends.trust import Trust, ca_bundle
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -64,19 +65,20 @@ def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
 
 def open_source(transfer: Transfer, plan: Plan) -> HttpSource:
     access = http_access(transfer.source, plan.environment)
-    return HttpSource(transfer.source.shown, access, Client(access.trust, plan.patience))
+    return HttpSource(access, Client(access.trust, plan.patience, proxies_of(plan.environment)))
 
 
 class HttpSource:
     read_back = False
 
-    def __init__(self, identity: str, access: HttpAccess, client: Client) -> None:
-        self.identity = identity
+    def __init__(self, access: HttpAccess, client: Client) -> None:
+        # With the query, which may choose the file; it may be a secret, too.
+        self.identity = access.url
         self._access = access
         self._client = client
 
     def describe(self) -> str:
-        return str(self._access)
+        return f"{self._access}{self._client.way_to(self._access.url)}"
 
     def list_files(self) -> Sequence[SourceFile]:
         """Asked for its first byte: that tells the length and whether ranges are served, also where only GET is

@@ -1,7 +1,8 @@
 """A proxy on loopback that does harm when it is told to; without a server behind it, it plays one.
 
 What becomes of a request is decided by a function of it, so that a test says which request fails and how. What is not
-harmed passes byte for byte: signatures hold. Each connection carries one request.
+harmed passes byte for byte: signatures hold. Each connection carries one request, or the tunnel that CONNECT asks for:
+then it is a forward proxy, which leads to its server whatever host it is asked for.
 """
 
 from __future__ import annotations
@@ -141,6 +142,10 @@ class Proxy:
         assert self._upstream is not None, "this proxy has no server to ask"
         upstream, sender = await asyncio.open_connection(self._upstream.hostname, self._upstream.port, limit=1 << 20)
         with contextlib.closing(sender):
+            if request.startswith(b"CONNECT "):
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await asyncio.gather(_relay_to_end(client, sender), _relay_to_end(upstream, writer))
+                return
             without = action.names if isinstance(action, Without) else frozenset()
             sender.write(_changed(request, without))
             writer.write(await upstream.readuntil(b"\r\n\r\n"))
@@ -167,6 +172,12 @@ async def _relay(source: asyncio.StreamReader, target: asyncio.StreamWriter, byt
         await target.drain()
         if bytes_per_s:
             await asyncio.sleep(len(chunk) / bytes_per_s)
+
+
+async def _relay_to_end(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    """The end of either side is the tunnel's."""
+    await _relay(source, target)
+    target.close()
 
 
 async def _up_to(count: int, source: asyncio.StreamReader) -> bytes:

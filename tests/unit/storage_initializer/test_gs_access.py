@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from storage_initializer.backends.client import Trust
 from storage_initializer.backends.google import Anonymous, CredentialsFile, MetadataServer
 from storage_initializer.backends.gs import GsAccess, gs_access
+from storage_initializer.backends.trust import Trust
 
 
 def test_without_anything_the_node_is_asked_who_the_pod_is() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from storage_initializer.backends.client import Trust
-from storage_initializer.backends.http import HttpAccess, http_access
+from storage_initializer.backends.http import HttpAccess, http_access, open_source
+from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import UsageError
+from storage_initializer.plan import make_plan
 from storage_initializer.uri import parse_uri
 
 
@@ -39,6 +40,14 @@ def test_a_password_in_the_address_becomes_a_header() -> None:
         {"Authorization": "Basic dXNlcjpwQHNz"},
     )
     assert uri.shown == "https://host/model.mar?…"
+
+
+def test_addresses_that_differ_in_their_query_do_not_share_a_cache() -> None:
+    plan = make_plan(["https://host/get?id=1", "/1", "https://host/get?id=2", "/2"], {})
+
+    first, second = (open_source(transfer, plan).identity for transfer in plan.transfers)
+
+    assert (first, second) == ("https://host/get?id=1", "https://host/get?id=2")
 
 
 @pytest.mark.parametrize(

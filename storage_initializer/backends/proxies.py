@@ -1,0 +1,97 @@
+"""Which proxy a request goes by: ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY``, the lower-case forms first. Pure."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from ipaddress import ip_address, ip_network
+from ssl import SSLError
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from storage_initializer.errors import AccessDeniedError, UnreachableError, UsageError
+
+# What is on the node itself, which hands out credentials to those that come from there.
+_ON_THE_NODE = ("169.254.0.0/16", "fd00:ec2::/32")
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """``headers`` tell it who asks; ``variable`` is where it was named."""
+
+    host: str
+    port: int
+    variable: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @contextmanager
+    def leading_to(self, server: str) -> Iterator[None]:
+        try:
+            yield
+        except SSLError:
+            # The server's: the way to it is open.
+            raise
+        except (OSError, HTTPException) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            # As `http.client` says it; other answers of the proxy may pass.
+            kind = AccessDeniedError if why.startswith("Tunnel connection failed: 4") else UnreachableError
+            raise kind(self._complaint(server, why)) from None
+
+    def refusal(self, server: str) -> AccessDeniedError:
+        return AccessDeniedError(self._complaint(server, "407 Proxy Authentication Required"))
+
+    def _complaint(self, server: str, why: str) -> str:
+        return f"the proxy {self} does not lead to {server} ({why}); correct {self.variable}, or put it into NO_PROXY"
+
+
+@dataclass(frozen=True)
+class Proxies:
+    by_scheme: Mapping[str, Proxy]
+    exempt: tuple[str, ...]
+
+    def on_the_way_to(self, url: SplitResult) -> Proxy | None:
+        host, port = url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
+        if any(_covers(entry, host, port) for entry in (*self.exempt, *_ON_THE_NODE)):
+            return None
+        return self.by_scheme.get(url.scheme)
+
+
+def proxies_of(environment: Mapping[str, str]) -> Proxies:
+    by_scheme = {}
+    for scheme in _PORTS:
+        for variable in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY"):
+            if scheme not in by_scheme and (url := environment.get(variable)):
+                by_scheme[scheme] = _proxy(url, variable)
+    exempt = (environment.get("no_proxy") or environment.get("NO_PROXY", "")).split(",")
+    return Proxies(by_scheme, tuple(entry.strip().lower() for entry in exempt if entry.strip()))
+
+
+def _proxy(url: str, variable: str) -> Proxy:
+    """Never with the URL in a message: it may hold a password."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port or _PORTS["http"]
+    except ValueError:
+        host = None
+    if not host or parts.scheme != "http":
+        raise UsageError(f"{variable} names no HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT")
+    user, at, _ = parts.netloc.rpartition("@")
+    basic = {"Proxy-Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
+    return Proxy(host, port, variable, basic)
+
+
+def _covers(entry: str, host: str, port: int) -> bool:
+    """A name with all below it, an address, a network; with a port or without; ``*`` for all."""
+    with suppress(ValueError):
+        return ip_address(host) in ip_network(entry, strict=False)
+    name, _, only_port = entry.partition(":")
+    if only_port and only_port != str(port):
+        return False
+    name = name.removeprefix("*").removeprefix(".")
+    return not name or host == name or host.endswith(f".{name}")
