@@ -67,9 +67,9 @@ def _bring_one(transfer: Transfer, plan: Plan) -> None:
         check_layout(plan.layout, folder, transfer.destination)
 
     with closing(open_source(transfer, plan)) as source:
-        if access := source.describe():
-            log.info("%s", access)
         retry = Retry(plan.patience.attempts, random.random, time.sleep)
+        if access := retry.run(source.describe):
+            log.info("%s", access)
         cache = _cache_for(transfer, plan)
         summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, cache)
     log.info("done: %s", summary)

@@ -119,7 +119,9 @@ class TokenRing:
             except UnreachableError:
                 if server.sure:
                     raise
-                # Not a node of Google's.
+                answer = None
+            # Other clouds have a server at the same address.
+            if answer is None or not (server.sure or answer.headers.get("Metadata-Flavor") == "Google"):
                 self._identity = Anonymous()
                 return ""
             values = _granted(answer, server)

@@ -11,9 +11,10 @@ from typing import NoReturn
 from xml.etree import ElementTree
 
 from storage_initializer.backends import Checksum, Content, SourceFile
-from storage_initializer.backends.aws import KeyRing
+from storage_initializer.backends.aws import KeyRing, patience_with
 from storage_initializer.backends.client import Answer, Body, Client
 from storage_initializer.backends.objects import Listed, choose_files, nearest
+from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.sigv4 import canonical_query, sign
 from storage_initializer.checksums import ALGORITHMS
@@ -41,24 +42,28 @@ def open_source(transfer: Transfer, plan: Plan) -> S3Source:
     if not uri.authority:
         raise UsageError("it names no bucket; write s3://BUCKET/PATH")
     access = s3_access(uri.authority, plan.environment)
-    return S3Source(uri.authority, uri.path, access, Client(access.trust, plan.patience))
+    proxies = proxies_of(plan.environment)
+    agents = Client(access.trust, patience_with(access.identity, plan.patience), proxies)
+    ring = KeyRing(access.identity, agents, lambda: datetime.now(UTC))
+    return S3Source(uri.authority, uri.path, access, Client(access.trust, plan.patience, proxies), ring)
 
 
 class S3Source:
     read_back = False
 
-    def __init__(self, bucket: str, path: str, access: S3Access, client: Client) -> None:
+    def __init__(self, bucket: str, path: str, access: S3Access, client: Client, ring: KeyRing) -> None:
         self.identity = f"{access.bucket_url}/{path}"
         self._bucket = bucket
         self._path = path
         self._access = access
         self._client = client
-        self._ring = KeyRing(access.identity, client, lambda: datetime.now(UTC))
+        self._ring = ring
         self._keys: dict[PurePosixPath, str] = {}
         self._checksums: dict[PurePosixPath, Checksum | None] = {}
 
     def describe(self) -> str:
-        return f"as {self._access}"
+        self._ring.keys()
+        return f"as {self._ring}, {self._access}{self._client.way_to(self._access.bucket_url)}"
 
     def list_files(self) -> Sequence[SourceFile]:
         chosen = choose_files(self._path, self._list)
@@ -92,6 +97,7 @@ class S3Source:
 
     def close(self) -> None:
         self._client.close()
+        self._ring.close()
 
     @contextmanager
     def _request(self, method: str, file: SourceFile, headers: Mapping[str, str]) -> Iterator[Body]:
@@ -159,7 +165,7 @@ class S3Source:
         if answer.status == 404:
             raise SourceNotFoundError(f"the {what} is not at {service}; correct the path or the endpoint")
         if answer.status in (401, 403) or code in _BAD_KEYS:
-            raise AccessDeniedError(f"the {what} may not be read as {self._access.identity}{_denied(code, message)}")
+            raise AccessDeniedError(f"the {what} may not be read as {self._ring}{_denied(code, message)}")
         why = " ".join(filter(None, (str(answer.status), code, message)))
         raise UnexpectedAnswerError(f"{service} answers {why} for the {what}; check endpoint and region")
 

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from storage_initializer.backends.aws import Identity, identity_of, is_true
-from storage_initializer.backends.client import Trust
-from storage_initializer.backends.trust import ca_bundle
+from storage_initializer.backends.trust import Trust, ca_bundle
 from storage_initializer.errors import UsageError
 
 DEFAULT_REGION = "us-east-1"
@@ -48,7 +47,7 @@ class S3Access:
 
     def __str__(self) -> str:
         unchecked = "" if self.trust.verify else ", certificates not checked"
-        return f"{self.identity}, endpoint {self.service}, region {self.region}{unchecked}"
+        return f"endpoint {self.service}, region {self.region}{unchecked}"
 
 
 def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:

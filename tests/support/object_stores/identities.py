@@ -46,6 +46,24 @@ def pod_identity_agent(token: str, keys: Keys) -> Decide:
     return lambda request: _json(answer) if request.headers.get("authorization") == token else Answer(401)
 
 
+def instance_metadata(role: str, keys: Keys) -> Decide:
+    """EC2's, in its second version: a token for who puts, and keys of the instance's role for who has the token."""
+    listing = "/latest/meta-data/iam/security-credentials/"
+    answer = {"Code": "Success", "AccessKeyId": keys.access, "SecretAccessKey": keys.secret, "Token": SESSION,
+              "Expiration": _EXPIRES}  # fmt: skip
+    answers = {listing: Answer(200, role.encode()), f"{listing}{role}": _json(answer)}
+
+    def decide(request: Request) -> Answer:
+        if (request.method, request.target) == ("PUT", "/latest/api/token"):
+            lives = request.headers.get("x-aws-ec2-metadata-token-ttl-seconds", "").isdecimal()
+            return Answer(200, ACCESS_TOKEN.encode()) if lives else Answer(400)
+        if request.headers.get("x-aws-ec2-metadata-token") != ACCESS_TOKEN:
+            return Answer(401)
+        return answers.get(request.target, Answer(404))
+
+    return decide
+
+
 def metadata_server(email: str) -> Decide:
     """GCE's, as workload identity answers it: the access token of the pod's account."""
     accounts = "/computeMetadata/v1/instance/service-accounts"

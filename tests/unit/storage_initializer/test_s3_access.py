@@ -6,22 +6,22 @@ import json
 
 import pytest
 
-from storage_initializer.backends.aws import AccessKey, Anonymous, PodIdentity, WebIdentity
-from storage_initializer.backends.client import Trust
+from storage_initializer.backends.aws import AccessKey, Anonymous, NodeRole, PodIdentity, WebIdentity
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.sigv4 import Keys
+from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import UsageError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
 MINIO = {"AWS_ENDPOINT_URL": "http://minio:9000"}
 
 
-def test_without_anything_it_is_amazon_asked_anonymously() -> None:
+def test_without_anything_it_is_amazon_asked_as_the_node() -> None:
     assert s3_access("models", {}) == S3Access(
         bucket_url="https://models.s3.us-east-1.amazonaws.com",
         service="https://s3.us-east-1.amazonaws.com",
         region="us-east-1",
-        identity=Anonymous(),
+        identity=NodeRole("http://169.254.169.254"),
         trust=Trust(verify=True, ca_file=""),
     )
 
@@ -53,7 +53,8 @@ def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it()
         (KEYS, AccessKey(Keys("AKIA", "s3cret"))),
         ({**KEYS, "AWS_SESSION_TOKEN": "t"}, AccessKey(Keys("AKIA", "s3cret", "t"))),
         ({**KEYS, "awsAnonymousCredential": "true"}, Anonymous()),
-        ({"AWS_ACCESS_KEY_ID": "AKIA"}, Anonymous()),
+        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, Anonymous()),
+        ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, NodeRole("http://[fd00:ec2::254]")),
         (
             {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_DEFAULT_REGION": "eu-west-1"},
             WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.eu-west-1.amazonaws.com"),
@@ -73,6 +74,10 @@ def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it()
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/token",
             },
             PodIdentity("http://169.254.170.23/v1/credentials", "/token"),
+        ),
+        (
+            {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/credentials/1"},
+            PodIdentity("http://169.254.170.2/v2/credentials/1", ""),
         ),
     ],
 )
@@ -138,7 +143,8 @@ def test_which_certificates_are_believed(environment: dict[str, str], trust: Tru
 def test_the_log_line_has_no_secret() -> None:
     access = s3_access("models", {**KEYS, **MINIO, "S3_VERIFY_SSL": "0"})
 
-    assert str(access) == "access key AKIA, endpoint http://minio:9000, region us-east-1, certificates not checked"
+    assert str(access.identity) == "access key AKIA"
+    assert str(access) == "endpoint http://minio:9000, region us-east-1, certificates not checked"
     assert "s3cret" not in repr(access)
 
 

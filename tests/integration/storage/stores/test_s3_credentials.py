@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store, environment_of
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import identities
+from tests.support.object_stores.programs import free_port
 from tests.support.object_stores.proxy import Proxy, proxy
 from tests.support.object_stores.versitygw import OWNER, REGION, STRANGER, Keys, S3Server
 
@@ -46,7 +48,17 @@ def token_file(tmp_path: Path) -> Path:
 
 
 def without_keys(url: str) -> dict[str, str]:
-    return {name: value for name, value in environment_of("s3", url).items() if "ACCESS" not in name}
+    """And with no node that could give some, whatever machine this is."""
+    given = {name: value for name, value in environment_of("s3", url).items() if "ACCESS" not in name}
+    return {**given, "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def on_a_node(url: str, metadata_service: str) -> dict[str, str]:
+    return {
+        **without_keys(url),
+        "AWS_EC2_METADATA_DISABLED": "false",
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata_service,
+    }
 
 
 # --- keys --------------------------------------------------------------------------------------------
@@ -209,6 +221,61 @@ def test_the_agent_of_the_node_gives_keys_for_the_pods_token(
         outcome = initialize(public_uri, models, **environment)
 
     assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == FILES
+
+
+# --- the node ----------------------------------------------------------------------------------------
+
+
+def test_a_node_gives_the_keys_of_its_role(
+    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path
+) -> None:
+    with proxy(None, identities.instance_metadata("workers", TEMPORARY)) as node:
+        outcome = initialize(public_uri, models, **on_a_node(guarded.url, node.url))
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert outcome.log[1] == f"as the node's role workers, endpoint {guarded.url}, region {REGION}"
+    assert read_tree(models) == FILES
+
+
+def test_a_node_that_is_not_to_be_asked_is_not(
+    initialize: Initialize, s3: S3Server, public_uri: str, models: Path
+) -> None:
+    with proxy(None, identities.instance_metadata("workers", TEMPORARY)) as node:
+        environment = {**on_a_node(s3.url, node.url), "AWS_EC2_METADATA_DISABLED": "true"}
+        outcome = initialize(public_uri, models, **environment)
+
+    assert (outcome.exit_code, node.requests) == (0, [])
+    assert outcome.log[1] == f"as anonymous, endpoint {s3.url}, region {REGION}"
+
+
+@pytest.fixture(params=["silent", "closed", "another cloud's"])
+def no_node(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """A metadata service that gives no keys, and what is said about it."""
+    match request.param:
+        case "silent":  # as it is to a pod, which is one hop too far for its answers
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                host = f"127.0.0.1:{listener.getsockname()[1]}"
+                yield f"http://{host}", f"{host} does not answer in time"
+        case "closed":
+            host = f"127.0.0.1:{free_port()}"
+            yield f"http://{host}", f"{host} refuses connections"
+        case _:
+            with proxy(None, identities.metadata_server("models@project.example.com")) as other:
+                yield other.url, f"{other.url}/latest/api/token answers 403"
+
+
+def test_without_a_nodes_keys_it_is_anonymous_and_says_why(
+    initialize: Initialize, s3: S3Server, public_uri: str, models: Path, no_node: tuple[str, str]
+) -> None:
+    url, complaint = no_node
+
+    outcome = initialize(public_uri, models, **on_a_node(s3.url, url))
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert outcome.log[1] == (
+        f"as anonymous (no keys are given, nor by the node: {complaint}), endpoint {s3.url}, region {REGION}"
+    )
     assert read_tree(models) == FILES
 
 
