@@ -82,11 +82,11 @@ class Server:
 
     def pss_mib(self) -> float:
         """Memory of all processes, each shared page counted once."""
-        return float(sum(process.memory_full_info().pss for process in self._tree())) / _MIB
+        return float(sum(process.memory_full_info().pss for process in self.processes())) / _MIB
 
     def end(self) -> None:
         """Kill every process of it."""
-        tree = self._tree()
+        tree = self.processes()
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -97,7 +97,8 @@ class Server:
             process.wait()
         psutil.wait_procs(tree, timeout=10)
 
-    def _tree(self) -> list[psutil.Process]:
+    def processes(self) -> list[psutil.Process]:
+        """What was started, and what that has started."""
         found = []
         for process in self._processes:
             with contextlib.suppress(psutil.NoSuchProcess):

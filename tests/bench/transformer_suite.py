@@ -1,0 +1,197 @@
+"""A transformer's hop: the same source file on KServe's SDK and on ours, in front of the same predictor.
+
+Both cores are everybody's: the load generator's, the transformer's and the predictor's. Both SDKs run without gRPC and
+without a log line for each request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.bench import environments
+from tests.bench.environments import PROGRAMS
+from tests.bench.load import Load, press
+from tests.bench.options import Options
+from tests.bench.peers.ours import MarRuntime
+from tests.bench.peers.peer import Place
+from tests.bench.processes import BOTH_CORES, Command, Server, free_port, running
+from tests.bench.report import Measured, Row, versions
+from tests.bench.work import Question, Work, load
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/mnist_transformer"
+ALONE, THEIRS, OURS = "predictor alone", "kserve", "transformer_sdk.kserve"
+_MIB = 1024 * 1024
+_CLIENTS = (1, 8, 32)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A transformer's file, what it is asked, and the predictor behind it."""
+
+    name: str
+    what: str
+    path: Path
+    question: Question
+    answer: Any
+    alone: Question  # what the predictor is asked without a transformer
+    predictor: Callable[[Place], Command]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement."""
+
+    source: str
+    sdk: str
+    clients: int
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+
+
+def measure(options: Options) -> Measured:
+    """Rows of throughput, latency added, memory and start; a table of all cells."""
+    seconds = 2 if options.quick else 10
+    rows: list[Row] = []
+    cells: list[Cell] = []
+    for source in _sources(options):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder, _predictor(source, Path(folder), options) as port:
+            cells += _cells(source, ALONE, port, source.alone, seconds)
+            for sdk in (THEIRS, OURS):
+                with _transformer(source, sdk, port, options) as server:
+                    cells += _cells(source, sdk, server.port, source.question, seconds)
+                    if source.name == "hop" and sdk == OURS:
+                        rows.append(_memory(server))
+        rows += _compared(source, cells)
+    rows += _starts(_sources(options)[0], 2 if options.quick else 7, options)
+    return Measured(rows, versions(kserve=environments.versions("kserve")["kserve"]),
+                    [asdict(cell) for cell in cells], tables=_tables(cells))  # fmt: skip
+
+
+def _sources(options: Options) -> Sequence[Source]:
+    numbers = json.dumps({"instances": [[round(0.01 * value, 2) for value in range(100)]]}).encode()
+    picture = (EXAMPLE / "sample.json").read_bytes()
+    path, digit = "/v1/models/mnist:predict", 7
+    mnist = load(options)["mnist"]
+
+    def stub(place: Place) -> Command:
+        return Command((place.python("asgi"), PROGRAMS / "stub_predictor.py", str(place.port)), place.environment())
+
+    def mar(place: Place) -> Command:
+        return MarRuntime().commands(Place(mnist, place.port, place.folder, options), {})[0]
+
+    return (
+        Source("hop", "no hooks, 100 numbers, no-op predictor", PROGRAMS / "kserve_hop.py",
+               Question(path, numbers), [digit], Question(path, numbers), stub),
+        Source("hooks", "two sync hooks, 100 numbers, no-op predictor", PROGRAMS / "kserve_hooks.py",
+               Question(path, numbers), [{"digit": digit}], Question(path, numbers), stub),
+        Source("pictures", "base64 PNG to MNIST's predictor, isvc-mar", EXAMPLE / "transformer.py",
+               Question(path, picture), None, mnist.v1(), mar),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _predictor(source: Source, folder: Path, options: Options) -> Iterator[int]:
+    place = Place(load(options)["mnist"], free_port(), folder, options)
+    with running([source.predictor(place)], place.port, BOTH_CORES.server, folder) as server:
+        if source.name == "pictures":
+            server.wait_ready("/v2/health/ready")
+        else:
+            server.wait_ready("/")
+        yield place.port
+
+
+@contextlib.contextmanager
+def _transformer(source: Source, sdk: str, predictor: int, options: Options) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        place = Place(load(options)["mnist"], free_port(), Path(folder), options)
+        with running([_command(source, sdk, predictor, place)], place.port, BOTH_CORES.server, place.folder) as server:
+            _until_right(server, source)
+            yield server
+
+
+def _command(source: Source, sdk: str, predictor: int, place: Place) -> Command:
+    """The same file for both, but for the name that it imports from."""
+    text = source.path.read_text()
+    for other in (OURS, THEIRS):
+        text = text.replace(f"from {other}", "from the_sdk")
+    program_file = place.folder / "transformer.py"
+    program_file.write_text(text.replace("from the_sdk", f"from {sdk}"))
+    quiet = place.folder / "logging.json"
+    quiet.write_text(json.dumps({"version": 1, "loggers": {"uvicorn": {"level": "WARNING"}}}))
+    flags = (
+        "--model_name=mnist", f"--predictor_host=127.0.0.1:{predictor}", f"--http_port={place.port}",
+        "--enable_grpc=false", "--enable_latency_logging=false", f"--log_config_file={quiet}",
+    )  # fmt: skip
+    if sdk == THEIRS:
+        return Command((place.python("kserve"), program_file, *flags), place.environment())
+    return Command((place.python("transformer"), program_file, *flags), place.environment(PYTHONPATH=ROOT))
+
+
+def _until_right(server: Server, source: Source) -> None:
+    work = Work("", "", "", (), None, source.answer[0] if source.answer else None)
+    if source.answer:
+        server.wait_for(source.question, work)
+    else:
+        server.wait_ready("/v1/models/mnist")
+
+
+def _cells(source: Source, sdk: str, port: int, question: Question, seconds: int) -> list[Cell]:
+    press(port, question, 8, 2, BOTH_CORES.load)  # warm
+    return [_cell(source, sdk, press(port, question, clients, seconds, BOTH_CORES.load)) for clients in _CLIENTS]
+
+
+def _cell(source: Source, sdk: str, found: Load) -> Cell:
+    return Cell(source.name, sdk, found.clients, found.requests_per_s, found.p50_ms, found.p99_ms, found.failed)
+
+
+def _compared(source: Source, cells: Sequence[Cell]) -> list[Row]:
+    found = {(cell.sdk, cell.clients): cell for cell in cells if cell.source == source.name}
+    ours, theirs = found[OURS, 32], found[THEIRS, 32]
+    good = ours.requests_per_s >= 10 * theirs.requests_per_s and not ours.failed
+    rows = [Row(f"transformer-{source.name}-32", f"{source.what}; 32 clients", ours.requests_per_s, "req/s",
+                "≥ 10×", good, "kserve", theirs.requests_per_s)]  # fmt: skip
+    if source.answer:  # else the predictor alone is asked something else
+        added = [round(found[sdk, 1].p50_ms - found[ALONE, 1].p50_ms, 3) for sdk in (OURS, THEIRS)]
+        rows.append(Row(f"transformer-{source.name}-added", f"{source.what}; p50 added, 1 client", added[0], "ms",
+                        "≤ 0.35", added[0] <= 0.35, "kserve", added[1]))  # fmt: skip
+    return rows
+
+
+def _memory(server: Server) -> Row:
+    resident = round(sum(process.memory_info().rss for process in server.processes()) / _MIB, 1)
+    return Row("transformer-memory", "resident after the load, no hooks", resident, "MiB", "≤ 65", resident <= 65)
+
+
+def _starts(source: Source, runs: int, options: Options) -> list[Row]:
+    taken = {sdk: [_start(source, sdk, options) for _ in range(runs)] for sdk in (THEIRS, OURS)}
+    ours, theirs = (round(statistics.median(taken[sdk][1:]), 3) for sdk in (OURS, THEIRS))
+    return [Row("transformer-start", "process started → ready", ours, "s", "≤ 0.5", ours <= 0.5, "kserve", theirs)]
+
+
+def _start(source: Source, sdk: str, options: Options) -> float:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        place = Place(load(options)["mnist"], free_port(), Path(folder), options)
+        command, started = _command(source, sdk, 1, place), time.monotonic()
+        with running([command], place.port, BOTH_CORES.server, place.folder) as server:
+            server.wait_ready("/v2/health/ready")
+            return time.monotonic() - started
+
+
+def _tables(cells: Sequence[Cell]) -> str:
+    lines = ["| transformer | 1 client, req/s (p50 ms) | 8 clients | 32 clients |", "|---|---|---|---|"]
+    for source, sdk in dict.fromkeys((cell.source, cell.sdk) for cell in cells):
+        found = [cell for cell in cells if (cell.source, cell.sdk) == (source, sdk)]
+        values = " | ".join(f"{cell.requests_per_s:,.0f} ({cell.p50_ms:g})" for cell in found)
+        lines.append(f"| {source}, {sdk} | {values} |")
+    return "\n".join(lines)
