@@ -110,7 +110,11 @@ def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespac
 
 
 def make_pod(namespace: Namespace) -> None:
-    labels = {"serving.kserve.io/inferenceservice": "torchserve", "app": f"isvc.{PREDICTOR}"}
+    labels = {
+        "serving.kserve.io/inferenceservice": "torchserve",
+        "component": "predictor",
+        "app": f"isvc.{PREDICTOR}",
+    }
     namespace.apply(
         {
             "apiVersion": "v1",
@@ -138,4 +142,8 @@ def play_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
     events = json.loads(namespace.kubectl("get", "events", "--output=json"))["items"]
-    return [event for event in events if event["type"] == "Warning"]
+    return [
+        event
+        for event in events
+        if event["type"] == "Warning" and event["involvedObject"]["kind"] == "InferenceService"
+    ]

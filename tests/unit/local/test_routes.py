@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
+from isvc_operator.local.addresses import Address
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.pod import Machine, plan_pod
-from isvc_operator.local.routes import Route, find_route, grpc_port, routes_of
+from isvc_operator.local.routes import Route, addresses_of, find_route, grpc_port, routes_of
 from tests.support.local_services import parsed, runtime, service
 
 PREDICTOR = "first-predictor"
@@ -90,3 +91,21 @@ def test_a_request_takes_the_route_of_its_host_with_the_longest_path(
     host: str, path: str, expected: Route | None
 ) -> None:
     assert find_route([FIRST, PART, SECOND], host, path) == expected
+
+
+def test_what_is_to_be_explained_goes_to_the_explainer_and_nothing_else_does() -> None:
+    explain = Route("first.example.com", "/v1/models/m:explain", "explainer", 1, exact=True)
+    rest = Route("first.example.com", "/", "transformer", 2)
+
+    assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain") == explain
+    assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain/more") == rest
+    assert find_route([explain, rest], "first.example.com", "/v1/models/m:predict") == rest
+
+
+def test_pods_call_those_before_them_by_their_services() -> None:
+    children = rendered(OperatorConfig()).children
+    machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: 40001)
+    pod = plan_pod(children[0], machine)
+
+    assert addresses_of(children, []) == ()
+    assert addresses_of(children, [pod]) == (Address(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 80: 40001}),)

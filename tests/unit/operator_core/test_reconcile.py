@@ -13,7 +13,7 @@ from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, Refused
 from isvc_operator.kube.objects import ObjectReader
-from isvc_operator.kube.pod_details import PodDetails
+from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE, PodDetails
 from isvc_operator.kube.requests import path_of
 from isvc_operator.reconcile import Reconciler
 from tests.support.builders import (
@@ -712,4 +712,82 @@ async def test_a_claim_that_another_node_has_is_told_once_the_pod_is_late(cluste
     assert cluster.condition("Ready")["reason"] == "ClaimInUse"
     assert cluster.condition("Ready")["message"].startswith(
         f"pod {POD}: Multi-Attach error for volume pvc-1; the claim"
+    )
+
+
+# --- transformers --------------------------------------------------------------------------------------
+
+TRANSFORMER = {"containers": [{"image": "t:1"}]}
+FRONT = "torchserve-transformer-1-a"
+FRONT_CALLS = ["PATCH deployments/torchserve-transformer", "PATCH services/torchserve-transformer"]
+
+
+def a_front_pod(**fields: Any) -> dict[str, Any]:
+    return a_pod(FRONT, component="transformer", phase="Running", **fields)
+
+
+async def with_transformer() -> Cluster:
+    """A service whose predictor serves, and whose transformer has just been added."""
+    cluster = cluster_with(a_service_body(), a_runtime_body())
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    await cluster.settle()
+    cluster.edit_service(generation=2, spec={"transformer": TRANSFORMER})
+    return cluster
+
+
+async def test_a_transformer_gets_its_own_children_and_the_ingress() -> None:
+    cluster = await with_transformer()
+
+    assert await cluster.reconcile() == [*FRONT_CALLS, "PATCH ingresses/torchserve", STATUS, "POST events"]
+    assert cluster.condition("PredictorReady")["status"] == "True"
+    assert (cluster.condition("TransformerReady")["status"], cluster.condition("Ready")["status"]) == (
+        "Unknown",
+        "Unknown",
+    )
+
+
+async def test_a_transformer_that_goes_takes_its_children_with_it() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.edit_service(generation=3)
+
+    calls = await cluster.reconcile()
+
+    assert sorted(calls[1:3]) == ["DELETE deployments/torchserve-transformer", "DELETE services/torchserve-transformer"]
+    types = [item["type"] for item in cluster.service["status"]["conditions"]]
+    assert "TransformerReady" not in types
+
+
+async def test_a_crash_of_the_transformer_is_not_the_predictors() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.api.logs[f"{FRONT}/kserve-container"] = "unrecognized arguments: --predictor_host"
+    cluster.api.put(a_front_pod(containers=[a_container(state=ended(2, "usage"))]))
+
+    await cluster.reconcile()
+
+    assert cluster.condition("PredictorReady")["status"] == "True"
+    message = cluster.condition("TransformerReady")["message"]
+    assert message.startswith(f"pod {FRONT}, container kserve-container ended with exit code 2: usage")
+    assert message.endswith("unrecognized arguments: --predictor_host")
+
+
+async def test_a_transformer_that_stays_not_ready_is_told_with_its_last_words_and_no_call_is_made_in_between() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.api.put(a_front_pod(containers=[a_container()]))
+    await cluster.settle()
+    cluster.api.logs[f"{FRONT}/kserve-container"] = "the predictor at http://nowhere is not ready"
+    log = f"GET pods/{FRONT}/log"
+
+    assert await cluster.reconcile() == []
+    cluster.seconds.passed = READY_LATE
+    assert await cluster.reconcile() == [log, STATUS]
+    assert await cluster.reconcile() == []
+    cluster.seconds.passed += LOG_EVERY
+    assert await cluster.reconcile() == [log]
+
+    assert cluster.condition("Ready")["message"].endswith(
+        "Last log lines:\nthe predictor at http://nowhere is not ready"
     )

@@ -1,7 +1,7 @@
 """A rendered container as a command of this machine. Pure.
 
 Where an argument or a variable names a path of the container, it names a folder of this machine instead; where a flag
-or a variable gives the container's port, it gives a free port.
+or a variable gives the container's port, it gives a free port; where one names a Service of this run, its place here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.local.addresses import Address, move_addresses
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import text_of
 from isvc_operator.resolve.objects import Objects
@@ -31,7 +32,7 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 class Place:
     """What a container is given here; ``paths`` and ``ports`` lead from the container's to this machine's.
 
-    ``objects`` are those that stand in the same files as the service.
+    ``objects`` are those that stand in the same files as the service; ``addresses`` are the Services that run already.
     """
 
     paths: Mapping[str, Path]
@@ -41,6 +42,7 @@ class Place:
     environment: Mapping[str, str]
     python: str
     objects: Objects = field(default_factory=dict)
+    addresses: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,16 @@ def _command(name: str, container: Container) -> tuple[str, ...]:
         command = _INITIALIZER
     if not command:
         raise UnusableInput(
-            f"{name} has no command, and the entry point of its image is not known here; "
-            "give the container a command in the runtime"
+            f"{name} has no command, and the entry point of its image is not known here; give the container a command "
+            "that runs here as well (in the runtime, or where the service has it), such as [python, model.py]"
         )
     return command
 
 
 def _local_command(command: Sequence[str], place: Place) -> tuple[str, ...]:
     """The command with this machine's paths and ports, and last its Python, whose own path must stay as it is."""
-    program, *arguments = _move_ports([_move_paths(item, place.paths) for item in command], place.ports)
+    local = [move_addresses(_move_paths(item, place.paths), place.addresses) for item in command]
+    program, *arguments = _move_ports(local, place.ports)
     return (place.python if program in _PYTHON else program, *arguments)
 
 
@@ -116,7 +119,8 @@ def _environment(name: str, container: Container, place: Place) -> dict[str, str
 
 def _local(env: Mapping[str, str], place: Place) -> dict[str, str]:
     """The container's variables with this machine's paths and ports, and what its surroundings would have been."""
-    moved = {name: _move_port(name, _move_paths(value, place.paths), place.ports) for name, value in env.items()}
+    local = {name: move_addresses(_move_paths(value, place.paths), place.addresses) for name, value in env.items()}
+    moved = {name: _move_port(name, value, place.ports) for name, value in local.items()}
     return {
         "PYTHONUNBUFFERED": "1",
         # What runs here is for this machine, not for its neighbours in the network.

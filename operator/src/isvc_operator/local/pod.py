@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, LABEL_SERVICE, PVC_MOUNT_ROOT
+from isvc_operator.api.names import (
+    CONTAINER_INITIALIZER,
+    CONTAINER_SERVER,
+    CONTAINER_TRANSFORMER,
+    LABEL_COMPONENT,
+    LABEL_SERVICE,
+    PREDICTOR,
+    PVC_MOUNT_ROOT,
+)
+from isvc_operator.local.addresses import Address
 from isvc_operator.local.container import Container, Place, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import files_of
@@ -25,7 +34,7 @@ Volume = Mapping[str, Any]
 @dataclass(frozen=True)
 class Machine:
     """What there is to run a pod with. ``folder`` becomes the pod's own; ``claims`` are the folders of ``--pvc``;
-    ``objects`` stand in the same files as the service.
+    ``objects`` stand in the same files as the service; ``addresses`` are its Services that are planned already.
     """
 
     folder: Path
@@ -34,6 +43,7 @@ class Machine:
     python: str
     free_port: Callable[[], int]
     objects: Objects = field(default_factory=dict)
+    addresses: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
 
     def planned(container: Container) -> Process:
         place = _place(container, volumes, ports, machine)
-        process = plan_process(f"{labels[LABEL_SERVICE]}/{container['name']}", container, place)
+        process = plan_process(_process_name(labels, container), container, place)
         for port in _ports(container)[:1]:
             _check_port(process, ports[port])
         return process
@@ -88,6 +98,13 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
     )
 
 
+def _process_name(labels: Mapping[str, str], container: Container) -> str:
+    """Every component has a ``kserve-container``: outside of the predictor its component is named, too."""
+    component = labels[LABEL_COMPONENT]
+    inside = [] if component == PREDICTOR else [component]
+    return "/".join([labels[LABEL_SERVICE], *inside, container["name"]])
+
+
 def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine) -> Place:
     name = container["name"]
     paths = {
@@ -104,20 +121,22 @@ def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[i
         environment=machine.environment,
         python=machine.python,
         objects=machine.objects,
+        addresses=machine.addresses,
     )
 
 
 def _ports(container: Container) -> list[int]:
     """The ports of a container, each of which is moved to a free one; none for a container that only helps."""
     named = [port["containerPort"] for port in container.get("ports", ())]
-    return named or ([DEFAULT_PORT] if container["name"] == CONTAINER_SERVER else [])
+    serves = container["name"] in (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
+    return named or ([DEFAULT_PORT] if serves else [])
 
 
 def _check_port(process: Process, port: int) -> None:
     """The first port is the one that is asked; others that the process is not told have nobody to miss them."""
     if str(port) not in " ".join((*process.command, *process.env.values())):
         raise UnusableInput(
-            f"{process.name} is not told its port, so it cannot be moved to a free one; give the runtime's container "
+            f"{process.name} is not told its port, so it cannot be moved to a free one; give the container "
             "a flag such as --port=8080 or a variable such as PORT"
         )
 

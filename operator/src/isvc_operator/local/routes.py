@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from isvc_operator.local.addresses import Address
+from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.pod import Pod
 from isvc_operator.resolve.containers import is_grpc
 
@@ -14,19 +16,29 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Route:
-    """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``."""
+    """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``.
+
+    ``exact``: only those whose path it is.
+    """
 
     host: str
     path: str
     service: str
     port: int
+    exact: bool = False
 
 
 def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route, ...]:
     """The routes of one service's children; empty where none of them is an Ingress."""
     services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}
     return tuple(
-        Route(rule["host"], path["path"], name, _port(services[name], path["backend"]["service"]["port"], pods))
+        Route(
+            host=rule["host"],
+            path=path["path"],
+            service=name,
+            port=_port(services[name], path["backend"]["service"]["port"], pods),
+            exact=path["pathType"] == "Exact",
+        )
         for child in children
         if child["kind"] == "Ingress"
         for rule in child["spec"]["rules"]
@@ -38,19 +50,36 @@ def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route,
 def find_route(routes: Iterable[Route], host: str, path: str) -> Route | None:
     """The route of a request, the longest path first; ``host`` as in the header, so perhaps with a port."""
     name = host.partition(":")[0].lower()
-    matching = [route for route in routes if route.host == name and _below(path, route.path)]
+    matching = [route for route in routes if route.host == name and _fits(path, route)]
     return max(matching, key=lambda route: len(route.path), default=None)
 
 
-def _below(path: str, prefix: str) -> bool:
-    """As an Ingress' ``Prefix``: by whole parts of the path."""
-    return path == prefix or path.startswith(prefix.rstrip("/") + "/")
+def _fits(path: str, route: Route) -> bool:
+    """As an Ingress' ``Exact``, or as its ``Prefix``: by whole parts of the path."""
+    return path == route.path or (not route.exact and path.startswith(route.path.rstrip("/") + "/"))
 
 
 def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
     """The port of this machine that speaks gRPC; None where the service has no such port."""
     targets = (_target(child, port, pods) for child in children if child["kind"] == "Service" for port in _grpc(child))
     return next(targets, None)
+
+
+def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Address, ...]:
+    """The Services whose pods are planned, by the names that other pods have for them."""
+    return tuple(
+        Address(child["metadata"]["name"], child["metadata"]["namespace"], LOOPBACK, _ports(child, pod))
+        for child in children
+        if child["kind"] == "Service"
+        for pod in pods
+        if _selects(child, pod)
+    )
+
+
+def _ports(service: Manifest, pod: Pod) -> Mapping[int, int]:
+    """Ports of the Service win over those of its pods."""
+    own = {port["port"]: pod.ports[port["targetPort"]] for port in service["spec"]["ports"]}
+    return {**pod.ports, **own}
 
 
 def _port(service: Manifest, wanted: Mapping[str, Any], pods: Iterable[Pod]) -> int:
@@ -66,5 +95,9 @@ def _grpc(service: Manifest) -> list[Mapping[str, Any]]:
 
 
 def _target(service: Manifest, port: Mapping[str, Any], pods: Iterable[Pod]) -> int:
-    pod = next(pod for pod in pods if service["spec"]["selector"].items() <= pod.labels.items())
+    pod = next(pod for pod in pods if _selects(service, pod))
     return pod.ports[port["targetPort"]]
+
+
+def _selects(service: Manifest, pod: Pod) -> bool:
+    return bool(service["spec"]["selector"].items() <= pod.labels.items())

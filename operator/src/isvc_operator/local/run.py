@@ -16,20 +16,20 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.local.caller import Endpoint, model_names, predict, predict_path
-from isvc_operator.local.children import Rendered
+from isvc_operator.local.children import Manifest, Rendered
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.ingress import ingress
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group, Running, process_group
 from isvc_operator.local.readiness import until_ready
-from isvc_operator.local.routes import Route, grpc_port, routes_of
+from isvc_operator.local.routes import Route, addresses_of, grpc_port, routes_of
 
 T = TypeVar("T")
 Write = Callable[[str], None]
@@ -126,7 +126,7 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
         objects=service.objects,
     )
     children, name = service.children, service.service.metadata.name
-    pods = tuple(plan_pod(child, machine) for child in children if child["kind"] == "Deployment")
+    pods = _pods(children, machine)
     routes = routes_of(children, pods)
     if not routes:
         raise UnusableInput(
@@ -134,7 +134,16 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
             f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
         )
     # The first host of the service's Ingress is that of the default template.
-    return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), pods, routes)
+    return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes)
+
+
+def _pods(children: Sequence[Manifest], machine: Machine) -> list[Pod]:
+    """Each pod in a folder of its own, one after the other: those that come later call those before them."""
+    pods: list[Pod] = []
+    for deployment in (child for child in children if child["kind"] == "Deployment"):
+        here = replace(machine, folder=machine.folder / str(len(pods)), addresses=addresses_of(children, pods))
+        pods.append(plan_pod(deployment, here))
+    return pods
 
 
 async def _prepare(pod: Pod, group: Group) -> None:

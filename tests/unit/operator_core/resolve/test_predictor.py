@@ -344,3 +344,31 @@ def test_the_number_of_pods_is_left_to_a_scaler_of_the_users_own() -> None:
     external = {"serving.kserve.io/autoscalerClass": "external"}
     assert predictor_of(predictor={"minReplicas": 3}).replicas == 3
     assert predictor_of(predictor={"minReplicas": 3, "annotations": external}).replicas is None
+
+
+# --- containers of the user's own -------------------------------------------------------------------------
+
+
+def test_a_predictor_of_own_containers_needs_no_runtime_and_gets_no_arguments() -> None:
+    server = {"name": "mine", "image": "i:1", "args": ["--port=9000"], "ports": [{"containerPort": 9000}]}
+
+    resolved = a_resolved(a_service(model=None, predictor={"timeout": 20, "containers": [server]}))
+
+    assert resolved.chosen is None
+    assert resolved.predictor.server["args"] == ["--port=9000"]
+    assert resolved.predictor.server["env"] == [*SERVICE_NAME, {"name": "REQUEST_TIMEOUT", "value": "20"}]
+    assert resolved.predictor.pod == {
+        "containers": [],
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+    }
+    assert resolved.predictor.storage is None
+
+
+def test_its_variable_says_what_to_bring_and_is_told_where_that_is() -> None:
+    server = {"image": "i:1", "env": [{"name": "STORAGE_URI", "value": "pvc://leeway/model"}]}
+
+    predictor = a_resolved(a_service(model=None, predictor={"containers": [server]})).predictor
+
+    assert predictor.storage == StoragePlan(copied=(Source("pvc://leeway/model", "/mnt/models"),))
+    assert {"name": "STORAGE_URI", "value": "/mnt/models"} in predictor.server["env"]

@@ -71,3 +71,11 @@ def test_image_pull_secrets_are_something_else() -> None:
     account = {**an_account(), "imagePullSecrets": [{"name": "registry"}]}
 
     assert wanted({ACCOUNT: account}) == {ACCOUNT}
+
+
+def test_each_component_has_an_account_of_its_own() -> None:
+    words = {"image": "t", "env": [{"name": "STORAGE_URI", "value": "s3://b/words"}]}
+    transformer = {"containers": [words], "serviceAccountName": "front"}
+
+    assert wanted(spec={"transformer": transformer}) == {ACCOUNT, Reference("ServiceAccount", "front")}
+    assert wanted(model=None, predictor={"containers": [words]}) == {ACCOUNT}

@@ -1,0 +1,63 @@
+"""``isvc run`` with a transformer and an explainer: processes beside the predictor's, told where that is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.isvc_process import Sandbox, read_until, stop
+from tests.support.local_services import runtime, service, write_yaml
+
+PROGRAM = Path(__file__).parents[2] / "support" / "fake_transformer.py"
+HOST = "first.default.example.com"
+PREDICT, EXPLAIN = "/v1/models/fake:predict", "/v1/models/fake:explain"
+
+
+def with_wrappers(**wrappers: Any) -> dict[str, Any]:
+    body = service()
+    body["spec"] |= wrappers
+    return body
+
+
+def wrapper(**container: Any) -> dict[str, Any]:
+    given = {"image": "unused", "command": ["python", str(PROGRAM)], "args": ["--model_name=fake"], **container}
+    return {"containers": [given]}
+
+
+def arguments(sandbox: Sandbox, body: dict[str, Any]) -> list[str | Path]:
+    file = write_yaml(sandbox.folder / "services.yaml", body, runtime())
+    return [file, "--pvc", f"models={sandbox.folder / 'models'}"]
+
+
+def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explainer(sandbox: Sandbox) -> None:
+    body = with_wrappers(transformer=wrapper(), explainer=wrapper())
+    with sandbox.running(*arguments(sandbox, body)) as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+
+        assert sandbox.ask(HOST, PREDICT, {"instances": [1]}) == (200, {"predictions": [1], "transformed": True})
+        assert sandbox.ask(HOST, EXPLAIN, {"instances": [1]}) == (200, {"predictions": [1], "explained": True})
+        status, answer = sandbox.ask(f"first-predictor.{HOST.partition('.')[2]}", PREDICT, {"instances": [1]})
+        assert (status, answer["service"]) == (200, "first")
+        stop(process)
+
+
+def test_a_transformer_is_named_by_its_component(sandbox: Sandbox) -> None:
+    broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
+    done = sandbox.run(*arguments(sandbox, with_wrappers(transformer=broken)))
+
+    assert done.returncode == 1
+    assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
+    assert "no module named digits" in done.stderr
+
+
+def test_an_image_alone_cannot_be_run_here_and_what_to_do_is_told(sandbox: Sandbox) -> None:
+    done = sandbox.run(
+        *arguments(sandbox, with_wrappers(transformer={"containers": [{"image": "registry.example/t"}]}))
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "isvc: first/transformer/kserve-container has no command, and the entry point of its image is not known here; "
+        "give the container a command that runs here as well (in the runtime, or where the service has it), such as "
+        "[python, model.py]"
+    )

@@ -1,0 +1,31 @@
+"""Services by the names that they have in the cluster, and where they are here."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.local.addresses import Address, move_addresses
+
+PREDICTOR = Address("first-predictor", "models", "127.0.0.1", {80: 40001, 8081: 40002})
+HERE, GRPC = "127.0.0.1:40001", "127.0.0.1:40002"
+
+MOVED = {
+    "first-predictor": HERE,
+    "first-predictor.models": HERE,
+    "first-predictor.models.svc": HERE,
+    "first-predictor.models.svc.cluster.local": HERE,
+    "--predictor_host=first-predictor.models": f"--predictor_host={HERE}",
+    "http://first-predictor.models/v1/models/m": f"http://{HERE}/v1/models/m",
+    "http://first-predictor.models:80/": f"http://{HERE}/",
+    "first-predictor.models:8081": GRPC,
+    "first-predictor.models:9": "first-predictor.models:9",
+    "first-predictor.other": "first-predictor.other",
+    "the-first-predictor.models": "the-first-predictor.models",
+    "first-predictor-2": "first-predictor-2",
+    "another": "another",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), MOVED.items(), ids=MOVED.keys())
+def test_a_name_of_the_cluster_becomes_a_place_here(text: str, expected: str) -> None:
+    assert move_addresses(text, [PREDICTOR]) == expected

@@ -1,0 +1,106 @@
+"""The condition of each component, and what it takes for the service to be ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.observe.component import component_ready
+from isvc_operator.observe.pods import Failure, Stage
+from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.status import derive_status
+from tests.support.builders import NOW, STARTING, a_service, an_observation, seen
+
+POD = "torchserve-transformer-1-a"
+NOT_READY = Stage("StartingServer", f"pod {POD}: the transformer is not ready yet")
+WAITING = seen("transformer", rollout=STARTING, stage=NOT_READY)
+CRASH = Failure("ServerFailed", POD, "no module named digits", container="kserve-container", exit_code=1, has_log=True)
+
+
+def conditions(*others: Any, **predictor: Any) -> dict[str, tuple[str, str | None, str | None]]:
+    status = derive_status(an_observation(*others, **predictor), NOW)
+    return {item.type: (item.status, item.reason, item.message) for item in status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [("predictor", "PredictorReady"), ("transformer", "TransformerReady"), ("explainer", "ExplainerReady")],
+)
+def test_every_component_has_its_condition(kind: str, type_: str) -> None:
+    found = component_ready(seen(kind))
+
+    assert (found.type, found.status, found.severity) == (type_, "True", None)
+
+
+def test_a_component_that_is_not_there_has_none() -> None:
+    assert sorted(conditions()) == ["IngressReady", "PredictorReady", "Ready", "Stopped"]
+
+
+def test_the_service_waits_for_its_transformer_and_says_so() -> None:
+    found = conditions(WAITING)
+
+    words = f"pod {POD}: the transformer is not ready yet (1 of 1 pods updated, 0 available)"
+    assert found["PredictorReady"][0] == "True"
+    assert found["TransformerReady"] == found["Ready"] == ("Unknown", "StartingServer", words)
+
+
+def test_while_both_are_starting_the_predictor_is_told_first() -> None:
+    assert "torchserve-predictor-1-a" in str(conditions(WAITING, rollout=STARTING)["Ready"][2])
+
+
+def test_a_failed_transformer_is_told_with_its_pod_and_log() -> None:
+    failed = seen("transformer", rollout=STARTING, failure=CRASH, log="ModuleNotFoundError")
+    found = conditions(failed)
+
+    words = f"pod {POD}, container kserve-container ended with exit code 1: no module named digits"
+    assert found["Ready"] == ("False", "ServerFailed", f"{words}\nLast log lines:\nModuleNotFoundError")
+
+
+def test_a_failed_transformer_is_no_failure_of_the_model() -> None:
+    status = derive_status(an_observation(seen("transformer", rollout=STARTING, failure=CRASH)), NOW)
+
+    assert status.model_status is not None
+    assert (status.model_status.transition_status, status.model_status.last_failure_info) == ("UpToDate", None)
+
+
+STUCK = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available", stuck=True)
+
+
+@pytest.mark.parametrize("rollout", [STARTING, STUCK], ids=["for long", "beyond the deadline"])
+def test_what_a_server_that_is_not_ready_says_is_told(rollout: Rollout) -> None:
+    said = "the predictor at http://nowhere.models is not ready: Name or service not known"
+    waiting = seen("transformer", rollout=rollout, stage=NOT_READY, log=said)
+
+    assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n{said}")
+
+
+def test_what_stands_in_the_way_of_the_service_stands_in_the_way_of_each() -> None:
+    found = conditions(WAITING, resolved=None, problem=("InvalidPredictorSpec", "no such format"))
+
+    assert found["PredictorReady"] == found["TransformerReady"] == ("False", "InvalidPredictorSpec", "no such format")
+
+
+def test_a_stopped_service_stops_each() -> None:
+    found = conditions(WAITING, resolved=None, stopped=True)
+
+    assert found["TransformerReady"][:2] == ("False", "Stopped")
+
+
+def test_the_urls_of_all_components_are_shown() -> None:
+    service = a_service(spec={"transformer": {"containers": [{"image": "t"}]}})
+    status = derive_status(an_observation(seen("transformer"), service=service), NOW).as_dict()
+
+    assert status["components"] == {
+        "predictor": {"url": "http://torchserve-predictor.models.example.com"},
+        "transformer": {"url": "http://torchserve-transformer.models.example.com"},
+    }
+    assert status["address"] == {"url": "http://torchserve-transformer.models.svc.cluster.local"}
+
+
+def test_a_predictor_of_own_containers_has_no_runtime_to_name() -> None:
+    service = a_service(model=None, predictor={"containers": [{"image": "mine"}]})
+    status = derive_status(an_observation(service=service), NOW).as_dict()
+
+    assert "clusterServingRuntimeName" not in status
+    assert "servingRuntimeName" not in status
