@@ -79,9 +79,9 @@ class Namespace:
         what = f"{type_} of {service} is {status} {reason or ''}"
         return eventually(matches, what, within, lambda: f"it is {found}")
 
-    def play_finished_rollout(self) -> None:
+    def play_finished_rollout(self, name: str = "torchserve-predictor") -> None:
         """Do what the Deployment controller does when all pods are up."""
-        deployment = self.wait_for("deployment", "torchserve-predictor")
+        deployment = self.wait_for("deployment", name)
         status = {
             "observedGeneration": deployment["metadata"]["generation"],
             "replicas": 1,
@@ -89,7 +89,7 @@ class Namespace:
             "readyReplicas": 1,
             "availableReplicas": 1,
         }
-        self.patch_status("deployment", "torchserve-predictor", status)
+        self.patch_status("deployment", name, status)
 
     def patch_status(self, kind: str, name: str, status: dict[str, Any]) -> None:
         patch = json.dumps({"status": status})

@@ -1,0 +1,107 @@
+"""Transformers, explainers and predictors of own containers on a real API server: accepted, settled, made ready."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.support.apiserver import ApiServer
+from tests.support.namespace import Namespace, story_service
+from tests.support.operator_process import OPERATOR
+from tests.support.waiting import eventually
+
+NAMES = ("torchserve-predictor", "torchserve-transformer", "torchserve-explainer")
+WRAPPER = {"containers": [{"image": "registry.example/wrapper:1"}]}
+
+
+def apply(namespace: Namespace, name: str = "torchserve", **spec: Any) -> None:
+    service = story_service()
+    service["metadata"]["name"] = name
+    service["spec"] |= spec
+    namespace.apply(service)
+
+
+def test_every_component_gets_a_deployment_and_a_service_and_the_service_waits_for_all(
+    running_operator: None, namespace: Namespace
+) -> None:
+    apply(namespace, transformer=WRAPPER, explainer=WRAPPER)
+    for name in NAMES:
+        namespace.wait_for("service", name)
+        assert namespace.condition("Ready").get("status") != "True"
+        namespace.play_finished_rollout(name)
+    namespace.wait_for_condition("Ready", "True")
+
+    service = namespace.find("inferenceservice", "torchserve") or {}
+    types = {item["type"]: item["status"] for item in service["status"]["conditions"]}
+    assert types == {
+        **dict.fromkeys(("PredictorReady", "TransformerReady", "ExplainerReady", "IngressReady", "Ready"), "True"),
+        "Stopped": "False",
+    }
+    assert service["status"]["address"]["url"] == f"http://{NAMES[1]}.{namespace.name}.svc.cluster.local"
+    assert sorted(service["status"]["components"]) == ["explainer", "predictor", "transformer"]
+
+
+def test_what_the_api_server_adds_to_the_children_is_not_taken_for_a_difference(
+    running_operator: None, apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace
+) -> None:
+    apply(namespace, transformer=WRAPPER, explainer=WRAPPER)
+    for name in NAMES:
+        namespace.play_finished_rollout(name)
+    namespace.wait_for_condition("Ready", "True")
+    since = apiserver.position()
+
+    namespace.kubectl("label", "deployment", NAMES[1], "someone/else=was-here")
+    apply(another_namespace)
+    another_namespace.wait_for("deployment", NAMES[0])
+
+    assert [call for call in apiserver.calls(OPERATOR, since) if call.namespace == namespace.name] == []
+
+
+def test_components_that_are_taken_out_are_removed_and_requests_go_to_the_predictor(
+    running_operator: None, namespace: Namespace
+) -> None:
+    apply(namespace, transformer=WRAPPER, explainer=WRAPPER)
+    namespace.wait_for("deployment", NAMES[1])
+    patch = json.dumps({"spec": {"transformer": None, "explainer": None}})
+    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={patch}")
+
+    def alone() -> bool:
+        left = [(kind, name) for kind in ("deployment", "service") for name in NAMES if namespace.find(kind, name)]
+        return left == [("deployment", NAMES[0]), ("service", NAMES[0])]
+
+    eventually(alone, "only the predictor is left")
+    eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
+
+
+def backends(namespace: Namespace) -> set[str]:
+    ingress = namespace.wait_for("ingress", "torchserve")
+    paths = [path for rule in ingress["spec"]["rules"] for path in rule["http"]["paths"]]
+    return {path["backend"]["service"]["name"] for path in paths}
+
+
+def test_a_predictor_of_own_containers_is_served_without_a_runtime(
+    running_operator: None, namespace: Namespace
+) -> None:
+    server = {"image": "registry.example/server:1", "env": [{"name": "STORAGE_URI", "value": "pvc://leeway"}]}
+    apply(namespace, predictor={"containers": [server]})
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+
+    pod = namespace.wait_for("deployment", NAMES[0])["spec"]["template"]["spec"]
+    assert pod["initContainers"][0]["args"] == ["pvc://leeway", "/mnt/models"]
+    assert {"name": "STORAGE_URI", "value": "/mnt/models"} in pod["containers"][0]["env"]
+
+
+def test_a_transformer_in_the_predictors_pod_stands_before_the_server(
+    running_operator: None, namespace: Namespace
+) -> None:
+    beside = {
+        "name": "transformer-container",
+        "image": "registry.example/wrapper:1",
+        "ports": [{"name": "front", "containerPort": 8000, "protocol": "TCP"}],
+    }
+    predictor = story_service()["spec"]["predictor"] | {"containers": [beside]}
+    apply(namespace, predictor=predictor)
+    ports = namespace.wait_for("service", NAMES[0])["spec"]["ports"]
+
+    assert [(port["name"], port["port"], port["targetPort"]) for port in ports] == [("front", 80, 8000)]
