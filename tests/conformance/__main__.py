@@ -1,8 +1,9 @@
-"""`python -m tests.conformance` writes docs/conformance.md."""
+"""`python -m tests.conformance` writes docs/conformance.md and docs/sdk-conformance.md."""
 
 from __future__ import annotations
 
-from tests.conformance.table import PAGE, render
+from tests.conformance import sdk_table, table
 
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    for page in (table, sdk_table):
+        page.PAGE.write_text(page.render(), encoding="utf-8")

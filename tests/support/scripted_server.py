@@ -31,6 +31,7 @@ class Visitor:
         )
         whole = head + await self.reader.readexactly(length)
         self.server.requests.append(whole)
+        self.server.asked.set()
         return whole
 
     async def say(self, text: bytes) -> None:
@@ -52,6 +53,7 @@ class ScriptedServer:
     requests: list[bytes] = field(default_factory=list)
     visits: int = 0
     open: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)  # there is a request
     all_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -105,7 +105,7 @@ class Pool:
             left = deadline - self._loop.time()
             try:
                 return await asyncio.wait_for(self._open_one(), min(self._limits.connect_s, left))
-            except TimeoutError:
+            except asyncio.TimeoutError:
                 reason = "it does not take connections"
             except OSError as error:
                 reason = _words(error)
@@ -128,7 +128,7 @@ class Pool:
         self._waiting.append(freed)
         try:
             await asyncio.wait_for(freed, deadline - self._loop.time())
-        except TimeoutError as error:
+        except asyncio.TimeoutError as error:
             raise PredictorTimeout(
                 f"The predictor at {self.address} was not asked: all {self._limits.connections} connections are in use."
             ) from error

@@ -10,7 +10,7 @@ import base64
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -73,7 +73,7 @@ def wrap(
     event: CloudEvent,
     response: Response,
     model: str | None = None,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
 ) -> Response:
     """The answer to `event` as an event. It has the request's id: with its own source that is unique."""
     attributes = {

@@ -61,8 +61,7 @@ async def test_who_waits_for_a_connection_in_vain_is_told() -> None:
     async with scripted(never) as server:
         pool = Pool(Address.parse(server.host), limits=Limits(connections=1))
         first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
-        while not server.requests:
-            await asyncio.sleep(0)
+        await server.asked.wait()
         with pytest.raises(PredictorTimeout, match="all 1 connections are in use"):
             await pool.request("POST", "/", (), b"{}", 0.01)
         first.cancel()
@@ -221,8 +220,7 @@ async def test_who_gives_up_waiting_does_not_leave_an_answer_for_the_next() -> N
     async with scripted(slow) as server:
         pool = Pool(Address.parse(server.host))
         first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
-        while not server.requests:
-            await asyncio.sleep(0)
+        await server.asked.wait()
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         second = await pool.request("POST", "/", (), b"{}", 30)

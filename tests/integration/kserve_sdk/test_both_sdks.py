@@ -1,0 +1,139 @@
+"""The example's transformer as a process, on our SDK and on KServe's: the same file, but for its import."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import ROOT, Runtime, free_ports
+from tests.support.waiting import eventually
+from transformer_sdk.testing import FakePredictor
+
+EXAMPLE = ROOT / "examples/mnist_transformer"
+OURS, KSERVE = "transformer_sdk.kserve", "kserve"
+PREDICT = "/v1/models/mnist:predict"
+SAMPLE = (EXAMPLE / "sample.json").read_bytes()
+# As the sample's predictor: 784 numbers in, a digit out.
+HANDLER = b"""
+def handle(data, context):
+    return [7 if len(row["data"]) == 784 and 0 < sum(row["data"]) < 784 else 0 for row in data or []]  # nothing at the start
+"""
+
+
+class Transformer:
+    """The process."""
+
+    def __init__(self, sdk: str, folder: Path, predictor: str, *flags: str) -> None:
+        source = (EXAMPLE / "transformer.py").read_text().replace(f"from {OURS}", f"from {sdk}")
+        program = folder / "transformer.py"
+        program.write_text(source)
+        (self.port,) = free_ports(1)
+        self.log = folder / "log"
+        command = [sys.executable, str(program), "--model_name=mnist", f"--predictor_host={predictor}",
+                   f"--http_port={self.port}", "--enable_grpc=false", *flags]  # fmt: skip
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+            )
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    def wait_ready(self) -> None:
+        eventually(self._is_ready, "the transformer is ready", 60, lambda: self.log.read_text())
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        with contextlib.suppress(OSError):
+            return self.ask("GET", "/v1/models/mnist")[0] == 200
+        return False
+
+
+@contextlib.contextmanager
+def transforming(sdk: str, folder: Path, predictor: str, *flags: str) -> Iterator[Transformer]:
+    transformer = Transformer(sdk, folder, predictor, *flags)
+    try:
+        transformer.wait_ready()
+        yield transformer
+    finally:
+        transformer.process.kill()
+        transformer.process.wait()
+
+
+def fake(_: Path) -> Any:
+    return FakePredictor(lambda instances: [7 if len(one["data"]) == 784 else 0 for one in instances])
+
+
+@contextlib.contextmanager
+def real(folder: Path) -> Iterator[Any]:
+    """Our own runtime with a handler in the network's place."""
+    store = folder / "model/model-store"
+    write_mar(store / "mnist.mar", manifest(modelName="mnist", handler="handler.py"), {"handler.py": HANDLER})
+    with Runtime("mar", folder / "model") as runtime:
+        runtime.wait_ready(["mnist"])
+
+        class Predictor:
+            host = f"127.0.0.1:{runtime.port}"
+
+        yield Predictor()
+
+
+@pytest.mark.parametrize("sdk", [OURS, KSERVE])
+@pytest.mark.parametrize("predictor", [fake, real])
+def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: Any, tmp_path: Path) -> None:
+    with predictor(tmp_path) as behind, transforming(sdk, tmp_path, behind.host) as transformer:
+        assert transformer.ask("POST", PREDICT, SAMPLE) == (200, {"predictions": [{"digit": 7}]})
+        status, document = transformer.ask("POST", PREDICT, b'{"instances": [{"image": 1}]}')
+
+    assert status == 400
+    assert document["error"].startswith('an instance is {"image": {"b64": "a picture in base64"}}')
+
+
+def test_a_predictor_that_refuses_is_quoted(tmp_path: Path) -> None:
+    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
+        behind.fail(429, "no room")
+        status, document = transformer.ask("POST", PREDICT, SAMPLE)
+
+    assert (status, document["error"], document["component"]) == (429, "no room", "predictor/model")
+
+
+def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path) -> None:
+    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
+        answers = [transformer.ask("POST", PREDICT, SAMPLE)[0] for _ in range(5)]
+        transformer.process.send_signal(signal.SIGTERM)
+        code = transformer.process.wait(timeout=60)
+
+    assert (answers, code) == ([200] * 5, 0)
+
+
+def test_workers_share_the_port_and_end_together(tmp_path: Path) -> None:
+    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host, "--workers=2") as transformer:
+        answers = [transformer.ask("POST", PREDICT, SAMPLE)[0] for _ in range(10)]
+        transformer.process.send_signal(signal.SIGTERM)
+        code = transformer.process.wait(timeout=60)
+
+    assert (answers, code) == ([200] * 10, 0)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with fake(tmp_path) as behind:
+        port = behind.host.rpartition(":")[2]
+        transformer = Transformer(OURS, tmp_path, "localhost", f"--http_port={port}")
+        code = transformer.process.wait(timeout=60)
+
+    assert code != 0
+    assert f"Port {port} cannot be opened" in transformer.log.read_text()
