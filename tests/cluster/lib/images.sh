@@ -19,9 +19,11 @@ builder() {
 
 dockerfile_of() { # name
   case $1 in
-    torch | torchserve | mar ) echo "runtime-images/$1/Dockerfile" ;;
+    torch | torchserve | mar | transformer ) echo "runtime-images/$1/Dockerfile" ;;
     storage-initializer ) echo storage_initializer/Dockerfile ;;
     operator ) echo operator/Dockerfile ;;
+    mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
+    mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
   esac
 }
 
@@ -29,8 +31,17 @@ sources_of() { # name → the files that go into the image
   case $1 in
     torch ) echo constraints.txt ;;
     torchserve | mar ) echo pyproject.toml constraints.txt transformer_sdk "runtime-images/$1/src" ;;
+    transformer ) echo constraints.txt transformer_sdk runtime-images/transformer ;;
     storage-initializer ) echo pyproject.toml constraints.txt storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
+    mnist-transformer* ) echo examples/mnist_transformer ;;
+  esac
+}
+
+context_of() { # name → the folder that its Dockerfile copies from
+  case $1 in
+    mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
+    * ) echo "$ROOT" ;;
   esac
 }
 
@@ -45,6 +56,7 @@ base_digest() { # name → what decides over the part of the image that is not i
   case $1 in
     torch ) echo "${TORCH_INDEX:-}" ;;
     torchserve | mar ) label_of "$REGISTRY/torch:$TAG" ;;
+    mnist-transformer ) label_of "$REGISTRY/transformer:$TAG" ;;
   esac
 }
 
@@ -65,18 +77,18 @@ build_image() { # name, build arguments...
   fi
   say "building $image"
   replaced=$(image_id "$image")
-  run_build "$image" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
+  run_build "$image" "$(context_of "$name")" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
     fail "could not build $image; the builder's words are in $STATE/log/image-$name.log"
   # gigabytes that nobody would miss until the disk is full; a container may still hold them
   if [ -n "$replaced" ] && [ "$replaced" != "$(image_id "$image")" ]; then "$(builder)" rmi "$replaced" > /dev/null 2>&1 || true; fi
   say "  built in $((SECONDS - started)) s"
 }
 
-run_build() { # image, arguments...
-  local image=$1 certificates=()
-  shift
+run_build() { # image, context, arguments...
+  local image=$1 context=$2 certificates=()
+  shift 2
   if [ "$(builder)" = docker ]; then
-    docker build --quiet --tag "$image" "$@" "$ROOT"
+    docker build --quiet --tag "$image" "$@" "$context"
     return
   fi
   # The certificates that this host trusts are lent to the build, for proxies with one of their own; the image keeps none.
@@ -84,7 +96,7 @@ run_build() { # image, arguments...
     certificates=(--volume /etc/ssl/certs:/etc/ssl/certs:ro
       --build-arg PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt)
   fi
-  "$(builder)" build --tag "$image" --layers "${certificates[@]}" "$@" "$ROOT"
+  "$(builder)" build --tag "$image" --layers "${certificates[@]}" "$@" "$context"
 }
 
 need_python_image() { # where no registry answers, a Debian of debootstrap stands for the official image
