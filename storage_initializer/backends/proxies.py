@@ -56,10 +56,11 @@ class Proxies:
     exempt: tuple[str, ...]
 
     def on_the_way_to(self, url: SplitResult) -> Proxy | None:
-        host, port = url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
-        if any(_covers(entry, host, port) for entry in (*self.exempt, *_ON_THE_NODE)):
+        proxy = self.by_scheme.get(url.scheme)
+        if proxy is None:
             return None
-        return self.by_scheme.get(url.scheme)
+        host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+        return None if any(_covers(entry, host, port) for entry in (*self.exempt, *_ON_THE_NODE)) else proxy
 
 
 def proxies_of(environment: Mapping[str, str]) -> Proxies:
