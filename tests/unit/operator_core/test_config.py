@@ -15,8 +15,10 @@ from isvc_operator.config import (
     InferenceServiceConfig,
     IngressConfig,
     OperatorConfig,
+    ResourceConfig,
     S3Config,
     SecurityConfig,
+    ServiceConfig,
     StorageInitializerConfig,
     parse_config,
 )
@@ -60,7 +62,11 @@ def test_every_key_that_is_read() -> None:
             "gcs": {"gcsCredentialFileName": "key.json"},
         },
         "security": {"autoMountServiceAccountToken": True},
-        "inferenceService": {"serviceAnnotationDisallowedList": ["x"]},
+        "inferenceService": {
+            "serviceAnnotationDisallowedList": ["x"],
+            "resource": {"cpuLimit": "", "memoryLimit": "1Gi"},
+        },
+        "service": {"serviceClusterIPNone": True},
     }
 
     assert parse_config({key: json.dumps(value) for key, value in data.items()}) == OperatorConfig(
@@ -94,7 +100,10 @@ def test_every_key_that_is_read() -> None:
             gcs=GcsConfig(gcs_credential_file_name="key.json"),
         ),
         security=SecurityConfig(auto_mount_service_account_token=True),
-        inference_service=InferenceServiceConfig(service_annotation_disallowed_list=("x",)),
+        inference_service=InferenceServiceConfig(
+            service_annotation_disallowed_list=("x",), resource=ResourceConfig(cpu_limit="", memory_limit="1Gi")
+        ),
+        service=ServiceConfig(service_cluster_ip_none=True),
     )
 
 

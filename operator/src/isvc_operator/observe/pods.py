@@ -145,12 +145,20 @@ def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -
         cure = "check the image's name, its registry and imagePullSecrets"
         yield Failure("ImagePullFailed", pod, _said(waiting), cure, container)
     if waiting.get("reason") in _CONFIG_FAILURES:
-        cure = "check env, envFrom, volumes and command of the container"
-        yield Failure("ContainerConfigInvalid", pod, _said(waiting), cure, container)
+        yield Failure("ContainerConfigInvalid", pod, _said(waiting), _config_cure(waiting), container)
     ended = state.get("terminated")
     last = ended or status.get("lastState", {}).get("terminated")
     if last and (last.get("exitCode", 0) != 0 or not may_end):
         yield _crash(pod, container, last, previous=ended is None)
+
+
+def _config_cure(waiting: Mapping[str, Any]) -> str:
+    if "runAsNonRoot" in waiting.get("message", ""):
+        return (
+            "write a number other than 0 after USER in the image's Dockerfile, or set "
+            "securityContext.runAsNonRoot: false at the container"
+        )
+    return "check env, envFrom, volumes and command of the container"
 
 
 def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> Failure:

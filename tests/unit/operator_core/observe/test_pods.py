@@ -20,6 +20,7 @@ from tests.support.builders import (
 )
 
 POD = "torchserve-predictor-1-a"
+AS_ROOT = "container has runAsNonRoot and image will run as root"
 
 
 def unschedulable(message: str) -> dict[str, str]:
@@ -138,6 +139,17 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
             pod=POD,
             cause='CreateContainerConfigError: secret "keys" not found',
             cure="check env, envFrom, volumes and command of the container",
+            container="kserve-container",
+        ),
+    ),
+    "an image of root": (
+        a_pod(containers=[a_container(state=waiting("CreateContainerConfigError", AS_ROOT))]),
+        Failure(
+            reason="ContainerConfigInvalid",
+            pod=POD,
+            cause=f"CreateContainerConfigError: {AS_ROOT}",
+            cure="write a number other than 0 after USER in the image's Dockerfile, or set "
+            "securityContext.runAsNonRoot: false at the container",
             container="kserve-container",
         ),
     ),
@@ -394,6 +406,10 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     "the server runs": (
         [a_pod(initializer=an_initializer(), containers=[a_container()])],
         Stage("StartingServer", f"pod {POD}: the server is starting and loading the model"),
+    ),
+    "a transformer that runs": (
+        [a_pod(component="transformer", initializer=an_initializer(), containers=[a_container()])],
+        Stage("StartingServer", f"pod {POD}: the transformer is not ready yet"),
     ),
     "the furthest of several": (
         [a_pod("behind", node=None), a_pod("ahead", initializer=an_initializer(running()))],
