@@ -27,7 +27,7 @@ SAMPLE = (EXAMPLE / "sample.json").read_bytes()
 # As the sample's predictor: 784 numbers in, a digit out.
 HANDLER = b"""
 def handle(data, context):
-    return [7 if len(row["data"]) == 784 and 0 < sum(row["data"]) < 784 else 0 for row in data or []]  # nothing at the start
+    return [7 if len(row["data"]) == 784 and 0 < sum(row["data"]) < 784 else 0 for row in data or []]
 """
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from isvc_operator.cli import new as new_command
 from isvc_operator.cli import operator as operator_command
 from isvc_operator.cli import render as render_command
 from isvc_operator.cli import run as run_command
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run_command, render_command, operator_command):
+    for module in (run_command, render_command, new_command, operator_command):
         module.add_parser(commands, os.environ)
     arguments = parser.parse_args(argv)
     try:
