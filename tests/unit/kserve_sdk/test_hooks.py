@@ -471,16 +471,19 @@ def test_a_model_says_itself_whether_it_is_healthy() -> None:
         assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
 
 
-def test_with_the_predictors_health_check_readiness_is_the_predictors_too() -> None:
+def test_with_the_predictors_health_check_readiness_is_the_predictors_too(caplog: pytest.LogCaptureFixture) -> None:
     with FakePredictor(lambda instances: instances) as predictor:
         config = PredictorConfig(predictor.host, predictor_health_check=True)
         with TransformerServer(Ready(), predictor=config) as server:
             statuses = [server.get("/v2/health/ready").status]
     with TransformerServer(Ready(), predictor=config) as server:
         down = server.get("/v2/health/ready")
+        server.get("/v2/health/ready")
 
     assert [*statuses, down.status] == [200, 503]
-    assert "cannot be reached" in down.json()["models"]["m"]
+    reason = down.json()["models"]["m"]
+    assert "cannot be reached" in reason
+    assert caplog.messages.count(f"model m is not ready: {reason}") == 1
 
 
 def test_metrics_tell_the_times_of_hooks_and_those_that_users_count() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from transformer_sdk.protocol.v1 import PredictRequest
     from transformer_sdk.protocol.v2.requests import InferRequest, ModelMetadata, TensorMetadata
     from transformer_sdk.protocol.v2.requests import InferResponse as TensorResponse
+
+log = logging.getLogger(__name__)
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PROBE_S = 5.0
@@ -51,11 +54,17 @@ class ServedModel:
     async def refresh(self, models: Models) -> None:
         """Tell the registry whether the model can answer and, where that is asked for, its predictor."""
         if not await self.is_ready():
-            models.mark_unready(self.name, "says that it is not")
+            self._mark_unready(models, "says that it is not")
         elif trouble := await self._predictor_trouble():
-            models.mark_unready(self.name, f"waits for its predictor: {trouble}")
+            self._mark_unready(models, f"waits for its predictor: {trouble}")
         else:
             models.mark_ready(self.name)
+
+    def _mark_unready(self, models: Models, reason: str) -> None:
+        """A reason is logged, once: a probe tells nobody what it was answered."""
+        if models.reasons.get(self.name) != reason:
+            log.warning("model %s is not ready: %s", self.name, reason)
+        models.mark_unready(self.name, reason)
 
     async def _predictor_trouble(self) -> str:
         config = self.model.predictor_config

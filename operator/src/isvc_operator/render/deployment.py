@@ -16,6 +16,8 @@ from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _SERVING = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
+# Seconds: longer than our SDK waits for the predictor before it says that there is none.
+_PREDICTOR_ASKED = 6
 _STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 
 
@@ -78,15 +80,11 @@ def _probe(container: Mapping[str, Any]) -> dict[str, Any]:
 
     A transformer that was told to look after its predictor says in its readiness whether that answers.
     """
-    looks_after = flag_value(container, HEALTH_CHECK) is not None
-    readiness = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
-    return {
-        **(readiness if looks_after else {"tcpSocket": {"port": first_port(container)["containerPort"]}}),
-        "timeoutSeconds": 1,
-        "periodSeconds": 10,
-        "successThreshold": 1,
-        "failureThreshold": 3,
-    }
+    often = {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    if flag_value(container, HEALTH_CHECK) is not None:
+        action = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
+        return {**action, "timeoutSeconds": _PREDICTOR_ASKED, **often}
+    return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **often}
 
 
 def _with_models(container: dict[str, Any], mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
