@@ -1,0 +1,192 @@
+"""The third story: a transformer, only `--model_name` given, on our SDK and on KServe's; and what happens around it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cluster import HTTP, Answer, curl
+from tests.support.namespace import Namespace
+from tests.support.volumes import Volume
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE, MNIST = ROOT / "examples" / "mnist_transformer", ROOT / "examples" / "mnist"
+IMAGE = "localhost/isvc-operator/mnist-transformer"
+OURS, KSERVES, TOGETHER = "mnist-pictures", "mnist-pictures-kserve", "mnist-together"
+PREDICT = "/v1/models/mnist:predict"
+SEVEN = {"predictions": [{"digit": 7}]}
+READY_WITHIN = 180.0  # seconds
+CALLERS = 4
+
+
+@pytest.fixture(scope="module")
+def services(namespace: Namespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
+    """The example on both SDKs, and in one pod with its predictor; all are Ready."""
+    folder = tmp_path_factory.mktemp("mnist")
+    subprocess.run([sys.executable, MNIST / "build.py", folder], check=True)
+    with Volume(namespace, "mnist").filled_from(folder):
+        namespace.apply(the_example(OURS), on_kserves_sdk(), in_one_pod())
+        for name in (OURS, KSERVES, TOGETHER):
+            namespace.wait_for_condition("Ready", "True", service=name, within=READY_WITHIN)
+            eventually(partial(answers, namespace, name), f"the ingress leads to {name}")
+        yield namespace
+
+
+def the_example(name: str, *args: str) -> dict[str, Any]:
+    service: dict[str, Any] = yaml.safe_load((EXAMPLE / "inferenceservice.yaml").read_text())
+    service["metadata"]["name"] = name
+    container_of(service)["args"].extend(args)
+    return service
+
+
+def container_of(service: dict[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = service["spec"]["transformer"]["containers"][0]
+    return container
+
+
+def on_kserves_sdk() -> dict[str, Any]:
+    service = the_example(KSERVES)
+    container = container_of(service)
+    container["image"] = container["image"].replace(IMAGE, f"{IMAGE}-kserve")
+    return service
+
+
+def in_one_pod() -> dict[str, Any]:
+    """Collocation: they share a network, so the transformer has other ports than the server."""
+    service = the_example(TOGETHER, "--http_port=8000", "--grpc_port=8001", "--predictor_host=localhost:8080")
+    container = container_of(service)
+    container |= {"name": "transformer-container", "ports": [{"containerPort": 8000, "protocol": "TCP"}]}
+    del service["spec"]["transformer"]
+    service["spec"]["predictor"]["containers"] = [container]
+    return service
+
+
+def ask(namespace: Namespace, name: str, body: Path = EXAMPLE / "sample.json") -> Answer:
+    host = f"{name}.{namespace.name}.example.com"
+    return curl("-X", "POST", "-H", f"Host: {host}", f"{HTTP}{PREDICT}", "-T", str(body))
+
+
+def answers(namespace: Namespace, name: str) -> bool:
+    return ask(namespace, name).status == 200
+
+
+# --- predictions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [OURS, KSERVES, TOGETHER])
+def test_a_picture_gets_its_digit(services: Namespace, name: str) -> None:
+    answer = ask(services, name)
+
+    assert (answer.status, answer.json) == (200, SEVEN)
+
+
+def test_the_same_source_file_is_in_both_images_and_only_the_models_name_is_given() -> None:
+    assert (
+        container_of(the_example(OURS))["args"] == container_of(on_kserves_sdk())["args"] == ["--model_name", "mnist"]
+    )
+    assert [
+        (EXAMPLE / name).read_text().count("COPY transformer.py") for name in ("Dockerfile", "Dockerfile.kserve")
+    ] == [
+        1,
+        1,
+    ]
+
+
+def test_the_predictors_own_host_leads_past_the_transformer(services: Namespace) -> None:
+    answer = ask(services, f"{OURS}-predictor", MNIST / "sample.json")
+
+    assert (answer.status, answer.json) == (200, {"predictions": [7]})
+
+
+def test_the_status_shows_both_components(services: Namespace) -> None:
+    status = (services.find("inferenceservice", OURS) or {})["status"]
+
+    assert status["address"] == {"url": f"http://{OURS}-transformer.{services.name}.svc.cluster.local"}
+    assert sorted(status["components"]) == ["predictor", "transformer"]
+    assert services.condition("TransformerReady", OURS)["status"] == "True"
+
+
+# --- the predictor comes and goes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("component", ["predictor", "transformer"])
+def test_a_component_is_rolled_under_load_and_no_request_fails(services: Namespace, component: str) -> None:
+    done = Event()
+
+    def call() -> list[Answer]:
+        answers = []
+        while not done.is_set():
+            answers.append(ask(services, OURS))
+        return answers
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        calls = [pool.submit(call) for _ in range(CALLERS)]
+        try:
+            roll(services, component)
+        finally:
+            done.set()
+    answers = [answer for made in calls for answer in made.result()]
+
+    assert len(answers) > CALLERS
+    assert [answer for answer in answers if answer.status != 200 or answer.json != SEVEN] == []
+
+
+def roll(namespace: Namespace, component: str) -> None:
+    """Another pod template, until the new pod has taken the place of the old one."""
+    patch = {"spec": {component: {"annotations": {"rolled": "yes"}}}}
+    before = pods(namespace, component)
+    namespace.kubectl("patch", "inferenceservice", OURS, "--type=merge", f"--patch={json.dumps(patch)}")
+
+    def replaced() -> bool:
+        now = pods(namespace, component)
+        return len(now) == 1 and not now & before
+
+    eventually(replaced, f"the {component} has another pod", READY_WITHIN, lambda: described(namespace, OURS))
+
+
+def pods(namespace: Namespace, component: str) -> set[str]:
+    selector = f"--selector=app=isvc.{OURS}-{component}"
+    items = json.loads(namespace.kubectl("get", "pods", selector, "--output=json"))["items"]
+    return {item["metadata"]["name"] for item in items}
+
+
+def test_while_the_predictor_is_down_the_answer_names_it(services: Namespace) -> None:
+    services.kubectl("scale", "deployment", f"{OURS}-predictor", "--replicas=0")
+    eventually(lambda: not pods(services, "predictor"), "the predictor is gone", within=90)
+
+    answer = ask(services, OURS)
+    services.kubectl("scale", "deployment", f"{OURS}-predictor", "--replicas=1")
+    services.wait_for_condition("Ready", "True", service=OURS, within=READY_WITHIN)
+
+    assert (answer.status, answer.json["component"]) == (503, "predictor")
+    assert f"{OURS}-predictor.{services.name}" in answer.json["error"]
+
+
+# --- a predictor that is not there -------------------------------------------------------------------------
+
+
+def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services: Namespace) -> None:
+    services.apply(the_example("lost", "--predictor_host=nowhere.to-be-found", "--enable_predictor_health_check"))
+
+    def told() -> bool:
+        return "nowhere.to-be-found" in services.condition("TransformerReady", "lost").get("message", "")
+
+    eventually(told, "the condition names the address", 120, lambda: described(services, "lost"))
+
+    assert services.condition("Ready", "lost")["status"] != "True"
+    assert "http://nowhere.to-be-found" in described(services, "lost")
+
+
+def described(namespace: Namespace, name: str) -> str:
+    return " ".join(namespace.kubectl("describe", "isvc", name).split())
