@@ -68,6 +68,8 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer:
         """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time."""
+        if not self.usable:  # it ended while nobody looked
+            raise Broken("it closed the connection without an answer", unread=True)
         self._begin()
         waiter: asyncio.Future[Answer] = self._loop.create_future()
         self._waiter = waiter

@@ -15,6 +15,7 @@ from transformer_sdk.client.connection import Answer, Broken, Connection, TimedO
 from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
 
 _FIRST_RETRY_S = 0.1
+_UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,13 @@ class Pool:
         line = f"{method} {self.address.prefix}{path} HTTP/1.1".encode("latin-1")
         message = b"%b%b%bcontent-length: %d\r\n\r\n%b" % (line, self._host, lines, len(body), body)
         deadline = self._loop.time() + timeout_s
-        for last in (False, True):
+        for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
             connection = await self._acquire(deadline)
             try:
                 return await connection.ask(message, deadline - self._loop.time())
             except Broken as error:
                 # Nobody has read the request, so nobody will answer it twice.
-                if last or not error.unread:
+                if attempts_left == 1 or not error.unread:
                     raise PredictorBroken(f"The predictor at {self.address} failed: {error}.") from error
             except TimedOut as error:
                 raise PredictorTimeout(

@@ -9,7 +9,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +114,22 @@ def test_a_predictor_that_refuses_is_quoted(tmp_path: Path) -> None:
 
 
 def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path) -> None:
-    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
-        answers = [transformer.ask("POST", PREDICT, SAMPLE)[0] for _ in range(5)]
-        transformer.process.send_signal(signal.SIGTERM)
+    release = threading.Event()
+
+    def slow(instances: list[Any]) -> list[int]:
+        assert release.wait(60)
+        return [7 for _ in instances]
+
+    with FakePredictor(slow) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
+        with ThreadPoolExecutor(1) as client:
+            answer = client.submit(transformer.ask, "POST", PREDICT, SAMPLE)
+            eventually(lambda: behind.requests, "the predictor is asked")
+            transformer.process.send_signal(signal.SIGTERM)
+            eventually(lambda: "draining" in transformer.log.read_text(), "the transformer drains")
+            release.set()
         code = transformer.process.wait(timeout=60)
 
-    assert (answers, code) == ([200] * 5, 0)
+    assert (answer.result(), code) == ((200, {"predictions": [{"digit": 7}]}), 0)
 
 
 def test_workers_share_the_port_and_end_together(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -190,6 +191,81 @@ async def test_a_kept_connection_that_is_reset_unread_costs_no_request() -> None
         pool.close()
 
     assert (first, second, server.visits) == (GOOD, GOOD, 2)
+
+
+async def test_a_request_that_crosses_the_end_of_a_kept_connection_is_asked_again() -> None:
+    """The server closes, and its end is on the way while the request is."""
+    answered = asyncio.Event()
+
+    async def answers_once(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(OK)
+        if visitor.number == 1:
+            answered.set()
+
+    async with scripted(answers_once) as server:
+        pool = Pool(Address.parse(server.host))
+        await pool.request("POST", "/", (), b"{}", 30)
+        await answered.wait()  # and now, without a turn of the event loop to learn of the end:
+        assert await pool.request("POST", "/", (), b"{}", 30) == GOOD
+        pool.close()
+
+    assert len(server.requests) == 2
+
+
+class Pod(asyncio.Protocol):
+    """A server's side of a connection: it answers on the next turn of the loop, and drains as uvicorn does."""
+
+    def __init__(self, pods: set[Pod]) -> None:
+        self._pods = pods
+        self._busy = self._draining = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._pods.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        assert data.endswith(b"\r\n\r\n{}")
+        self._busy = True
+        asyncio.get_running_loop().call_soon(self._answer)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._pods.discard(self)
+
+    def drain(self) -> None:
+        self._draining = True
+        if not self._busy:
+            self._transport.close()
+
+    def _answer(self) -> None:
+        self._busy = False
+        self._transport.write(OK.replace(b"OK\r\n", b"OK\r\nconnection: close\r\n") if self._draining else OK)
+        if self._draining:
+            self._transport.close()
+
+
+async def test_predictors_that_drain_under_load_cost_no_request() -> None:
+    """As in a rollout: the old ones close what is idle and finish the rest, new connections go to the new ones."""
+    pods: set[Pod] = set()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: Pod(pods), "127.0.0.1", 0)
+    pool = Pool(Address.parse(f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"))
+
+    bodies: list[bytes] = []
+
+    async def ask_on(times: int) -> None:
+        for _ in range(times):
+            bodies.append((await pool.request("POST", "/", (), b"{}", 30)).body)
+            if len(bodies) % 100 == 0:
+                for pod in list(pods):
+                    pod.drain()
+
+    await asyncio.gather(*(ask_on(200) for _ in range(16)))
+    pool.close()
+    listening.close()
+    await listening.wait_closed()
+
+    assert bodies == [GOOD.body] * 3200
 
 
 async def test_a_request_that_was_read_is_never_sent_twice() -> None:

@@ -1,0 +1,223 @@
+"""The v2 protocol through hooks: over HTTP, with raw tensors, and over gRPC on both sides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.fake_models import FakeModel, serving
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from transformer_sdk.errors import UnprocessableInput
+from transformer_sdk.kserve import (
+    InferenceGRPCClient,
+    InferenceRESTClient,
+    InferInput,
+    InferOutput,
+    InferRequest,
+    InferResponse,
+    Model,
+    ModelRepository,
+    PredictorConfig,
+    RESTConfig,
+    context,
+)
+from transformer_sdk.kserve.inference_client import decode_infer
+from transformer_sdk.kserve.serving.metrics import HookMetrics
+from transformer_sdk.kserve.serving.server import Served
+from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.server.grpc import GrpcServer
+from transformer_sdk.server.metrics import ServerMetrics
+from transformer_sdk.testing import FakePredictor, TransformerServer
+
+INFER = "/v2/models/m/infer"
+BODY = {"id": "7", "inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}]}
+
+
+class Doubling(Model):
+    def __init__(self, **more: Any) -> None:
+        super().__init__("m", **more)
+        self.ready = True
+
+    def preprocess(self, payload: InferRequest, headers: dict[str, str] | None = None) -> InferRequest:
+        doubled = payload.inputs[0].as_numpy() * 2
+        one = InferInput("x", list(doubled.shape), "FP32")
+        one.set_data_from_numpy(doubled)
+        return InferRequest(self.name, [one], payload.id, parameters=payload.parameters)
+
+
+class Through(Model):
+    def __init__(self, **more: Any) -> None:
+        super().__init__("m", **more)
+        self.ready = True
+
+
+def summed(request: InferRequest) -> list[InferOutput]:
+    return [InferOutput("sum", [1], "FP32", [float(request.inputs[0].as_numpy().sum())])]
+
+
+@pytest.mark.parametrize(("model", "total"), [(Through, 3.0), (Doubling, 6.0)])
+def test_tensors_go_through_hooks_to_a_v2_predictor(model: type[Model], total: float) -> None:
+    with FakePredictor(summed, "v2") as predictor:
+        answer = predictor.ask(model(), BODY, INFER)  # type: ignore[call-arg]
+
+    assert answer["outputs"] == [{"name": "sum", "shape": [1], "datatype": "FP32", "data": [total]}]
+    assert (answer["id"], answer["model_name"]) == ("7", "m")
+
+
+def test_raw_outputs_reach_the_client_who_asks_for_them() -> None:
+    asked = {**BODY, "parameters": {"binary_data_output": True}}
+    with FakePredictor(summed, "v2") as predictor:
+        for model in (Through(), Doubling()):
+            with TransformerServer(model, predictor=predictor.config) as server:
+                reply = server.post(asked, INFER)
+            length = int(reply.headers["inference-header-content-length"])
+            assert np.frombuffer(reply.body[length:], np.float32).size == 1
+
+
+def test_a_model_of_its_own_gives_the_client_the_outputs_it_asks_for() -> None:
+    class Own(Through):
+        async def predict(self, payload: InferRequest, headers: Any = None) -> InferResponse:  # type: ignore[override]
+            return InferResponse(None, self.name, [InferOutput(one, [1], "INT64", [1]) for one in "ab"])
+
+        def get_input_types(self) -> list[dict[str, Any]]:
+            return [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+
+    with TransformerServer(Own()) as server:
+        document = server.post({**BODY, "outputs": [{"name": "b"}]}, INFER).json()
+        refused = server.post({**BODY, "outputs": [{"name": "c"}]}, INFER)
+        described = server.get("/v2/models/m").json()
+
+    assert (document["id"], [one["name"] for one in document["outputs"]]) == ("7", ["b"])
+    assert (refused.status, refused.json()["error"]) == (400, "Unexpected inference output 'c' for model 'm'")
+    assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "not valid JSON"),
+        ({"inputs": [{**BODY["inputs"][0], "shape": [3]}]}, "shape [3] has 3 elements"),  # type: ignore[index]
+        ({"inputs": [{**BODY["inputs"][0], "data": ["a", "b"]}]}, "element 0 is 'a'"),  # type: ignore[index]
+    ],
+    ids=["JSON", "shape", "elements"],
+)
+def test_tensors_that_do_not_fit_are_the_clients_fault(body: Any, words: str) -> None:
+    with TransformerServer(Doubling(), predictor=PredictorConfig("nobody", "v2")) as server:
+        reply = server.post(body, INFER)
+
+    assert reply.status == 400
+    assert words in reply.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"predictions": [1]}', b'{"model_name": "m", "outputs": [{}]}'])
+def test_an_answer_that_is_not_of_the_protocol_is_the_predictors_fault(body: bytes) -> None:
+    with pytest.raises(PredictorBroken, match="http://there answered with something that is not v2"):
+        decode_infer(Answer(200, (), body), "http://there")
+
+
+# --- gRPC
+
+
+@asynccontextmanager
+async def grpc_predictor(model: FakeModel) -> AsyncIterator[PredictorConfig]:
+    server = GrpcServer(serving(model), ServerMetrics(), "127.0.0.1", 0, 30, 1_000_000)
+    port = await server.start()
+    try:
+        yield PredictorConfig(f"127.0.0.1:{port}", "grpc-v2", predictor_request_timeout_seconds=30)
+    finally:
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterator[InferenceGRPCClient]:
+    context.set_predictor_config(config)
+    repository, metrics = ModelRepository(), ServerMetrics()
+    repository.update(model)
+    served = Served(repository, HookThreads(2), HookMetrics(metrics.registry))
+    server = GrpcServer(served.models, metrics, "127.0.0.1", 0, 30, 1_000_000)
+    port = await server.start()
+    try:
+        async with InferenceGRPCClient(f"127.0.0.1:{port}", retries=0) as client:
+            yield client
+    finally:
+        await served.close()
+        await server.stop(0)
+
+
+def asked() -> InferRequest:
+    return InferRequest("m", [InferInput("x", [2], "FP32", [1.0, 2.0])], "7")
+
+
+@pytest.mark.parametrize(("model", "expected"), [(Through, [1, 2]), (Doubling, [2, 4])])
+async def test_grpc_goes_in_and_out_of_the_hooks(model: type[Model], expected: list[float]) -> None:
+    predictor = FakeModel()
+    async with grpc_predictor(predictor) as config, grpc_transformer(model(), config) as client:  # type: ignore[call-arg]
+        answer = await client.infer(asked(), headers=(("authorization", "Bearer x"), ("x-other", "1")))
+        ready = await client.is_model_ready("m"), await client.is_server_ready(), await client.is_server_live()
+
+    assert (answer.id, answer.outputs[0].as_numpy().tolist(), ready) == ("7", expected, (True, True, True))
+    names = {name for name, _ in predictor.calls[0].headers}
+    assert {b"authorization", b"x-request-id"} <= names
+    assert b"x-other" not in names
+
+
+async def test_http_clients_reach_a_grpc_predictor() -> None:
+    async with grpc_predictor(FakeModel()) as config:
+        reply = await asyncio.to_thread(_post, config)
+
+    assert (reply.status, reply.json()["outputs"][0]["data"]) == (200, [2.0, 4.0])
+
+
+def _post(config: PredictorConfig) -> Any:
+    with TransformerServer(Doubling(), predictor=config) as server:
+        return server.post(BODY, INFER)
+
+
+async def test_errors_over_grpc_keep_status_and_words() -> None:
+    async def refuse(*_: Any) -> Any:
+        raise UnprocessableInput("wrong shape")
+
+    async with grpc_predictor(FakeModel(refuse)) as config, InferenceGRPCClient(config.predictor_host) as client:
+        with pytest.raises(PredictorError, match="wrong shape") as raised:
+            await client.infer(asked())
+    assert raised.value.status == 400
+
+
+async def test_a_grpc_predictor_that_is_silent_or_down_is_named() -> None:
+    async def wait(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with grpc_predictor(FakeModel(wait)) as config:
+        host = config.predictor_host
+        async with InferenceGRPCClient(host) as client:
+            with pytest.raises(PredictorTimeout, match=host):
+                await client.infer(asked(), timeout=0.05)
+    async with InferenceGRPCClient(host, retries=0) as client:
+        with pytest.raises(PredictorUnreachable, match=host):
+            await client.infer(asked())
+
+
+# --- the HTTP client by itself
+
+
+async def test_the_client_asks_whatever_servers_have() -> None:
+    with FakePredictor(summed, "v2") as predictor:
+        async with InferenceRESTClient(RESTConfig(protocol="v2", retries=1, auth=("me", "secret"))) as client:
+            headers: dict[str, str] = {}
+            answer = await client.infer(f"http://{predictor.host}", asked(), "m", response_headers=headers)
+            ready = await client.is_model_ready(f"http://{predictor.host}", "m")
+
+    assert isinstance(answer, InferResponse)
+    assert (answer.outputs[0].data, ready, headers["content-type"]) == ([3.0], True, "application/json")
+    assert predictor.requests[0].headers["authorization"].startswith("Basic ")
+
+
+async def test_what_is_httpxs_own_is_refused_with_a_reason() -> None:
+    with pytest.raises(ValueError, match="are of httpx"):
+        RESTConfig(http2=True)
