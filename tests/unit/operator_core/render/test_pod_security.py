@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.config import OperatorConfig
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_runtimes
-from tests.support.builders import a_service, the_children
+from isvc_operator.render.deployment import build_deployment
+from tests.support.builders import a_resolved, a_service, the_children
 
 Pod = dict[str, Any]
 Container = dict[str, Any]
@@ -47,7 +49,7 @@ def no_host_ports(pod: Pod) -> bool:
 
 
 def only_allowed_volumes(pod: Pod) -> bool:
-    return all(set(volume) - {"name"} <= ALLOWED_VOLUMES for volume in pod["volumes"])
+    return all(set(volume) - {"name"} <= ALLOWED_VOLUMES for volume in pod.get("volumes", []))
 
 
 def not_privileged(pod: Pod) -> bool:
@@ -111,3 +113,22 @@ def test_every_container_of_ours_has_a_read_only_root(runtime: ServingRuntime) -
 @for_each_runtime
 def test_the_pod_gets_no_api_token(runtime: ServingRuntime) -> None:
     assert pod_of(runtime)["automountServiceAccountToken"] is False
+
+
+OWN = {"containers": [{"image": "registry.example/mine:1"}]}
+OF_OWN_CONTAINERS: dict[str, dict[str, Any]] = {
+    "transformer": {"spec": {"transformer": OWN}},
+    "explainer": {"spec": {"explainer": OWN}},
+    "predictor": {"model": None, "predictor": OWN},
+}
+
+
+@pytest.mark.parametrize("kind", OF_OWN_CONTAINERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_so_is_the_pod_of_own_containers_that_say_nothing(rule: Callable[[Pod], bool], kind: str) -> None:
+    resolved = a_resolved(a_service(**OF_OWN_CONTAINERS[kind]))
+    (component,) = [item for item in resolved.components if item.kind == kind]
+    pod = build_deployment(resolved, component, OperatorConfig())["spec"]["template"]["spec"]
+
+    assert rule(pod)
+    assert pod["automountServiceAccountToken"] is False
