@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE, MNIST = ROOT / "examples" / "mnist_transformer", ROOT / "examples" / "mnist"
 IMAGE = "localhost/isvc-operator/mnist-transformer"
 OURS, KSERVES, TOGETHER = "mnist-pictures", "mnist-pictures-kserve", "mnist-together"
-PREDICT = "/v1/models/mnist:predict"
 SEVEN = {"predictions": [{"digit": 7}]}
 READY_WITHIN = 180.0  # seconds
 CALLERS = 4
@@ -72,9 +71,9 @@ def in_one_pod() -> dict[str, Any]:
     return service
 
 
-def ask(namespace: Namespace, name: str, body: Path = EXAMPLE / "sample.json") -> Answer:
+def ask(namespace: Namespace, name: str, body: Path = EXAMPLE / "sample.json", path: str = "mnist:predict") -> Answer:
     host = f"{name}.{namespace.name}.example.com"
-    return curl("-X", "POST", "-H", f"Host: {host}", f"{HTTP}{PREDICT}", "-T", str(body))
+    return curl("-X", "POST", "-H", f"Host: {host}", f"{HTTP}/v1/models/{path}", "-T", str(body))
 
 
 def answers(namespace: Namespace, name: str) -> bool:
@@ -115,6 +114,31 @@ def test_the_status_shows_both_components(services: Namespace) -> None:
     assert status["address"] == {"url": f"http://{OURS}-transformer.{services.name}.svc.cluster.local"}
     assert sorted(status["components"]) == ["predictor", "transformer"]
     assert services.condition("TransformerReady", OURS)["status"] == "True"
+
+
+def test_what_is_to_be_explained_goes_to_the_explainer_and_the_rest_to_a_predictor_of_own_containers(
+    namespace: Namespace,
+) -> None:
+    """Both are the example without a predictor, so each answer tells who was asked."""
+    predictor, explainer = (container_of(the_example("reasons")) for _ in range(2))
+    predictor |= {
+        "args": ["--model_name=own", "--http_port=9000"],
+        "ports": [{"containerPort": 9000, "protocol": "TCP"}],
+    }
+    explainer |= {"args": ["--model_name=other"]}
+    service = the_example("reasons")
+    service["spec"] = {"predictor": {"containers": [predictor]}, "explainer": {"containers": [explainer]}}
+    namespace.apply(service)
+    namespace.wait_for_condition("Ready", "True", service="reasons", within=READY_WITHIN)
+    sample = EXAMPLE / "sample.json"
+    eventually(
+        lambda: ask(namespace, "reasons", sample, "own:predict").text.startswith("{"), "the ingress has the route"
+    )
+
+    own, other = (ask(namespace, "reasons", sample, path).json for path in ("own:explain", "other:explain"))
+
+    assert own["component"] == "server"
+    assert other["component"].startswith("predictor")  # only the explainer has one to ask
 
 
 # --- the predictor comes and goes --------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,5 +128,5 @@ def pod_fields(source: ApiModel) -> dict[str, Any]:
 
 def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
     """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their names in YAML."""
-    names: Iterable[str | None] = {field.alias for field in kind.model_fields.values()}
+    names = {field.alias for field in kind.model_fields.values()}
     return {name: value for name, value in source.as_dict().items() if name in names}
