@@ -47,9 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
     )
+    if memory.ENVIRONMENT.keys().isdisjoint(os.environ):
+        memory.keep_freed_memory()
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    memory.keep_freed_memory()
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
