@@ -23,9 +23,12 @@ def main(results: Path, out: Path) -> None:
 
     cells = [cell for cell in json.loads(results.read_text())["cells"] if cell.get("cores") == "one core"]
     colours = _colours(cells)
+    works = [work for work in TITLES if any(cell["work"] == work for cell in cells)]
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 8))
-    for axis, work in zip(axes.flat, TITLES, strict=True):
+    for axis, work in zip(axes.flat, works, strict=False):
         _panel(axis, work, [cell for cell in cells if cell["work"] == work], colours)
+    for axis in axes.flat[len(works) :]:
+        axis.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
     figure.suptitle("Requests a second by clients; server held to one core, each at its best setting")
