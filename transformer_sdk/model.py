@@ -6,6 +6,7 @@ A runtime brings the models; endpoints and the gRPC service see nothing else of 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -61,6 +62,19 @@ class Model(Protocol):
     async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
         """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does."""
         ...
+
+
+class Forwarder(ABC):
+    """A model that can also hand a request on to another server without reading it."""
+
+    @property
+    @abstractmethod
+    def forwards(self) -> bool:
+        """Whether nobody here looks at requests, as things are now."""
+
+    @abstractmethod
+    async def forward(self, message: bytes, call: Call) -> bytes:
+        """The other server's answer to a gRPC ModelInferRequest, both as they came; raises a ServingError."""
 
 
 class Repository(Protocol):

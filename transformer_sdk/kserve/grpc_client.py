@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from transformer_sdk.errors import ServingError, UpstreamBroken
@@ -78,6 +78,12 @@ class InferenceGRPCClient:
         except UpstreamBroken as error:
             raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
 
+    async def forward(
+        self, message: bytes, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
+    ) -> bytes:
+        """A serialized ModelInferRequest as it is, and its answer likewise; raises the errors of `client.errors`."""
+        return await self._send("ModelInfer", message, timeout, headers)
+
     async def is_server_ready(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
         """Whether all models are."""
         answer = await self._call("ServerReady", pb.ServerReadyRequest(), pb.ServerReadyResponse, timeout, headers)
@@ -108,11 +114,18 @@ class InferenceGRPCClient:
     async def _call(
         self, method: str, message: Message, answer: type[_M], timeout: Any, headers: Metadata | None
     ) -> _M:
+        said = await self._send(method, message.SerializeToString(), timeout, headers)
+        try:
+            return answer.FromString(said)
+        except DecodeError as error:
+            raise PredictorBroken(
+                f"The predictor at {self._url} answered with what is no {answer.DESCRIPTOR.full_name}: {error}."
+            ) from error
+
+    async def _send(self, method: str, message: bytes, timeout: Any, headers: Metadata | None) -> bytes:
         timeout_s = self._timeout if timeout is USE_CLIENT_DEFAULT else timeout
         await self._connect(timeout_s)
-        call: Callable[..., Awaitable[_M]] = self._channel.unary_unary(
-            _SERVICE + method, type(message).SerializeToString, answer.FromString
-        )
+        call: Callable[..., Awaitable[bytes]] = self._channel.unary_unary(_SERVICE + method)
         try:
             return await call(message, timeout=timeout_s, metadata=tuple(headers or ()))
         except grpc.aio.AioRpcError as error:

@@ -11,14 +11,14 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.errors import InvalidInput, ServingError
 from transformer_sdk.messages import Headers, header
-from transformer_sdk.model import Call, Models
+from transformer_sdk.model import Call, Forwarder, Models
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import wanted_outputs
@@ -33,6 +33,8 @@ _REQUEST_ID = "x-request-id"
 _MAX_MESSAGE = 2000
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
     404: grpc.StatusCode.NOT_FOUND,
     422: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -41,8 +43,8 @@ _CODES = {
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
-_Context = grpc.aio.ServicerContext[bytes, Message]
-_Method = Callable[[Any, Call], Awaitable[Message]]
+_Context = grpc.aio.ServicerContext[bytes, bytes]
+_Method = Callable[[bytes, Call], Awaitable[bytes]]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -67,8 +69,8 @@ class GrpcServer:
             )
         )
         handlers = {
-            name: _guard(name, method, message_type, metrics, request_timeout_s)
-            for name, (message_type, method) in InferenceService(models).methods().items()
+            name: _guard(name, method, metrics, request_timeout_s)
+            for name, method in InferenceService(models).methods().items()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
 
@@ -89,18 +91,18 @@ class InferenceService:
     def __init__(self, models: Models) -> None:
         self._models = models
 
-    def methods(self) -> dict[str, tuple[type[Message], _Method]]:
-        """Each method's message and what answers it."""
+    def methods(self) -> dict[str, _Method]:
+        """What answers each method: from serialized message to serialized message."""
         return {
-            "ServerLive": (pb.ServerLiveRequest, self.server_live),
-            "ServerReady": (pb.ServerReadyRequest, self.server_ready),
-            "ServerMetadata": (pb.ServerMetadataRequest, self.server_metadata),
-            "ModelReady": (pb.ModelReadyRequest, self.model_ready),
-            "ModelMetadata": (pb.ModelMetadataRequest, self.model_metadata),
-            "ModelInfer": (pb.ModelInferRequest, self.model_infer),
-            "RepositoryIndex": (pb.RepositoryIndexRequest, self.repository_index),
-            "RepositoryModelLoad": (pb.RepositoryModelLoadRequest, self.load),
-            "RepositoryModelUnload": (pb.RepositoryModelUnloadRequest, self.unload),
+            "ServerLive": _parsed(pb.ServerLiveRequest, self.server_live),
+            "ServerReady": _parsed(pb.ServerReadyRequest, self.server_ready),
+            "ServerMetadata": _parsed(pb.ServerMetadataRequest, self.server_metadata),
+            "ModelReady": _parsed(pb.ModelReadyRequest, self.model_ready),
+            "ModelMetadata": _parsed(pb.ModelMetadataRequest, self.model_metadata),
+            "ModelInfer": self._forwarded_or(_parsed(pb.ModelInferRequest, self.model_infer)),
+            "RepositoryIndex": _parsed(pb.RepositoryIndexRequest, self.repository_index),
+            "RepositoryModelLoad": _parsed(pb.RepositoryModelLoadRequest, self.load),
+            "RepositoryModelUnload": _parsed(pb.RepositoryModelUnloadRequest, self.unload),
         }
 
     async def server_live(self, _: pb.ServerLiveRequest, __: Call) -> pb.ServerLiveResponse:
@@ -144,19 +146,39 @@ class InferenceService:
         await self._models.unload(name)
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
+    def _forwarded_or(self, infer: _Method) -> _Method:
+        """Requests go by unread where nobody here looks at them."""
 
-def _guard(
-    name: str, method: _Method, message_type: type[Message], metrics: ServerMetrics, timeout_s: float
-) -> grpc.RpcMethodHandler[bytes, Message]:
-    """`method` as gRPC takes it. Requests are parsed here: gRPC itself calls a bad one an internal error."""
+        async def answer(body: bytes, call: Call) -> bytes:
+            name, version = wire.addressee(body)
+            # Versions are this server's own affair: the next one has others.
+            model = self._models.get(name) if name and not version else None
+            if isinstance(model, Forwarder) and model.forwards:
+                return await model.forward(body, call)
+            return await infer(body, call)
 
-    async def answer(body: bytes, context: _Context) -> Message:
+        return answer
+
+
+def _parsed(message_type: type[_M], method: Callable[[_M, Call], Awaitable[Message]]) -> _Method:
+    """`method` for serialized messages. They are parsed here: gRPC itself calls a bad one an internal error."""
+
+    async def answer(body: bytes, call: Call) -> bytes:
+        return (await method(_parse(message_type, body), call)).SerializeToString()
+
+    return answer
+
+
+def _guard(name: str, method: _Method, metrics: ServerMetrics, timeout_s: float) -> grpc.RpcMethodHandler[bytes, bytes]:
+    """`method` as gRPC takes it."""
+
+    async def answer(body: bytes, context: _Context) -> bytes:
         started = time.perf_counter()
         call = _begin(context, timeout_s)
         context.set_trailing_metadata(((_REQUEST_ID, call.id),))
         code = grpc.StatusCode.CANCELLED  # by a client that hung up
         try:
-            answered = await method(_parse(message_type, body), call)
+            answered = await method(body, call)
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             code = _code(error)
@@ -165,7 +187,7 @@ def _guard(
             metrics.observe_grpc(name, code.name, time.perf_counter() - started)
         return answered
 
-    return grpc.unary_unary_rpc_method_handler(answer, response_serializer=_serialize)
+    return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _begin(context: _Context, timeout_s: float) -> Call:
@@ -183,10 +205,6 @@ def _headers(context: _Context) -> Headers:
         (name.encode(), value.encode() if isinstance(value, str) else value)
         for name, value in context.invocation_metadata() or ()
     )
-
-
-def _serialize(message: Message) -> bytes:
-    return message.SerializeToString()
 
 
 def _parse(message_type: type[_M], body: bytes) -> _M:

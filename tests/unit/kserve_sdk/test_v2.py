@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
-from transformer_sdk.errors import UnprocessableInput
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
 from transformer_sdk.kserve import (
     InferenceGRPCClient,
     InferenceRESTClient,
@@ -31,6 +32,7 @@ from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.server import Served
 from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
 from transformer_sdk.server.grpc import GrpcServer
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.testing import FakePredictor, TransformerServer
@@ -150,6 +152,25 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
         await server.stop(0)
 
 
+@asynccontextmanager
+async def recording_predictor(answer: bytes, seen: list[tuple[bytes, dict[str, Any], float]]) -> AsyncIterator[str]:
+    """Answers ModelInfer with these bytes; keeps the request's bytes, metadata and seconds left. Yields its address."""
+
+    async def infer(request: bytes, call: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        seen.append((request, dict(call.invocation_metadata() or ()), call.time_remaining()))
+        return answer
+
+    server = grpc.aio.server()
+    methods = {"ModelInfer": grpc.unary_unary_rpc_method_handler(infer)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
 def asked() -> InferRequest:
     return InferRequest("m", [InferInput("x", [2], "FP32", [1.0, 2.0])], "7")
 
@@ -165,6 +186,80 @@ async def test_grpc_goes_in_and_out_of_the_hooks(model: type[Model], expected: l
     names = {name for name, _ in predictor.calls[0].headers}
     assert {b"authorization", b"x-request-id"} <= names
     assert b"x-other" not in names
+
+
+NOT_A_TENSOR = b"\x2a\x02\xff\xff"
+
+
+@pytest.mark.parametrize("rest", [b"", b"\x1a\x017", NOT_A_TENSOR], ids=["empty", "an id", "malformed"])
+async def test_without_hooks_the_bytes_of_a_grpc_request_and_its_answer_go_on_as_they_came(rest: bytes) -> None:
+    message, seen = b"\x0a\x01m" + rest, []  # type: ignore[var-annotated]
+    async with (
+        recording_predictor(b"\xffno protobuf", seen) as host,
+        grpc_transformer(Through(), PredictorConfig(host, "grpc-v2")) as client,
+    ):
+        answer = await client.forward(message, 20, (("traceparent", "00-1-2-01"), ("x-other", "1")))
+
+    ((came, metadata, seconds_left),) = seen
+    assert (answer, came) == (b"\xffno protobuf", message)
+    assert {name for name in metadata if name != "user-agent"} == {"traceparent", "x-request-id"}
+    assert 10 < seconds_left <= 20
+
+
+async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_here() -> None:
+    seen: list[Any] = []
+    async with (
+        recording_predictor(b"", seen) as host,
+        grpc_transformer(Doubling(), PredictorConfig(host, "grpc-v2")) as client,
+    ):
+        with pytest.raises(PredictorError, match=r"The body is not a inference\.ModelInferRequest") as raised:
+            await client.forward(b"\x0a\x01m" + NOT_A_TENSOR)
+
+    assert (raised.value.status, seen) == (400, [])
+
+
+@pytest.mark.parametrize("version", ["", "1"])
+async def test_a_version_that_a_client_names_is_the_transformers_and_goes_no_further(version: str) -> None:
+    message = asked().to_grpc()
+    message.model_version = version
+    seen: list[Any] = []
+    async with (
+        recording_predictor(b"", seen) as host,
+        grpc_transformer(Through(), PredictorConfig(host, "grpc-v2")) as client,
+    ):
+        await client.forward(message.SerializeToString())
+
+    assert ModelInferRequest.FromString(seen[0][0]).model_version == ""
+
+
+async def test_a_model_that_is_not_served_is_not_asked_of_the_predictor() -> None:
+    seen: list[Any] = []
+    async with (
+        recording_predictor(b"", seen) as host,
+        grpc_transformer(Through(), PredictorConfig(host, "grpc-v2")) as client,
+    ):
+        with pytest.raises(PredictorError, match="Model with name x does not exist") as raised:
+            await client.forward(b"\x0a\x01x")
+
+    assert (raised.value.status, seen) == (404, [])
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 501, 503])
+async def test_a_predictors_refusal_over_grpc_reaches_the_client_with_its_status(status: int) -> None:
+    async def refuse(*_: Any) -> Any:
+        raise InferenceFailed("no", status)
+
+    async with grpc_predictor(FakeModel(refuse)) as config, grpc_transformer(Through(), config) as client:
+        with pytest.raises(PredictorError, match="no") as raised:
+            await client.infer(asked())
+
+    assert (raised.value.status, raised.value.component) == (status, "predictor")
+
+
+async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() -> None:
+    async with recording_predictor(b"\xff", []) as host, InferenceGRPCClient(host) as client:
+        with pytest.raises(PredictorBroken, match=r"is no inference\.ModelInferResponse"):
+            await client.infer(asked())
 
 
 async def test_http_clients_reach_a_grpc_predictor() -> None:

@@ -51,6 +51,7 @@ def test_protobuf_requests() -> None:
     bodies = [message.SerializeToString() for message in (*good, typed)]
     outcomes = []
     for body in damaged(bodies, ROUNDS):
+        grpc.addressee(body)
         try:
             message = pb.ModelInferRequest.FromString(body)
         except DecodeError:

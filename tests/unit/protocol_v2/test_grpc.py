@@ -53,6 +53,18 @@ def test_a_request_comes_out_with_all_that_it_says() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["", "m", "ä" * 100, "n" * 20_000], ids=["none", "short", "200 bytes", "20 KB"])
+@pytest.mark.parametrize("version", ["", "3"])
+def test_the_model_of_a_request_is_found_without_reading_the_rest(name: str, version: str) -> None:
+    said = with_raw(pb.ModelInferRequest(model_name=name, model_version=version, id="m"), b"raw").SerializeToString()
+    assert grpc.addressee(said + b"\xff\xff") == (name, version)
+
+
+def test_a_model_that_is_not_named_first_is_not_found() -> None:
+    later = pb.ModelInferRequest(id="42").SerializeToString() + pb.ModelInferRequest(model_name="m").SerializeToString()
+    assert grpc.addressee(later) == ("", "")
+
+
 def test_raw_contents_are_looked_at_where_they_lie() -> None:
     request = grpc.request_from_proto(with_raw(message(), ROW.tobytes()))
     assert plain(request.inputs[0]) == plain(Tensor("x", "FP32", (2,), ROW))

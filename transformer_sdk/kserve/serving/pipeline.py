@@ -37,6 +37,26 @@ class Pipeline:
         self._explain = Hook(model, "explain", threads)
         self._postprocess = Hook(model, "postprocess", threads)
 
+    @property
+    def forwards(self) -> bool:
+        """Whether a request over gRPC goes to a predictor that takes it as it came."""
+        config = self._model.predictor_config
+        hooks = (self._whole, self._preprocess, self._predict, self._postprocess)
+        return (
+            config is not None
+            and bool(config.predictor_host)
+            and config.predictor_protocol == _GRPC
+            and not any(hook.overridden for hook in hooks)
+        )
+
+    async def forward(self, exchange: Exchange) -> bytes:
+        """The predictor's answer to the exchange's body over gRPC, both unread; raises ServingErrors only."""
+        times: dict[str, float] = {}
+        with _timed(times, "predict"):
+            answer = await self._model.grpc_client.forward(exchange.body, exchange.remaining_s(), _metadata(exchange))
+        self._observe(times, exchange)
+        return answer
+
     async def result(self, exchange: Exchange) -> Any:
         """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
         if self._whole.overridden:
@@ -100,11 +120,7 @@ class Pipeline:
                 f"preprocess of model {self._model.name} returned {type(payload).__name__}; "
                 "over gRPC it returns an InferRequest."
             )
-        headers = tuple(
-            (name.decode(), value.decode("latin-1"))
-            for name, value in forwarded(exchange.call.headers, exchange.call.id)
-        )
-        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), headers)
+        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), _metadata(exchange))
 
     def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
         """As it came, where no hook has looked at it."""
@@ -141,6 +157,11 @@ class Pipeline:
         if self._model.enable_latency_logging:
             stages = ", ".join(f"{stage}_ms: {times.get(stage, 0.0) * 1000:.3f}" for stage in self._stages)
             trace_logger.info("requestId: %s, %s", exchange.call.id, stages)
+
+
+def _metadata(exchange: Exchange) -> tuple[tuple[str, str], ...]:
+    pairs = forwarded(exchange.call.headers, exchange.call.id)
+    return tuple((name.decode(), value.decode("latin-1")) for name, value in pairs)
 
 
 class _timed:  # noqa: N801 - reads as the function that it stands for; a generator would cost more than it measures

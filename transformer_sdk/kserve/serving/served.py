@@ -17,7 +17,7 @@ from transformer_sdk.kserve.serving.hooks import HookFailed
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import to_response
 from transformer_sdk.messages import Response, StreamingResponse
-from transformer_sdk.model import Call, Models
+from transformer_sdk.model import Call, Forwarder, Models
 
 if TYPE_CHECKING:
     from transformer_sdk.protocol.v1 import PredictRequest
@@ -30,7 +30,7 @@ _GRPC = PredictorProtocol.GRPC_V2.value
 _PROBE_S = 5.0
 
 
-class ServedModel:
+class ServedModel(Forwarder):
     """A model of `transformer_sdk.model.Models`; `name` may be another than the model's own."""
 
     version = "1"
@@ -98,6 +98,13 @@ class ServedModel:
         if not isinstance(result, InferResponse):
             raise HookFailed(f"Model {self.name} returned {type(result).__name__}; over gRPC it returns InferResponse.")
         return conversion.response_of_hook(result)
+
+    @property
+    def forwards(self) -> bool:
+        return self._pipeline.forwards
+
+    async def forward(self, message: bytes, call: Call) -> bytes:
+        return await self._pipeline.forward(Exchange(self.name, "v2", call, message))
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         return _whole(await self.answer(Exchange(self.name, "v1", call, request.body)))

@@ -38,6 +38,40 @@ _CONTENTS = {
     "BYTES": "bytes_contents",
 }
 
+# The tags of a ModelInferRequest's first two fields: their number, and that they have a length.
+_NAME, _VERSION = (
+    bytes([number << 3 | 2])
+    for number in (pb.ModelInferRequest.MODEL_NAME_FIELD_NUMBER, pb.ModelInferRequest.MODEL_VERSION_FIELD_NUMBER)
+)
+_LONGEST_VARINT = 10  # bytes
+
+
+def addressee(message: bytes) -> tuple[str, str]:
+    """Name and version of the model that a serialized ModelInferRequest is for; nothing else of it is looked at.
+
+    They are its first fields, and written in this order. Where they are not, the name is empty.
+    """
+    found = ["", ""]
+    position = 0
+    for index, tag in enumerate((_NAME, _VERSION)):
+        if message[position : position + 1] == tag:
+            length, position = _varint(message, position + 1)
+            found[index] = message[position : position + length].decode(errors="replace")
+            position += length
+    name, version = found
+    return name, version
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    """Seven bits a byte, the lowest first; returns the number and where it ends."""
+    number = 0
+    for shift, byte in enumerate(message[position : position + _LONGEST_VARINT]):
+        number |= (byte & 0x7F) << 7 * shift
+        position += 1
+        if byte < 0x80:
+            break
+    return number, position
+
 
 def request_from_proto(message: pb.ModelInferRequest) -> InferRequest:
     """The request in a message; raises InvalidInput."""
