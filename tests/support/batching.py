@@ -16,7 +16,7 @@ from transformer_sdk.model import Call
 class ControlledModel:
     """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` request fail.
 
-    `model_s` is what it says that a batch took.
+    `model_s` is what it says that a batch took. `batch` is the last one that it got.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class ControlledModel:
     ) -> None:
         self.free = free
         self.batches: list[list[str]] = []
+        self.batch: Batch[str] | None = None
         self.registry = CollectorRegistry()
         self._bad = bad or set()
         self._error = error
@@ -39,6 +40,7 @@ class ControlledModel:
         self._started = asyncio.Condition()
 
     async def run(self, batch: Batch[str]) -> Sequence[str | ServingError]:
+        self.batch = batch
         self.batches.append(list(batch.payloads))
         async with self._started:
             self._started.notify_all()

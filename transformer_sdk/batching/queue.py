@@ -38,7 +38,7 @@ class Batch(Generic[P]):
 
     key: Hashable
     payloads: Sequence[P]
-    deadline: float  # of its most patient request
+    is_wanted: Callable[[], bool]  # whether anybody still waits for one of the answers
     model_s: float = math.nan  # what the model took, filled in by who runs it
 
 
@@ -222,10 +222,13 @@ class BatchQueue(Generic[P, R]):
             return limit
         return self._duration.largest_within(self._limits.max_latency_s, limit)
 
+    def _batch(self, key: Hashable, entries: Sequence[_Entry[P, R]]) -> Batch[P]:
+        return Batch(key, [entry.payload for entry in entries], lambda: not all(map(self._is_pointless, entries)))
+
     async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
         size = sum(entry.size for entry in entries)
         started = self._clock()
-        batch = Batch(key, [entry.payload for entry in entries], max(entry.call.deadline for entry in entries))
+        batch = self._batch(key, entries)
         results: Sequence[R | Exception]
         try:
             results = await self._results(batch)
@@ -260,7 +263,7 @@ class BatchQueue(Generic[P, R]):
                 results.append(DeadlineExceeded())
                 continue
             try:
-                results += await self._results(Batch(key, [entry.payload], entry.call.deadline))
+                results += await self._results(self._batch(key, [entry]))
             except Exception as error:  # noqa: BLE001 - its caller gets it
                 results.append(error)
         return results

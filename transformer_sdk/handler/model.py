@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from transformer_sdk.batching.limits import BatchLimits
@@ -24,10 +24,10 @@ _JSON = "application/json"
 class Transport(Protocol):
     """The way to the process that holds the handler."""
 
-    async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
         """The handler's result; raises a ServingError where the batch did not come through.
 
-        `deadline`, on time.monotonic()'s clock, is when nobody waits for it any more.
+        `is_wanted`: whether anybody still waits for it. Deadlines pass and clients hang up.
         """
         ...
 
@@ -86,7 +86,8 @@ class HandlerModel:
         return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), headers)
 
     async def _run(self, batch: Batch[frames.Request]) -> Sequence[frames.Answer | ServingError]:
-        result = await self._transport.send(frames.Batch(batch.key, list(batch.payloads)), batch.deadline)  # type: ignore[arg-type]
+        frame = frames.Batch(batch.key, list(batch.payloads))  # type: ignore[arg-type]
+        result = await self._transport.send(frame, batch.is_wanted)
         batch.model_s = result.seconds
         if (failure := result.failure) is None:
             return result.answers

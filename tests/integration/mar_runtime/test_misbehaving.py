@@ -29,6 +29,7 @@ MODELS = {
     "m": {},
     "hasty": {"responseTimeout": 1},
     "slow": {},
+    "again": {},
     "narrow": {"jobQueueSize": 1},
     "often": {},
 }
@@ -127,6 +128,27 @@ def test_while_there_is_no_worker_the_server_is_not_ready_and_requests_wait(runt
         "a new one is being started"
     )
     assert runtime.get("/v2/health/ready").document == {"ready": True}
+
+
+def test_a_batch_whose_callers_are_gone_before_there_is_a_worker_again_is_dropped(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    notes, closed = tmp_path / "notes", runtime.folder / "work/models/again@1.0/closed"
+    worker = told(runtime, "again")
+    with ThreadPoolExecutor(1) as client, Waiting(runtime, "again", tmp_path):
+        behind = client.submit(do, runtime, "again", "note", file=str(notes), text="dropped")
+        runtime.get("/v1/models/again")  # that one has been sent to the worker now
+        closed.touch()
+        os.kill(worker, signal.SIGKILL)
+        assert behind.result().status == 504
+    closed.unlink()
+
+    for _ in range(
+        2
+    ):  # a worker answers in order: whatever was sent to it together with the first comes before the second
+        told(runtime, "again", "note", file=str(notes), text="kept ")
+
+    assert notes.read_text() == "kept kept "
 
 
 def test_a_request_that_is_not_answered_in_time_is_given_up(runtime: Runtime, tmp_path: Path) -> None:

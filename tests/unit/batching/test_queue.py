@@ -23,6 +23,7 @@ from transformer_sdk.errors import (
     ServingError,
     UpstreamBroken,
 )
+from transformer_sdk.model import Call
 
 DEFAULTS = BatchLimits()
 
@@ -209,6 +210,30 @@ async def test_a_request_whose_client_hung_up_is_never_run() -> None:
         await gone
     assert model.batches == [["a"], ["c"]]
     assert sample(model, "requests_abandoned_total", model_name="m") == 1
+
+
+async def test_a_batch_is_wanted_until_the_last_of_its_callers_is_gone() -> None:
+    model, hung_up = ControlledModel(), asyncio.Event()
+    queue = queue_for(model)
+    (first,) = await submitted(queue, "a")
+    gone = asyncio.ensure_future(queue.submit("b", 1, "key", Call((), "id", hung_up.is_set)))
+    (waiting,) = await submitted(queue, "c")
+    model.finish()
+    await model.started(2)
+    batch = model.batch
+    assert batch is not None
+
+    assert (batch.payloads, batch.is_wanted()) == (["b", "c"], True)
+    hung_up.set()
+    assert batch.is_wanted()
+    waiting.cancel()
+    await turns_of_the_loop()
+    assert not batch.is_wanted()
+
+    model.finish()
+    assert await first == "A"
+    with pytest.raises(ClientGone):
+        await gone
 
 
 async def test_without_merging_every_request_is_a_batch() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -161,12 +160,17 @@ def client_of(address: str) -> TorchServeClient:
     return TorchServeClient(dict.fromkeys(("inference_address", "management_address", "metrics_address"), address))
 
 
+def wanted() -> bool:
+    """Somebody waits for the batch."""
+    return True
+
+
 def unheard() -> None:
     """Answers that nobody counts."""
 
 
 async def test_a_batch_is_one_request_with_the_models_name_escaped(client: TorchServeClient) -> None:
-    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), math.inf)
+    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), wanted)
 
     said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
     assert result == Result([Answer(said + b"one"), Answer(said + b"two")], 0.25)
@@ -176,14 +180,14 @@ async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client
     half = FRAME_BYTES // 2
     bodies = (b"1" * half, b"2" * half, b"3" * (2 * FRAME_BYTES), b"4")
 
-    result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), math.inf)
+    result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), wanted)
 
     assert [answer.body[-1:] for answer in result.answers] == [b"1", b"2", b"3", b"4"]
     assert result.seconds == 0.75
 
 
 async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) -> None:
-    assert await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), math.inf) == FAILED
+    assert await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), wanted) == FAILED
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
     client: TorchServeClient, model: str, status: int, component: str, message: str
 ) -> None:
     with pytest.raises(ServingError) as raised:
-        await client.transport(model, VERSION, unheard).send(batch(b""), math.inf)
+        await client.transport(model, VERSION, unheard).send(batch(b""), wanted)
 
     assert (raised.value.status, raised.value.component) == (status, component)
     assert raised.value.message.startswith(message)
@@ -212,7 +216,7 @@ async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: st
     answers: list[None] = []
 
     with contextlib.suppress(ServingError):
-        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), math.inf)
+        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), wanted)
 
     assert len(answers) == heard
 
@@ -220,7 +224,7 @@ async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: st
 async def test_a_handler_that_fails_has_answered(client: TorchServeClient) -> None:
     answers: list[None] = []
 
-    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), math.inf)
+    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), wanted)
 
     assert len(answers) == 1
 
@@ -230,18 +234,18 @@ async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServe
     transport.give_up()
 
     with pytest.raises(NotReady, match="Model a b has no worker any more"):
-        await transport.send(batch(b"one"), math.inf)
+        await transport.send(batch(b"one"), wanted)
 
 
 async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
-    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), math.inf)
+    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted)
 
     assert result.answers == [Answer(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
 
 
-async def test_a_worker_that_is_not_idle_in_time_is_none(client: TorchServeClient) -> None:
+async def test_a_worker_that_is_not_idle_before_its_callers_are_gone_is_none(client: TorchServeClient) -> None:
     with pytest.raises(ServingError, match="has no worker to serve inference request") as raised:
-        await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), 0.0)
+        await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), lambda: False)
 
     assert raised.value.status == 503
 
@@ -250,7 +254,7 @@ async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeC
     hasty = replace(VERSION, response_timeout_s=0)
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("dying", hasty, unheard).send(batch(b""), math.inf)
+        await client.transport("dying", hasty, unheard).send(batch(b""), wanted)
 
     assert (raised.value.status, raised.value.message) == (
         504,
@@ -263,7 +267,7 @@ async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeCl
     impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.1)  # type: ignore[arg-type]
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("slow", impatient, unheard).send(batch(b""), math.inf)
+        await client.transport("slow", impatient, unheard).send(batch(b""), wanted)
 
     assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.1 s.")
 
@@ -291,6 +295,6 @@ async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
         assert await alone.names() is None
         assert await alone.metrics() == b""
         with pytest.raises(ServingError, match="torchserve: no connection to TorchServe") as raised:
-            await alone.transport("one", VERSION, unheard).send(batch(b""), math.inf)
+            await alone.transport("one", VERSION, unheard).send(batch(b""), wanted)
 
     assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")

@@ -62,7 +62,7 @@ class FakeTransport:
     on_answer: Callable[[], None]
     given_up: bool = False
 
-    async def send(self, batch: Batch, deadline: float) -> Result:
+    async def send(self, batch: Batch, is_wanted: Callable[[], bool]) -> Result:
         if self.given_up:
             raise NotReady("no worker")
         self.on_answer()

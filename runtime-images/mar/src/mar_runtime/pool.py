@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerContext
 from mar_runtime.process import NeverStarted, WorkerDied, WorkerProcess
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.errors import NotReady, UpstreamBroken
+from transformer_sdk.errors import ClientGone, NotReady, UpstreamBroken
 from transformer_sdk.handler import frames
 from transformer_sdk.model_store.errors import ModelFailed
 
@@ -78,11 +78,15 @@ class WorkerPool:
             await self.close()
             raise
 
-    async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:  # noqa: ARG002 - the queue's to watch
-        """A worker's result. A batch that a worker did not come to before it died goes to another."""
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+        """A worker's result. A batch that a worker did not come to before it died goes to another; one that nobody
+        waits for by the time that a worker is free is dropped."""
         frame = frames.encode(batch)
         while True:
             worker = await self._free_worker()
+            if not is_wanted():
+                self._wake()  # the worker is free for others
+                raise ClientGone
             try:
                 answer = await worker.ask(frame, self._policy.response_timeout_s)
             except NeverStarted:

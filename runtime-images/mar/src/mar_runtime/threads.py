@@ -117,7 +117,11 @@ class HandlerThreads:
             ) from None
         self._idle.extend(self._workers)
 
-    async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:  # noqa: ARG002 - the queue's to watch
+    async def send(
+        self,
+        batch: frames.Batch,
+        is_wanted: Callable[[], bool],  # noqa: ARG002 - nothing waits here
+    ) -> frames.Result:
         """The result of a free thread; the queue never sends more batches than there are threads."""
         if not self._idle:
             raise NotReady(f"Model {self._spec.model} has no free thread at the moment.")

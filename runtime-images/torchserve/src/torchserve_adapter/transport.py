@@ -53,17 +53,17 @@ class VersionTransport:
         # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
         self._timeout = aiohttp.ClientTimeout(total=startup_timeout_s + response_timeout_s + 30)
 
-    async def send(self, batch: frames.Batch, deadline: float) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
         """The result of the batch; raises the ServingError for what went wrong.
 
-        A deadline ends nothing that runs: the worker is busy until it is finished, whether anybody waits for it or not.
+        Nothing that runs is ended: the worker is busy until it is finished, whether anybody waits for it or not.
         """
         if self._given_up:
             raise NotReady(f"Model {self._model} has no worker any more.")
         answers: list[frames.Answer] = []
         seconds = 0.0
         for portion in _portions(batch):
-            result = await self._send(portion, deadline)
+            result = await self._send(portion, is_wanted)
             if result.failure:
                 return result
             answers += result.answers
@@ -74,8 +74,8 @@ class VersionTransport:
         """There will be no worker any more: whatever is sent is refused."""
         self._given_up = True
 
-    async def _send(self, batch: frames.Batch, deadline: float) -> frames.Result:
-        content = await self._ask(frames.encode(batch), deadline)
+    async def _send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+        content = await self._ask(frames.encode(batch), is_wanted)
         try:
             result = frames.decode_result(content)
         except msgspec.DecodeError as error:
@@ -83,7 +83,7 @@ class VersionTransport:
         self._on_answer()
         return result
 
-    async def _ask(self, frame: bytes, deadline: float) -> bytes:
+    async def _ask(self, frame: bytes, is_wanted: Callable[[], bool]) -> bytes:
         pause, longest = _ASK_AGAIN_S
         while True:
             started = time.monotonic()
@@ -91,7 +91,7 @@ class VersionTransport:
             if status == 200:
                 return content
             message = message_of(content)
-            if _NO_IDLE_WORKER not in message or self._given_up or started > deadline:
+            if _NO_IDLE_WORKER not in message or self._given_up or not is_wanted():
                 raise self._refusal(status, message, time.monotonic() - started)
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
