@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a predictor: one request at a time, whole answers.
+"""One HTTP/1.1 connection to a predictor: one request at a time, whole answers, or pieces where they are wanted.
 
 Python's HTTP clients cost more for a request than all the rest of a transformer does (docs/decisions/0014); the parser
 is the one that the server has already.
@@ -16,6 +16,7 @@ from typing import cast
 
 import httptools
 
+from transformer_sdk.client.pieces import Pieces
 from transformer_sdk.messages import Headers, header
 
 _MAX_ANSWER = 1 << 30  # bytes; what is larger would only end in a process that is out of memory
@@ -23,11 +24,12 @@ _MAX_ANSWER = 1 << 30  # bytes; what is larger would only end in a process that 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, whatever its status."""
+    """What came back, whatever its status. An answer in pieces has no body."""
 
     status: int
     headers: Headers  # names in lower case
     body: bytes
+    pieces: Pieces | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header, its name given in lower case."""
@@ -47,13 +49,16 @@ class TimedOut(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Opened by `loop.create_connection`; tells who opened it when it is lost."""
+    """Opened by `loop.create_connection`; tells who opened it when it is lost, and when an answer in pieces is over."""
 
-    def __init__(self, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, on_lost: Callable[[Connection], None], on_free: Callable[[Connection], None]) -> None:
         self._on_lost = on_lost
+        self._on_free = on_free
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[Answer] | None = None
+        self._offered: Pieces | None = None  # for an answer that does not come whole
+        self._pieces: Pieces | None = None  # of the answer that comes now
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._sized = False
@@ -66,13 +71,16 @@ class Connection(asyncio.Protocol):
         """Whether another request can be sent."""
         return not self._lost and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, timeout_s: float) -> Answer:
-        """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time."""
+    async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> Answer:
+        """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time.
+
+        With `pieces`, a good answer whose end is not there and cannot be told comes by them.
+        """
         if not self.usable:  # it ended while nobody looked
             raise Broken("it closed the connection without an answer", unread=True)
         self._begin()
         waiter: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiter = waiter
+        self._waiter, self._offered = waiter, pieces
         self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
         try:
@@ -82,7 +90,7 @@ class Connection(asyncio.Protocol):
             raise
         finally:
             timer.cancel()
-            self._waiter = None
+            self._waiter = self._offered = None
             self.idle_since = self._loop.time()
 
     def close(self) -> None:
@@ -96,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._waiter is None or self._waiter.done():
+        if not self._pieces and (self._waiter is None or self._waiter.done()):
             self.close()  # nobody asked
             return
         self._silent = False
@@ -106,6 +114,8 @@ class Connection(asyncio.Protocol):
             self._fail(Broken("it wants to speak another protocol"))
         except httptools.HttpParserError as error:
             self._fail(Broken(f"it answered with something that is not HTTP ({error})"))
+        if self._offered and self._in_body and self._is_endless():
+            self._hand_over(self._offered)
 
     def eof_received(self) -> None:
         self._unread = self._silent and _unread(self._transport)
@@ -113,7 +123,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
         self._on_lost(self)
-        if self._waiter is None or self._waiter.done():
+        if not self._pieces and (self._waiter is None or self._waiter.done()):
             return
         if error is None and self._in_body and not self._sized:
             self.on_message_complete()  # HTTP/1.0: the body ends with the connection
@@ -139,19 +149,23 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
-        if self._size > _MAX_ANSWER:
+        if self._pieces:
+            self._pieces.feed(body)
+        elif self._size > _MAX_ANSWER:
             self._fail(Broken(f"its answer has more than {_MAX_ANSWER} bytes"))
         else:
             self._chunks.append(body)
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200 or self._waiter is None or self._waiter.done():
+        if status < 200:
             return  # "100 Continue" and the like: the answer is still to come
-        self._waiter.set_result(Answer(status, tuple(self._headers), b"".join(self._chunks)))
-        self._chunks = []
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(Answer(status, tuple(self._headers), b"".join(self._chunks)))
+            self._offered, self._chunks = None, []
         if not self._parser.should_keep_alive():
             self.close()
+        self._end_pieces(None)
 
     def _begin(self) -> None:
         self._headers = []
@@ -162,8 +176,32 @@ class Connection(asyncio.Protocol):
         self._unread = False
         self._silent = True
 
+    def _is_endless(self) -> bool:
+        """Whether a good answer's end cannot be told, or is far away on purpose."""
+        headers = tuple(self._headers)
+        sized = header(headers, b"content-length") is not None
+        are_events = (header(headers, b"content-type") or b"").startswith(b"text/event-stream")
+        return (are_events or not sized) and 200 <= self._parser.get_status_code() < 300
+
+    def _hand_over(self, pieces: Pieces) -> None:
+        """The answer has begun; the rest of it comes by the pieces."""
+        pieces.begin(self._transport)
+        pieces.feed(b"".join(self._chunks))
+        self._pieces, self._offered, self._chunks = pieces, None, []
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(Answer(self._parser.get_status_code(), tuple(self._headers), b"", pieces))
+
+    def _end_pieces(self, error: Exception | None) -> None:
+        if self._pieces:
+            self.idle_since = self._loop.time()
+            self._loop.call_soon(self._on_free, self)  # not before who asked has the answer
+            self._pieces.end(error)
+            self._pieces = None
+
     def _fail(self, error: Exception) -> None:
         self.close()
+        self._offered = None
+        self._end_pieces(error)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 

@@ -41,11 +41,15 @@ class HttpClient:
         headers: Iterable[tuple[bytes, bytes]] = (),
         body: bytes = b"",
         timeout_s: float | None = None,
+        *,
+        stream: bool = False,
     ) -> Answer:
-        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress."""
+        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress. With `stream` it may come in
+        pieces.
+        """
         pool = self.pool(base_url)
         limit = timeout_s or self._timeout_s or _NO_LIMIT_S
-        answer = await pool.request(method, path, headers, body, limit)
+        answer = await pool.request(method, path, headers, body, limit, stream=stream)
         if not _OK <= answer.status < _REDIRECT:
             raise _refusal(answer, pool.address)
         return answer

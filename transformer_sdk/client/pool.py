@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import functools
 import os
 import socket
 import ssl
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from transformer_sdk.client.address import Address
 from transformer_sdk.client.connection import Answer, Broken, Connection, TimedOut
 from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
+from transformer_sdk.client.pieces import Pieces, Silent
 
 _FIRST_RETRY_S = 0.1
 _UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
@@ -53,27 +55,35 @@ class Pool:
         return self._open
 
     async def request(
-        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]], body: bytes, timeout_s: float
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes,
+        timeout_s: float,
+        *,
+        stream: bool = False,
     ) -> Answer:
-        """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout."""
+        """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
+
+        With `stream` a good one may come in pieces; `timeout_s` is then also the longest time without one.
+        """
         lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
         line = f"{method} {self.address.prefix}{path} HTTP/1.1".encode("latin-1")
         message = b"%b%b%bcontent-length: %d\r\n\r\n%b" % (line, self._host, lines, len(body), body)
         deadline = self._loop.time() + timeout_s
         for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
             connection = await self._acquire(deadline)
+            pieces = Pieces(timeout_s, functools.partial(self._failure, timeout_s)) if stream else None
             try:
-                return await connection.ask(message, deadline - self._loop.time())
-            except Broken as error:
+                return await connection.ask(message, deadline - self._loop.time(), pieces)
+            except (Broken, TimedOut) as error:
                 # Nobody has read the request, so nobody will answer it twice.
-                if attempts_left == 1 or not error.unread:
-                    raise PredictorBroken(f"The predictor at {self.address} failed: {error}.") from error
-            except TimedOut as error:
-                raise PredictorTimeout(
-                    f"The predictor at {self.address} did not answer within {timeout_s:g} s."
-                ) from error
+                if attempts_left == 1 or not (isinstance(error, Broken) and error.unread):
+                    raise self._failure(timeout_s, error) from error
             finally:
-                self._release(connection)
+                if not (pieces and pieces.begun):  # else it is the connection that says when it is free
+                    self._release(connection)
         raise AssertionError
 
     def close(self) -> None:
@@ -120,7 +130,7 @@ class Pool:
 
     async def _open_one(self) -> Connection:
         _, connection = await self._loop.create_connection(
-            lambda: Connection(self._lost), self.address.host, self.address.port, ssl=self._tls
+            lambda: Connection(self._lost, self._release), self.address.host, self.address.port, ssl=self._tls
         )
         return connection
 
@@ -145,6 +155,15 @@ class Pool:
         else:
             self._drop(connection)
         self._wake_one()
+
+    def _failure(self, timeout_s: float, error: Exception) -> Exception:
+        if isinstance(error, TimedOut):
+            return PredictorTimeout(f"The predictor at {self.address} did not answer within {timeout_s:g} s.")
+        if isinstance(error, Silent):
+            return PredictorTimeout(
+                f"The predictor at {self.address} sent nothing for {timeout_s:g} s in the middle of its answer."
+            )
+        return PredictorBroken(f"The predictor at {self.address} failed: {error}.")
 
     def _drop(self, connection: Connection) -> None:
         connection.close()

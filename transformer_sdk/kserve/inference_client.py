@@ -157,15 +157,17 @@ class InferenceRESTClient:
         headers: list[tuple[bytes, bytes]],
         json_length: int | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
+        *,
+        stream: bool = False,
     ) -> Answer:
-        """A body as it is; `json_length` is that of one with raw tensors."""
+        """A body as it is; `json_length` is that of one with raw tensors. With `stream` the answer may be in pieces."""
         sent = self._with_auth(headers)
         if json_length is not None:
             sent = [pair for pair in sent if pair[0] != b"content-type"]
             sent += [(b"content-type", b"application/octet-stream"), (_LENGTH, str(json_length).encode())]
         elif all(name != b"content-type" for name, _ in sent):
             sent.append((b"content-type", b"application/json"))
-        return await self._client.ask("POST", base_url, path, sent, body, self._seconds(timeout))
+        return await self._client.ask("POST", base_url, path, sent, body, self._seconds(timeout), stream=stream)
 
     async def close(self) -> None:
         """Close what is idle."""

@@ -10,7 +10,7 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from transformer_sdk.errors import BodyTooLarge, ClientGone, MethodNotAllowed, ServingError
@@ -56,6 +56,8 @@ class App:
                 scope.get("query_string", b""), functools.partial(_is_gone, receive),
             )  # fmt: skip
             response = await matched.endpoint(request)
+            if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
+                response = await _gathered(response)  # its chunks are HTTP/1.1's
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
@@ -140,16 +142,29 @@ async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
 async def _stream(send: Send, response: StreamingResponse, request_id: bytes, is_gone: Callable[[], bool]) -> None:
     """An error on the way is the server's to handle: it breaks the connection, so that the client can tell."""
     headers = ((b"content-type", response.content_type), (REQUEST_ID, request_id), *response.headers)
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     try:
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         async for chunk in response.chunks:
             if is_gone():
                 return
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
-        if isinstance(response.chunks, AsyncGenerator):
-            await response.chunks.aclose()
+        await _close(response)
     await send({"type": "http.response.body"})
+
+
+async def _gathered(response: StreamingResponse) -> Response:
+    try:
+        body = b"".join([chunk async for chunk in response.chunks])
+    finally:
+        await _close(response)
+    return Response(body, response.status, response.content_type, response.headers)
+
+
+async def _close(response: StreamingResponse) -> None:
+    """Who makes the chunks learns that nobody takes more of them."""
+    if aclose := getattr(response.chunks, "aclose", None):
+        await aclose()
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:

@@ -203,7 +203,7 @@ async def test_without_hooks_the_bytes_of_a_grpc_request_and_its_answer_go_on_as
     ((came, metadata, seconds_left),) = seen
     assert (answer, came) == (b"\xffno protobuf", message)
     assert {name for name in metadata if name != "user-agent"} == {"traceparent", "x-request-id"}
-    assert 10 < seconds_left <= 20
+    assert 0 < seconds_left < 25, "the client gave 20, this server 30"
 
 
 async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_here() -> None:

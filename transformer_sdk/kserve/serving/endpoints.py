@@ -13,6 +13,7 @@ from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.routing import Route
 
@@ -67,9 +68,7 @@ class HookEndpoints:
     async def ready(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
         await self._served(name).refresh(self._models)
-        if self._models.is_ready(name, request.params.get("version")):
-            return json_response({"name": name, "ready": True})
-        return json_response({"name": name, "ready": False, "reason": self._models.reasons[name]}, 503)
+        return model_readiness(self._models, name, request.params.get("version"))
 
     async def metadata(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
@@ -83,6 +82,7 @@ class HookEndpoints:
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request))
         if event := cloudevents.unwrap(request.headers, request.body):
             exchange.body, exchange.is_event = event.payload, True
+        exchange.takes_pieces = event is None
         response = await served.answer(exchange)
         if isinstance(response, StreamingResponse):
             return response

@@ -32,6 +32,7 @@ class Exchange:
     verb: InferenceVerb = InferenceVerb.PREDICT
     json_length: int | None = None
     is_event: bool = False
+    takes_pieces: bool = False  # its client may be answered piece by piece
     decoded: Any = UNREAD  # the body's content, once somebody has looked
     payload: Any = UNREAD  # what is predicted on, if it is not the body as it came
     response_headers: dict[str, str] = field(default_factory=dict)

@@ -106,7 +106,8 @@ class Pipeline:
         if content_type := exchange.forwarded_type():
             headers.append((b"content-type", content_type))
         timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
-        answer = await self._model.http_client.post(url, path, body, headers, length, timeout_s)
+        stream = exchange.takes_pieces and not self._postprocess.overridden
+        answer = await self._model.http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
         if self._model.required_response_headers:
             exchange.response_headers.update(
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers

@@ -37,11 +37,13 @@ def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse
     return Response(_json(result, exchange), headers=headers)
 
 
-def _passed_on(answer: Answer, headers: Headers) -> Response:
+def _passed_on(answer: Answer, headers: Headers) -> Response | StreamingResponse:
     length = answer.header(JSON_LENGTH)
     more: Headers = ((JSON_LENGTH, length),) if length else ()
     own = tuple(pair for pair in headers if pair[0] != JSON_LENGTH)
     content_type = answer.header(b"content-type") or b"application/json"
+    if answer.pieces:
+        return StreamingResponse(answer.pieces, content_type=content_type, headers=(*own, *more))
     return Response(answer.body, content_type=content_type, headers=(*own, *more))
 
 
