@@ -114,6 +114,7 @@ class Models:
         self._default: dict[str, str] = {}
         self._reasons: dict[str, str] = dict.fromkeys(self._versions, LOADING)
         self._recovering: set[str] = set()
+        self._given_up: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,8 +128,8 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """All models can answer and the server takes requests."""
-        return not self.draining and not self._reasons
+        """The server takes requests, and all models can answer but those that are given up."""
+        return not self.draining and self._reasons.keys() <= self._given_up
 
     def add(self, model: Model, *, default: bool = False) -> None:
         """Serve this version; the first one of a model is its default until another is named."""
@@ -146,17 +147,24 @@ class Models:
         """The model can answer."""
         self._reasons.pop(name, None)
         self._recovering.discard(name)
+        self._given_up.discard(name)
 
     def mark_unready(self, name: str, reason: str) -> None:
         """The model cannot answer: `reason` continues the sentence that its name begins."""
         self._versions.setdefault(name, {})
         self._reasons[name] = reason
         self._recovering.discard(name)
+        self._given_up.discard(name)
 
     def mark_recovering(self, name: str, reason: str) -> None:
         """The model cannot answer at the moment, but soon will: requests are taken, and wait."""
         self.mark_unready(name, reason)
         self._recovering.add(name)
+
+    def mark_given_up(self, name: str, reason: str) -> None:
+        """The model cannot answer and will not by itself: the server goes on for the others."""
+        self.mark_unready(name, reason)
+        self._given_up.add(name)
 
     def resolve(self, name: str) -> str:
         """The model's own name; raises ModelNotFound."""

@@ -16,7 +16,7 @@ UNEXPECTED, CONFIGURATION_ERROR, MODEL_FAILED = 1, 3, 4
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return model_dir(tmp_path / "models", {"m": {"minWorkers": 2}, "other": {"startupTimeout": 1}})
+    return model_dir(tmp_path / "models", {"m": {"minWorkers": 2}, "other": {}})
 
 
 def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -214,6 +215,40 @@ def test_a_model_that_cannot_be_loaded_leaves_all_others_alone(runtime: Runtime,
     assert "broken" not in index(runtime)
     assert runtime.get("/v2/health/ready").document == {"ready": True}
     assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4
+
+
+def test_a_loaded_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_served(
+    runtime: Runtime, store: Path
+) -> None:
+    load_all_of(store, "later-1.0.mar")
+    post(runtime, "/v2/repository/models/later/load")
+
+    deaths = [do(runtime, "later", "exit").status for _ in range(5)]
+    runtime.wait_until(lambda: "model later is given up" in runtime.log, "it is given up")
+    told_of_itself = runtime.get("/v2/models/later/ready")
+    refused = do(runtime, "later", "tell")
+    (entry,) = [one for one in post(runtime, "/v2/repository/index").document if one["name"] == "later"]
+
+    assert deaths == [502] * 5
+    reason = told_of_itself.document["reason"]
+    assert re.fullmatch(
+        r"is given up until it is loaded again\. The worker of model later \(later-1\.0\.mar\) died 5 times in a row; "
+        r"the last time it exited with code 3: SystemExit: 3 \(at acting\.py:\d+ in exit\)\. Correct the handler, "
+        r"or look at its memory",
+        reason,
+    )
+    assert (told_of_itself.status, told_of_itself.document) == (
+        503,
+        {"name": "later", "ready": False, "reason": reason},
+    )
+    assert (refused.status, refused.document["error"]) == (503, f"Model with name later is not ready: it {reason}.")
+    assert entry == {"name": "later", "version": "1.0", "state": "UNAVAILABLE", "reason": reason}
+    assert runtime.get("/v2/health/ready").document == {"ready": True}
+    assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4
+
+    assert post(runtime, "/v2/repository/models/later/load").status == 200
+    assert isinstance(told(runtime, "later"), int)
+    assert post(runtime, "/v2/repository/models/later/unload").status == 200
 
 
 def test_a_configuration_that_has_become_wrong_leaves_all_models_alone(runtime: Runtime, store: Path) -> None:

@@ -59,7 +59,7 @@ async def test_models_are_listed_ready_or_not() -> None:
     assert (await server.ask("GET", "/v1/models")).document == {"models": ["slow", "m"]}
     ready, slow = await server.ask("GET", "/v1/models/m"), await server.ask("GET", "/v1/models/slow")
     assert (ready.status, ready.document) == (200, {"name": "m", "ready": True})
-    assert (slow.status, slow.document) == (503, {"name": "slow", "ready": False})
+    assert (slow.status, slow.document) == (503, {"name": "slow", "ready": False, "reason": "is loading"})
 
 
 async def test_a_lone_model_answers_to_the_services_name_too() -> None:

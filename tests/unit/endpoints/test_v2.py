@@ -176,13 +176,37 @@ async def test_models_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "ready"),
-    [("m/ready", 200, True), ("m/versions/2/ready", 200, True), ("slow/ready", 503, False)],
+    ("path", "status", "told"),
+    [
+        ("m/ready", 200, {"name": "m", "ready": True}),
+        ("m/versions/2/ready", 200, {"name": "m", "ready": True}),
+        ("slow/ready", 503, {"name": "slow", "ready": False, "reason": "is loading"}),
+    ],
 )
-async def test_readiness_is_told_by_model_and_version(path: str, status: int, ready: bool) -> None:
+async def test_readiness_is_told_by_model_and_version(path: str, status: int, told: dict[str, object]) -> None:
     answer = await Server(expected=("slow",)).ask("GET", f"/v2/models/{path}")
 
-    assert (answer.status, answer.document) == (status, {"name": path.partition("/")[0], "ready": ready})
+    assert (answer.status, answer.document) == (status, told)
+
+
+async def test_a_model_that_is_given_up_says_why_and_the_server_goes_on_for_the_others() -> None:
+    server = Server()
+    server.models.mark_given_up("bad", "is given up: its worker keeps dying")
+
+    ready = await server.ask("GET", "/v2/health/ready")
+    own = [await server.ask("GET", path) for path in ("/v2/models/bad/ready", "/v1/models/bad")]
+    asked = await server.ask("POST", "/v1/models/bad:predict", b'{"instances": [1]}')
+    index = await server.ask("POST", "/v2/repository/index")
+
+    reason = "is given up: its worker keeps dying"
+    assert (ready.status, ready.document) == (200, {"ready": True})
+    assert [(answer.status, answer.document) for answer in own] == [
+        (503, {"name": "bad", "ready": False, "reason": reason})
+    ] * 2
+    assert (asked.status, asked.document["error"]) == (503, f"Model with name bad is not ready: it {reason}.")
+    assert index.document[-1] == {"name": "bad", "version": "", "state": "UNAVAILABLE", "reason": reason}
+    server.models.remove("bad")
+    assert server.models.names == ("m",)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,14 @@ async def _nothing() -> bytes:
     return b""
 
 
+def model_readiness(models: Models, model: str, version: str | None = None) -> Response:
+    """Whether a model can answer, and why not; raises ModelNotFound."""
+    name = models.resolve(model)
+    if models.is_ready(name, version):
+        return json_response({"name": name, "ready": True})
+    return json_response({"name": name, "ready": False, "reason": models.reasons[name]}, 503)
+
+
 class HealthEndpoints:
     """`more_metrics` gives what the models' own processes have to say, in Prometheus' text format."""
 

@@ -6,6 +6,7 @@ from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents, v1
 from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.routing import Route
 
 
@@ -35,9 +36,7 @@ class V1Endpoints:
         return json_response({"models": self._models.names})
 
     async def model_status(self, request: Request) -> Response:
-        name = self._models.resolve(request.params["model"])
-        ready = self._models.is_ready(name)
-        return json_response({"name": name, "ready": ready}, 200 if ready else 503)
+        return model_readiness(self._models, request.params["model"])
 
     async def _ask(self, request: Request, *, explain: bool) -> Response:
         model = self._models.get(request.params["model"])

@@ -12,6 +12,7 @@ from transformer_sdk.protocol.v2 import rest
 from transformer_sdk.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.protocol.v2.requests import ModelMetadata
 from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.routing import Route
 
@@ -60,9 +61,7 @@ class V2Endpoints:
         return json_response(dataclasses.asdict(described))
 
     async def ready(self, request: Request) -> Response:
-        name = self._models.resolve(request.params["model"])
-        ready = self._models.is_ready(name, request.params.get("version"))
-        return json_response({"name": name, "ready": ready}, 200 if ready else 503)
+        return model_readiness(self._models, request.params["model"], request.params.get("version"))
 
 
 def _json_length(request: Request) -> int | None:

@@ -35,6 +35,10 @@ from transformer_sdk.server.metrics import ServerMetrics
 log = logging.getLogger(__name__)
 
 
+# Learns why a model can have no workers any more.
+OnFailure = Callable[[BaseException], None]
+
+
 class LoadFailed(ServingError):
     """A model that was to be loaded while the server runs cannot be."""
 
@@ -101,11 +105,11 @@ class ServedModels:
             workers = sum(one.plan.policy.workers if isinstance(one, _Prepared) else 1 for one in prepared)
             # One processor is left to the server: where torch takes all of them, both wait for each other.
             self._threads = max(1, (self._around.processors - 1) // workers)
-            await asyncio.gather(*(self._serve(name, of_model) for name, of_model in _by_name(prepared).items()))
+            end = self._failed.put_nowait
+            await asyncio.gather(*(self._serve(name, of_model, end) for name, of_model in _by_name(prepared).items()))
         error = await self._failed.get()
-        for parts in self._parts.values():
-            for part in parts:
-                part.queue.concurrency = part.queue.concurrency or 1  # what waits for a worker is refused
+        for name in self._parts:
+            self._refuse_waiting(name)
         raise error
 
     async def close(self) -> None:
@@ -115,7 +119,8 @@ class ServedModels:
     async def load(self, name: str) -> None:
         """Load what the store holds under this name now, in place of what is served.
 
-        Raises ModelNotFound; and LoadFailed, which leaves this model out of service and all others alone.
+        Raises ModelNotFound; and LoadFailed, which leaves this model out of service and all others alone. So does what
+        goes wrong with it later.
         """
         async with self._changing:
             try:
@@ -126,7 +131,8 @@ class ServedModels:
                 if name in self._models.names:
                     await self._unload(name)
                 self._models.mark_unready(name, LOADING)
-                await self._serve(name, await asyncio.gather(*map(self._prepare, wanted)))
+                prepared = await asyncio.gather(*map(self._prepare, wanted))
+                await self._serve(name, prepared, functools.partial(self._give_up, name))
             except StartError as error:
                 log.error("model %s was not loaded: %s", name, error)
                 if name in self._models.reasons:
@@ -162,12 +168,12 @@ class ServedModels:
             await requirements.install(file, self._folder(request) / "packages", request.name)
         return _Prepared(request, unpacked, plan)
 
-    async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest]) -> None:
+    async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest], on_failure: OnFailure) -> None:
         for one in prepared:
             if isinstance(one, FileRequest):
                 await self._serve_file(one)
             else:
-                await self._serve_archive(one)
+                await self._serve_archive(one, on_failure)
         self._in_service.add(name)
         self._models.mark_ready(name)
         for part in self._parts[name]:
@@ -175,7 +181,7 @@ class ServedModels:
                 part.runner.watch(functools.partial(self._on_workers, name, part.queue))
         log.info("model %s is ready", name)
 
-    async def _serve_archive(self, prepared: _Prepared) -> None:
+    async def _serve_archive(self, prepared: _Prepared, on_failure: OnFailure) -> None:
         version, plan = prepared.request.version, prepared.plan
         spec = HandlerSpec(
             model=version.name,
@@ -188,8 +194,12 @@ class ServedModels:
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
             limit_max_image_pixels=self._around.properties.get("limit_max_image_pixels", "true").lower() == "true",
         )
-        how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add, self._failed.put_nowait)
-        runner = HandlerThreads(*how) if plan.worker_type == "thread" else WorkerPool(self._context, *how)
+        how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add)
+        runner: Runner
+        if plan.worker_type == "thread":
+            runner = HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case
+        else:
+            runner = WorkerPool(self._context, *how, on_failure)
         metrics = self._metrics.batches.of_model(version.name)
         model = HandlerModel(
             version.name, version.version, runner, plan.limits, metrics, plan.policy.workers,
@@ -228,6 +238,18 @@ class ServedModels:
             self._models.mark_recovering(name, f"lost its worker ({why}); a new one is being started")
         elif all(part.queue.concurrency for part in self._parts[name]):
             self._models.mark_ready(name)
+
+    def _give_up(self, name: str, error: BaseException) -> None:
+        """A model that was loaded while the server runs does not take it from the others."""
+        log.error("model %s is given up: %s", name, error)
+        self._in_service.discard(name)
+        self._models.mark_given_up(name, f"is given up until it is loaded again. {str(error).rstrip('.')}")
+        self._refuse_waiting(name)
+
+    def _refuse_waiting(self, name: str) -> None:
+        """What waits for a worker goes to the pool, which has none any more."""
+        for part in self._parts.get(name, ()):
+            part.queue.concurrency = part.queue.concurrency or 1
 
     def _folder(self, request: ArchiveRequest) -> Path:
         """Of the server's own making: a model's name may hold anything."""
