@@ -16,7 +16,7 @@ PARSERS = {"kserve": kserves.parser, "our SDK": ours.parser}
 
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS.keys())
 def test_both_take_every_flag(parser: argparse.ArgumentParser) -> None:
-    transformer = {"containers": [{"image": "t", "args": [HEALTH_CHECK]}], "containerConcurrency": 2}
+    transformer = {"containers": [{"image": "t", "args": [HEALTH_CHECK]}], "containerConcurrency": 2, "timeout": 30}
     service = a_service(model={"protocolVersion": "v2"}, spec={"transformer": transformer})
     component = a_resolved(service, a_runtime(protocols=["v2"])).transformer
     assert component is not None
@@ -28,3 +28,4 @@ def test_both_take_every_flag(parser: argparse.ArgumentParser) -> None:
         *("torchserve", "torchserve-predictor.models", 8080, 2),
     )
     assert (taken.predictor_protocol, taken.enable_predictor_health_check) == ("v2", True)
+    assert taken.predictor_request_timeout_seconds == 30

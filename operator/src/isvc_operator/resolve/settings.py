@@ -21,8 +21,13 @@ class Setting:
 
     @property
     def usable(self) -> bool:
-        """Whether it is passed on. As with KServe, zero and less leave the default in force."""
-        return self.value > 0
+        """Whether it is passed on."""
+        return is_usable(self.value)
+
+
+def is_usable(number: int) -> bool:
+    """Whether a number of a spec says anything: as with KServe, zero and less leave the default in force."""
+    return number > 0
 
 
 def settings_of(predictor: PredictorSpec) -> Iterator[Setting]:

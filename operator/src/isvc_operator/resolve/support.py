@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.names import EXPLAINER, TRANSFORMER
-from isvc_operator.resolve.settings import settings_of
+from isvc_operator.resolve.settings import is_usable, settings_of
 
 _COMPONENT = (
     "worker_spec",
@@ -18,9 +18,9 @@ _COMPONENT = (
     "canary_traffic_percent",
     "logger",
 )
-# A transformer is told its container_concurrency as its number of workers; a predictor its batcher and timeout.
+# A transformer is told its container_concurrency as its number of workers; a predictor its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
-_WRAPPER = (*_COMPONENT, "batcher", "timeout")
+_DEFAULT_HOLDS = "the server's default holds; give a number above 0"
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
@@ -39,15 +39,20 @@ def _predictor(predictor: PredictorSpec) -> Iterator[str]:
     yield from _set(predictor, "spec.predictor", _PREDICTOR)
     for setting in settings_of(predictor):
         if not setting.usable:
-            yield f"{setting.field}: {setting.value} (the server's default holds; give a number above 0)"
+            yield f"{setting.field}: {setting.value} ({_DEFAULT_HOLDS})"
     yield from _scaling(predictor, "spec.predictor")
 
 
 def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
     for kind, component in ((TRANSFORMER, spec.transformer), (EXPLAINER, spec.explainer)):
         if component:
-            yield from _set(component, f"spec.{kind}", _WRAPPER)
-            yield from _scaling(component, f"spec.{kind}")
+            field = f"spec.{kind}"
+            yield from _set(component, field, _COMPONENT)
+            if component.batcher:
+                yield f"{field}.batcher (each request is passed on by itself; write it under spec.predictor)"
+            if component.timeout is not None and not is_usable(component.timeout):
+                yield f"{field}.timeout: {component.timeout} ({_DEFAULT_HOLDS})"
+            yield from _scaling(component, field)
 
 
 def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from isvc_operator.resolve.component import (
 )
 from isvc_operator.resolve.flags import flag_value, with_flags
 from isvc_operator.resolve.own_containers import completed, server_first
+from isvc_operator.resolve.settings import is_usable
 from isvc_operator.resolve.sources import with_stored_path
 from isvc_operator.resolve.storage import StorageContext, plan_storage
 from isvc_operator.resolve.storage_request import request_of_containers
@@ -34,6 +35,7 @@ from isvc_operator.resolve.storage_request import request_of_containers
 MODEL_NAME: Final = "--model_name"
 PREDICTOR_HOST: Final = "--predictor_host"
 HEALTH_CHECK: Final = "--enable_predictor_health_check"
+TIMEOUT: Final = "--predictor_request_timeout_seconds"
 _PROTOCOL_FLAGS = ("--predictor_protocol", "--protocol")  # the second is the older name of the first
 _ASSUMED_PROTOCOL = "v1"
 
@@ -89,4 +91,6 @@ def _flags(
         flags[_PROTOCOL_FLAGS[0]] = backend.protocol
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)
+    if spec.timeout is not None and is_usable(spec.timeout):
+        flags[TIMEOUT] = str(spec.timeout)
     return flags

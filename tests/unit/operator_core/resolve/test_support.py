@@ -54,15 +54,15 @@ def test_what_is_not_made_is_told_with_what_happens_instead(field: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
-def test_a_wrapper_of_containers_is_made_and_its_number_of_workers_honoured(kind: str) -> None:
-    assert told(spec={kind: {**CONTAINERS, "minReplicas": 2, "containerConcurrency": 4}}) == ()
+def test_a_wrapper_of_containers_is_made_and_its_workers_and_timeout_honoured(kind: str) -> None:
+    assert told(spec={kind: {**CONTAINERS, "minReplicas": 2, "containerConcurrency": 4, "timeout": 5}}) == ()
 
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
 def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
-    assert told(spec={kind: {**CONTAINERS, "timeout": 5, "batcher": {}, "minReplicas": 0}}) == (
-        f"spec.{kind}.batcher",
-        f"spec.{kind}.timeout",
+    assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
+        f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
+        f"spec.{kind}.timeout: 0 (the server's default holds; give a number above 0)",
         f"spec.{kind}.minReplicas: 0 (one pod is kept)",
     )
 

@@ -87,6 +87,12 @@ def test_container_concurrency_is_the_number_of_workers() -> None:
     assert "--workers" not in args_of(transformer={"containerConcurrency": 0})
 
 
+def test_the_timeout_is_that_of_its_requests() -> None:
+    assert args_of(transformer={"timeout": 30})[-2:] == ["--predictor_request_timeout_seconds", "30"]
+    assert "--predictor_request_timeout_seconds" not in args_of(transformer={"timeout": 0})
+    assert args_of("--predictor_request_timeout_seconds=5", transformer={"timeout": 30})[-1] == "8080"
+
+
 def test_the_protocol_of_a_predictor_of_own_containers_is_its_variable() -> None:
     server = {"image": "mine", "env": [{"name": "PROTOCOL", "value": "v2"}]}
 
