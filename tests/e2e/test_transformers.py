@@ -200,16 +200,18 @@ def test_while_the_predictor_is_down_the_answer_names_it(services: Namespace) ->
 # --- a predictor that is not there -------------------------------------------------------------------------
 
 
-def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services: Namespace) -> None:
-    services.apply(the_example("lost", "--predictor_host=nowhere.to-be-found", "--enable_predictor_health_check"))
+@pytest.mark.parametrize("flags", [(), ("--enable_predictor_health_check",)], ids=["no flag", "the health check"])
+def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services: Namespace, flags: Any) -> None:
+    name = f"lost-{len(flags)}"
+    services.apply(the_example(name, "--predictor_host=nowhere.to-be-found", *flags))
 
     def told() -> bool:
-        return "nowhere.to-be-found" in services.condition("TransformerReady", "lost").get("message", "")
+        return "nowhere.to-be-found" in services.condition("TransformerReady", name).get("message", "")
 
-    eventually(told, "the condition names the address", 120, lambda: described(services, "lost"))
+    eventually(told, "the condition names the address", 60, lambda: described(services, name))
 
-    assert services.condition("Ready", "lost")["status"] != "True"
-    assert "http://nowhere.to-be-found" in described(services, "lost")
+    assert services.condition("Ready", name)["status"] != "True"
+    assert "The predictor at http://nowhere.to-be-found:80 cannot be reached" in described(services, name)
 
 
 def described(namespace: Namespace, name: str) -> str:

@@ -86,6 +86,10 @@ class Pool:
                     self._release(connection)
         raise AssertionError
 
+    async def reach(self) -> None:
+        """Returns when there is a connection, which is kept; raises PredictorUnreachable and PredictorTimeout."""
+        self._release(await self._acquire(self._loop.time() + self._limits.connect_s))
+
     def close(self) -> None:
         """Close what is idle; what is in use ends with its request."""
         self._limits = Limits(connections=self._limits.connections, idle_s=0.0)

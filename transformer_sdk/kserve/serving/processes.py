@@ -14,6 +14,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from transformer_sdk.kserve.serving import predictor_wait
 from transformer_sdk.kserve.serving.server import serve
 from transformer_sdk.model_server.life import open_port
 
@@ -27,6 +28,10 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 def run(server: ModelServer) -> None:
     """Serve until a signal; a worker that ends by itself ends all, with its exit code."""
+    if predictor_wait.is_wanted(os.environ):
+        addresses = predictor_wait.addresses_of(server.registered_models.get_models().values())
+        if not asyncio.run(predictor_wait.all_reached(addresses)):
+            return
     with open_port("", server.http_port, "--http_port") as listener:
         if server.workers <= 1:
             _run(server, listener, grpc=server.enable_grpc)

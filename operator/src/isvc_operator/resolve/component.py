@@ -105,8 +105,12 @@ def with_pod_defaults(pod: Mapping[str, Any], config: OperatorConfig) -> dict[st
 
 def with_service_name(container: Mapping[str, Any], service: ObjectMeta) -> dict[str, Any]:
     """The container with the variable by which KServe's containers know whose they are."""
-    ours = [{"name": "INFERENCE_SERVICE_NAME", "value": service.name}]
-    return {**container, "env": merge_items(ours, container.get("env", ()), "name")}
+    return with_variable(container, "INFERENCE_SERVICE_NAME", service.name)
+
+
+def with_variable(container: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
+    """The container with a variable of ours, unless the user gave it."""
+    return {**container, "env": merge_items([{"name": name, "value": value}], container.get("env", ()), "name")}
 
 
 def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:

@@ -24,6 +24,7 @@ from isvc_operator.resolve.component import (
     strategy_of,
     with_pod_defaults,
     with_service_name,
+    with_variable,
 )
 from isvc_operator.resolve.flags import flag_value, with_flags
 from isvc_operator.resolve.own_containers import completed, server_first
@@ -35,6 +36,8 @@ from isvc_operator.resolve.storage_request import request_of_containers
 MODEL_NAME: Final = "--model_name"
 PREDICTOR_HOST: Final = "--predictor_host"
 HEALTH_CHECK: Final = "--enable_predictor_health_check"
+# Our SDK opens no port before the predictor took a connection once; KServe's does not know it.
+WAIT_FOR_PREDICTOR: Final = "WAIT_FOR_PREDICTOR"
 TIMEOUT: Final = "--predictor_request_timeout_seconds"
 _PROTOCOL_FLAGS = ("--predictor_protocol", "--protocol")  # the second is the older name of the first
 _ASSUMED_PROTOCOL = "v1"
@@ -67,6 +70,7 @@ def resolve_wrapper(
     pod = pod_fields(spec)
     server, *others = server_first(pod.pop("containers", ()), field)
     server = with_service_name(with_stored_path(server), metadata)
+    server = with_variable(server, WAIT_FOR_PREDICTOR, "true")
     server = with_flags(server, _flags(server, metadata.name, spec, backend))
     annotations = annotations_for(metadata, spec, config)
     return Component(

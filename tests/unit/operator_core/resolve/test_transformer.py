@@ -115,6 +115,13 @@ def test_with_headless_services_the_port_of_the_server_is_part_of_the_host(proto
     assert host in args_of(config=HEADLESS, model={"protocolVersion": protocol, "ports": ports})
 
 
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_it_waits_for_the_predictor_unless_the_user_says_otherwise(value: str) -> None:
+    own = {} if value == "true" else {"env": [{"name": "WAIT_FOR_PREDICTOR", "value": value}]}
+
+    assert {"name": "WAIT_FOR_PREDICTOR", "value": value} in transformer_of(own).server["env"]
+
+
 # --- the rest of the component --------------------------------------------------------------------------
 
 

@@ -1,0 +1,73 @@
+"""Before the first port is opened: wait until a predictor takes connections, where the server is told to.
+
+So a pod is not ready before its predictor could be reached, and its log says what was tried. Once is enough: of a
+predictor that goes away later, answers tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterable, Mapping
+
+from transformer_sdk.client.address import Address
+from transformer_sdk.client.errors import PredictorUnreachable
+from transformer_sdk.client.pool import Pool
+from transformer_sdk.kserve.model import BaseKServeModel, Model
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "WAIT_FOR_PREDICTOR"
+_TRY_EVERY_S = 0.25
+_LOG_EVERY_S = 5.0
+
+
+def is_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether to wait; our operator says so to transformers and explainers."""
+    return environment.get(VARIABLE, "").lower() == "true"
+
+
+def addresses_of(models: Iterable[BaseKServeModel]) -> tuple[Address, ...]:
+    """Of the predictors that the models ask; raises BadAddress."""
+    configs = (model.predictor_config for model in models if isinstance(model, Model))
+    urls = {config.predictor_base_url: None for config in configs if config and config.predictor_host}
+    return tuple(map(Address.parse, urls))
+
+
+async def all_reached(addresses: Iterable[Address], log_every_s: float = _LOG_EVERY_S) -> bool:
+    """Returns when each has taken a connection; False if SIGTERM or SIGINT comes first."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    reaching = asyncio.gather(*(_reached(address, log_every_s) for address in addresses))
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait((reaching, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not reaching.done():
+        reaching.cancel()
+        return False
+    reaching.result()
+    return True
+
+
+async def _reached(address: Address, log_every_s: float) -> None:
+    pool = Pool(address)
+    try:
+        logged = -log_every_s
+        while reason := await _trouble(pool):
+            if asyncio.get_running_loop().time() - logged >= log_every_s:
+                logged = asyncio.get_running_loop().time()
+                log.warning("waiting for the predictor before the server's ports are opened. %s", reason)
+            await asyncio.sleep(_TRY_EVERY_S)
+        log.info("the predictor at %s takes connections", address)
+    finally:
+        pool.close()
+
+
+async def _trouble(pool: Pool) -> str:
+    try:
+        await pool.reach()
+    except PredictorUnreachable as error:
+        return error.message
+    return ""
