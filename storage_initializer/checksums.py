@@ -1,11 +1,10 @@
-"""Checksums that stores give, computed over a file. The file has just been written, so its pages are in memory."""
+"""Checksums that stores give: of what arrives, as it arrives, or of a file that is there already."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from storage_initializer.backends import Checksum
@@ -15,32 +14,37 @@ _BUFFER_BYTES = 1 << 20
 ALGORITHMS = ("crc32c", "crc32", "sha256", "sha1", "md5")
 
 
+class Sum:
+    """The checksum of bytes that come one after the other."""
+
+    def __init__(self, algorithm: str) -> None:
+        self._algorithm = algorithm
+        self._crc = 0
+        # Against accidents; that MD5 and SHA-1 are weak does not matter, and FIPS need not forbid them.
+        self._digest = None if algorithm in _CRCS else hashlib.new(algorithm, usedforsecurity=False)
+
+    def add(self, chunk: memoryview) -> None:
+        if self._digest:
+            self._digest.update(chunk)
+        else:
+            self._crc = _CRCS[self._algorithm](chunk, self._crc)
+
+    def checksum(self) -> Checksum:
+        return Checksum(self._algorithm, self._digest.hexdigest() if self._digest else f"{self._crc:08x}")
+
+
 def checksum_of(path: Path, algorithm: str) -> Checksum:
+    found, buffer = Sum(algorithm), memoryview(bytearray(_BUFFER_BYTES))
     with path.open("rb", buffering=0) as stream:
-        if algorithm == "crc32c":
-            return Checksum(algorithm, f"{_crc32c(stream.read):08x}")
-        if algorithm == "crc32":
-            return Checksum(algorithm, f"{_crc32(stream.readinto):08x}")
-        digest = hashlib.file_digest(stream, lambda: _new(algorithm))
-    return Checksum(algorithm, digest.hexdigest())
+        while count := stream.readinto(buffer):
+            found.add(buffer[:count])
+    return found.checksum()
 
 
-def _new(algorithm: str) -> Any:
-    """Against accidents; that MD5 and SHA-1 are weak does not matter, and FIPS need not forbid them."""
-    return hashlib.new(algorithm, usedforsecurity=False)
-
-
-def _crc32(readinto: Callable[[memoryview], int | None]) -> int:
-    buffer, value = memoryview(bytearray(_BUFFER_BYTES)), 0
-    while count := readinto(buffer):
-        value = crc32(buffer[:count], value)
-    return value
-
-
-def _crc32c(read: Callable[[int], bytes]) -> int:
+def _crc32c(chunk: memoryview, value: int) -> int:
     import google_crc32c  # by the processor's own instruction; the standard library has none
 
-    value = 0
-    while chunk := read(_BUFFER_BYTES):
-        value = google_crc32c.extend(value, chunk)
-    return int(value)
+    return int(google_crc32c.extend(value, bytes(chunk)))
+
+
+_CRCS: Mapping[str, Callable[[memoryview, int], int]] = {"crc32": crc32, "crc32c": _crc32c}

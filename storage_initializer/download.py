@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
-from zlib import crc32
 
-from storage_initializer.backends import Source, SourceFile
-from storage_initializer.checksums import checksum_of
+from storage_initializer.backends import Checksum, Source, SourceFile
+from storage_initializer.checksums import Sum, checksum_of
 from storage_initializer.errors import CopyError, ServerError
 from storage_initializer.journal import Journal, open_journal
 from storage_initializer.progress import Progress
@@ -25,6 +24,8 @@ from storage_initializer.retry import Retry
 PART_BYTES = 16 << 20
 _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
+# Fast, and nobody is to be deceived.
+_READ_BACK = "crc32"
 # How long a worker that is stopped may take to notice: it is woken from the network, not from a connect.
 _GRACE_S = 2.0
 
@@ -99,9 +100,9 @@ class _Download:
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             while part := self._next_part():
-                self._bring(part, buffer)
+                found = self._bring(part, buffer)
                 if self._is_last_of_its_file(part):
-                    self._finish(part.file)
+                    self._finish(part.file, found)
         except _Stopped:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
@@ -126,16 +127,20 @@ class _Download:
             self._missing[part.number] -= 1
             return not self._missing[part.number]
 
-    def _bring(self, part: Part, buffer: memoryview) -> None:
+    def _bring(self, part: Part, buffer: memoryview) -> Checksum | None:
+        """The checksum of a file that came as a whole, where the source tells one, too."""
         with _target(self._folder / part.file.path, part.file.size) as target:
             if self._journal.has(part.number, part.start):
                 self._progress.resume(part.stop - part.start)
-                return
-            arrival = _Arrival(part, target, summed=self._source.read_back)
+                return None
+            arrival = _Arrival(part, target)
+            if self._source.read_back:
+                arrival.sum_up(_READ_BACK)
             self._retry.run(lambda: self._receive(arrival, buffer))
-            if self._source.read_back and _crc_on_disk(target, part, buffer) != arrival.crc:
+            if self._source.read_back and _sum_on_disk(target, part, buffer) != arrival.checksum:
                 raise CopyError(f"the copy of {part.file.path} does not read back as it was written; check the disk")
             self._journal.record(part.number, part.start)
+            return arrival.checksum
 
     def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
         """What an earlier attempt got is kept, where the source can be read from its middle."""
@@ -147,6 +152,8 @@ class _Download:
         if arrival.position == part.stop and not part.file.streamed:
             return
         with self._source.open(part.file, arrival.position, part.stop) as content:
+            if arrival.position == part.start and (algorithm := self._algorithm(part)):
+                arrival.sum_up(algorithm)
             while count := content.readinto(buffer):
                 if self._stop.is_set():
                     raise _Stopped
@@ -154,31 +161,51 @@ class _Download:
                 self._progress.advance(count)
         arrival.check()
 
-    def _finish(self, file: SourceFile) -> None:
+    def _algorithm(self, part: Part) -> str | None:
+        """To sum a part up by while it arrives, so that a file that comes in one need not be read again."""
+        if self._source.read_back:
+            return _READ_BACK
+        whole = part.start == 0 and part.stop == part.file.size
+        expected = self._expected(part.file) if whole else None
+        return expected.algorithm if expected else None
+
+    def _expected(self, file: SourceFile) -> Checksum | None:
+        return file.checksum or self._source.checksum(file)
+
+    def _finish(self, file: SourceFile, found: Checksum | None) -> None:
         path = self._folder / file.path
-        expected = file.checksum or self._retry.run(lambda: self._source.checksum(file))
-        if expected and (found := checksum_of(path, expected.algorithm)) != expected:
+        expected = self._retry.run(lambda: self._expected(file))
+        found = found or (checksum_of(path, expected.algorithm) if expected else None)
+        if expected and found and found != expected:
             raise CopyError(
                 f"{file.path} has the {found.algorithm} checksum {found.value} instead of {expected.value}; "
                 "copy it to the source again"
             )
-        path.chmod(0o755 if file.executable else 0o644)
+        if file.executable:
+            path.chmod(0o755)
         self._progress.finish(file)
 
 
 class _Arrival:
     """How far a part has got."""
 
-    def __init__(self, part: Part, target: int, *, summed: bool) -> None:
+    def __init__(self, part: Part, target: int) -> None:
         self.part = part
-        self._summed = summed
         self.position = part.start
-        self.crc = 0
         self._target = target
+        self._sum: Sum | None = None
+
+    @property
+    def checksum(self) -> Checksum | None:
+        return self._sum.checksum() if self._sum else None
+
+    def sum_up(self, algorithm: str) -> None:
+        """From here on, which is the part's beginning."""
+        self._sum = Sum(algorithm)
 
     def begin_anew(self) -> int:
         """How much of what came does not count any more."""
-        lost, self.position, self.crc = self.position, 0, 0
+        lost, self.position = self.position, 0
         os.ftruncate(self._target, 0)
         return lost
 
@@ -186,8 +213,8 @@ class _Arrival:
         written = 0
         while written < len(chunk):
             written += os.pwrite(self._target, chunk[written:], self.position + written)
-        if self._summed:
-            self.crc = crc32(chunk, self.crc)
+        if self._sum:
+            self._sum.add(chunk)
         self.position += len(chunk)
 
     def check(self) -> None:
@@ -202,17 +229,18 @@ class _Arrival:
 def _target(path: Path, size: int) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        if os.fstat(descriptor).st_size != size:
+        # One that comes in one part has its size when that is there.
+        if size > PART_BYTES and os.fstat(descriptor).st_size != size:
             os.ftruncate(descriptor, size)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _crc_on_disk(target: int, part: Part, buffer: memoryview) -> int:
+def _sum_on_disk(target: int, part: Part, buffer: memoryview) -> Checksum:
     """The pages of what has just been written are in memory: that costs a fraction of the copy itself."""
-    position, crc = part.start, 0
+    found, position = Sum(_READ_BACK), part.start
     while count := os.preadv(target, [buffer[: part.stop - position]], position):
-        crc = crc32(buffer[:count], crc)
+        found.add(buffer[:count])
         position += count
-    return crc
+    return found.checksum()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import zipfile
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from storage_initializer.archive import ARCHIVES, MANIFEST
 from storage_initializer.contents import Contents, exact
@@ -42,14 +43,26 @@ load_models=all
 
 def complete_layout(layout: LayoutName, root: Path) -> None:
     """Where there is a configuration, be it misplaced, or no model, nothing is done."""
-    if layout is LayoutName.NONE or any(root.rglob(Path(CONFIG).name)):
+    if layout is LayoutName.NONE or _has_configuration(root):
         return
-    if archives := sorted(path for path in root.iterdir() if path.name.endswith(".mar") or _is_unpacked(path)):
+    entries = _entries(root)
+    if archives := [root / entry.name for entry in entries if entry.name.endswith(".mar") or _is_unpacked(entry)]:
         _configure(root, _store_with(root, archives))
     elif stores := [name for name in STORES if _has_archive(root / name)]:
         _configure(root, stores[0])
-    elif bare := sorted(path for path in root.iterdir() if path.suffix in _BARE_MODELS and path.is_file()):
+    elif bare := [root / entry.name for entry in entries if entry.name.endswith(_BARE_MODELS) and entry.is_file()]:
         _complete_bare(layout, root, bare)
+
+
+def _has_configuration(root: Path) -> bool:
+    name = PurePath(CONFIG).name
+    return any(name in files or name in folders for _, folders, files in os.walk(root))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """By name. Each knows its type without being asked for: a source may have thousands of files."""
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
 
 
 def _complete_bare(layout: LayoutName, root: Path, models: Iterable[Path]) -> None:
@@ -74,11 +87,13 @@ def _store_with(root: Path, archives: Iterable[Path]) -> str:
 
 
 def _has_archive(store: Path) -> bool:
-    return store.is_dir() and any(path.name.endswith(ARCHIVES) or _is_unpacked(path) for path in store.iterdir())
+    if not store.is_dir():
+        return False
+    return any(entry.name.endswith(ARCHIVES) or _is_unpacked(entry) for entry in _entries(store))
 
 
-def _is_unpacked(archive: Path) -> bool:
-    return (archive / MANIFEST).is_file()
+def _is_unpacked(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir() and Path(entry, MANIFEST).is_file()
 
 
 def _configure(root: Path, store: str) -> None:

@@ -132,11 +132,11 @@ def _put_in_place(staging: Path, destination: Path) -> None:
     old = staging.parent / "old"
     with uninterrupted():
         old.mkdir()
-        for entry in sorted(staging.iterdir()):
-            place = destination / entry.name
-            if os.path.lexists(place):
-                place.rename(old / entry.name)
-            entry.rename(place)
+        there = {entry.name for entry in destination.iterdir()}
+        for name in sorted(entry.name for entry in staging.iterdir()):
+            if name in there:
+                (destination / name).rename(old / name)
+            (staging / name).rename(destination / name)
 
 
 def _remove(path: Path) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from threading import Lock
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from storage_initializer.backends.proxies import Proxies
+from storage_initializer.backends.response import Response
 from storage_initializer.backends.trust import Trust, tls_context
 from storage_initializer.errors import CertificateError, ServerError, UnreachableError
 from storage_initializer.plan import Patience
@@ -44,7 +45,7 @@ class Body:
 
     status: int
     headers: Mapping[str, str]
-    _response: HTTPResponse
+    _response: Response
     _host: str
     _left: int | None = field(init=False)
 
@@ -113,7 +114,7 @@ class Client:
                     f"{parts.netloc}{self.way_to(url)} answers {response.status} {response.reason}; "
                     "see its log, or ask less of it"
                 )
-            yield Body(response.status, cast(Mapping[str, str], response.headers), response, parts.netloc)
+            yield Body(response.status, response.headers, response, parts.netloc)
         finally:
             with self._lock:
                 del self._busy[connection]
@@ -138,7 +139,7 @@ class Client:
 
     def _send(
         self, method: str, url: SplitResult, headers: Mapping[str, str], content: bytes | None
-    ) -> tuple[HTTPConnection, HTTPResponse]:
+    ) -> tuple[HTTPConnection, Response]:
         """A server may close a connection that was kept, just as it is used again: then once more on a new one."""
         target, headers = self._addressed(url, headers)
         if kept := self._take(url):
@@ -178,11 +179,12 @@ class Client:
         with proxy.leading_to(url.netloc) if proxy else nullcontext():
             connection.connect()
         connection.sock.settimeout(self._patience.read_s)
+        connection.response_class = Response
         return connection
 
     def _exchange(
         self, connection: HTTPConnection, method: str, target: str, headers: Mapping[str, str], content: bytes | None
-    ) -> HTTPResponse:
+    ) -> Response:
         with self._lock:
             closed = self._closed
             self._busy[connection] = connection.sock
@@ -190,7 +192,7 @@ class Client:
             if closed:
                 raise ConnectionAbortedError("stopped")
             connection.request(method, target, content, dict(headers))
-            return connection.getresponse()
+            return cast(Response, connection.getresponse())
         except BaseException:
             with self._lock:
                 del self._busy[connection]
