@@ -13,6 +13,7 @@ from mar_runtime.engines import CannotLoad, load_engine
 from tests.support import torch_models
 from transformer_sdk.errors import UnprocessableInput
 from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 EXAMPLE = torch.zeros(2, 3)
@@ -27,12 +28,13 @@ def test_a_program_answers_with_any_batch_size_and_says_what_it_takes(tmp_path: 
     assert engine.run({"rows": ROWS[:1]})["output-0"].tolist() == [[1, 3, 5]]
 
 
-def test_a_program_of_bf16_takes_it(tmp_path: Path) -> None:
+def test_a_program_of_bf16_takes_and_gives_it(tmp_path: Path) -> None:
     path = torch_models.save_exported(tmp_path / "m.pt2", torch_models.Bfloat16(), EXAMPLE.bfloat16())
     engine = load_engine(path, "cpu", 1)
 
     assert engine.inputs == (TensorMetadata("rows", "BF16", (-1, 3)),)
-    assert engine.run({"rows": ROWS})["output-0"].tolist() == [[0, 2, 4], [6, 8, 10]]
+    output = Tensor.from_numpy("output-0", engine.run({"rows": ROWS})["output-0"])
+    assert (output.datatype, output.data.tolist()) == ("BF16", [[0, 2, 4], [6, 8, 10]])
 
 
 def test_a_program_gives_names_to_its_results(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from onnx import TensorProto, helper
 from mar_runtime.engines import CannotLoad, load_engine
 from transformer_sdk.errors import InferenceFailed, UnprocessableInput
 from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.tensors import Tensor
 
-FLOAT, STRING, INT64 = TensorProto.FLOAT, TensorProto.STRING, TensorProto.INT64
+BFLOAT16, FLOAT, STRING, INT64 = TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.STRING, TensorProto.INT64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 Port = tuple[str, int, list[int | str | None]]
@@ -50,6 +51,38 @@ def test_text_goes_in_and_comes_out_as_bytes(tmp_path: Path) -> None:
     words = np.array(["føtex".encode(), b""], dtype=object)
 
     assert load_engine(path, "cpu", 1).run({"text": words})["same"].tolist() == ["føtex".encode(), b""]
+
+
+def test_bf16_goes_in_and_comes_out_beside_other_datatypes(tmp_path: Path) -> None:
+    halves, wide = ("halves", BFLOAT16, ["batch", 2]), ("wide", FLOAT, ["batch", 2])
+    nodes = [
+        helper.make_node("Cast", ["halves"], ["widened"], to=FLOAT),
+        helper.make_node("Add", ["widened", "wide"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["sum of halves"], to=BFLOAT16),
+    ]
+    inputs = [helper.make_tensor_value_info(*port) for port in (halves, wide)]
+    outputs = [
+        helper.make_tensor_value_info(name, kind, ["batch", 2])
+        for name, kind in (("sum", FLOAT), ("sum of halves", BFLOAT16))
+    ]
+    graph = helper.make_graph(nodes, "bf16", inputs, outputs)
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    engine = load_engine(tmp_path / "m.onnx", "cpu", 1)
+
+    given = {"halves": np.array([[1, -2], [0.5, 4]], np.float32), "wide": np.full((2, 2), 2**-8, np.float32)}
+    results = {name: Tensor.from_numpy(name, array) for name, array in engine.run(given).items()}
+
+    assert [(one.name, one.datatype) for one in (*engine.inputs, *engine.outputs)] == [
+        ("halves", "BF16"), ("wide", "FP32"), ("sum", "FP32"), ("sum of halves", "BF16")
+    ]  # fmt: skip
+    assert (results["sum"].datatype, results["sum"].data.tolist()) == (
+        "FP32",
+        [[1.00390625, -1.99609375], [0.50390625, 4.00390625]],
+    )
+    assert (results["sum of halves"].datatype, results["sum of halves"].data.tolist()) == (
+        "BF16",
+        [[1, -2], [0.50390625, 4]],
+    )
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

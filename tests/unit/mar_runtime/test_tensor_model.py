@@ -21,6 +21,7 @@ from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.messages import Response
 from transformer_sdk.protocol import v1
+from transformer_sdk.protocol.v2 import bfloat16
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 from transformer_sdk.protocol.v2.tensors import Array, Tensor
 
@@ -132,6 +133,7 @@ async def test_an_input_may_be_left_out_where_the_engine_allows_it() -> None:
     [
         (np.array([[True], [False]]), [[True], [False]]),
         (np.array([[1.5], [2]], np.float16), [[1.5], [2]]),
+        (np.array([[1.5], [2]], np.float32).view(bfloat16.Numbers), [[1.5], [2]]),
         (np.array([2**63, 1], np.uint64), [2**63, 1]),
         (np.array([[1, 2], [3, 4]], np.int8).T, [[1, 3], [2, 4]]),
         (np.array([b"a", b"\xff"], dtype=object), ["a", "�"]),
@@ -230,6 +232,22 @@ async def test_requests_that_wait_are_run_together_and_get_their_own_rows() -> N
 
     assert answers == [{"out": [[2, 2]]}, {"out": [[4, 4], [6, 6]]}, {"out": [[8, 8]]}]
     assert engine.sizes == [1, 4]
+
+
+async def test_bf16_stays_what_it_is_when_a_batch_is_cut() -> None:
+    engine = FakeEngine(lambda inputs: {"out": inputs["rows"].view(bfloat16.Numbers)})
+    model = serve(engine)
+
+    with engine.held():
+        first = asyncio.ensure_future(model.infer(rows(0), call()))
+        await asyncio.to_thread(engine.running.wait)
+        merged = [asyncio.ensure_future(model.infer(rows(value), call())) for value in (1, 2)]
+        await asyncio.sleep(0)
+    await first
+    outputs = [(await one).outputs[0] for one in merged]
+
+    assert engine.sizes == [1, 2]
+    assert [(output.datatype, output.data.tolist()) for output in outputs] == [("BF16", [[1, 1]]), ("BF16", [[2, 2]])]
 
 
 @pytest.mark.parametrize(("bad", "error"), [(-1, UnprocessableInput), (101, InferenceFailed)])

@@ -1,5 +1,7 @@
 """BF16, which numpy has no type for: on the wire the upper half of a float32, everywhere else float32. Pure.
 
+An array of `Numbers` is one whose datatype this is, where no tensor says so.
+
 So do Triton's clients. ml_dtypes has the type, but neither torch nor JSON takes arrays of it.
 """
 
@@ -14,6 +16,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 WIRE = np.dtype("<u2")
 VALUE = np.dtype("<f4")
 MAX = 3.3895314e38
+
+
+class Numbers(Array):
+    """An array of float32, each of which is a number that BF16 has."""
+
 
 _LOWER_HALF = np.uint32(0xFFFF)
 _QUIET = np.uint32(0x40)

@@ -55,6 +55,8 @@ class Tensor:
         """A tensor of the datatype that the array has; text becomes BYTES. Raises TypeError for other arrays."""
         if data.dtype.kind in "OSU":
             return cls(name, "BYTES", data.shape, _bytes_array(map(_encoded, data.flat), data.shape))
+        if isinstance(data, bfloat16.Numbers):
+            return cls(name, "BF16", data.shape, np.asarray(data))
         datatype = _DATATYPES.get((data.dtype.kind, data.dtype.itemsize))
         if datatype is None:
             raise TypeError(f'Tensor "{name}": no datatype of the protocol holds {data.dtype}.')

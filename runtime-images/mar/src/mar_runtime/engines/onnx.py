@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.protocol.v2 import bfloat16
 from transformer_sdk.protocol.v2.requests import TensorMetadata
 from transformer_sdk.protocol.v2.tensors import Array
 
@@ -21,10 +23,11 @@ DATATYPES = {
     "tensor(bool)": "BOOL", "tensor(string)": "BYTES",
     "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16", "tensor(uint32)": "UINT32", "tensor(uint64)": "UINT64",
     "tensor(int8)": "INT8", "tensor(int16)": "INT16", "tensor(int32)": "INT32", "tensor(int64)": "INT64",
-    "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
+    "tensor(bfloat16)": "BF16", "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
 }  # fmt: skip
 
 _ERRORS_ONLY = 3
+_BFLOAT16 = 16  # in onnx.proto's TensorProto.DataType
 
 
 def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngine:
@@ -90,7 +93,7 @@ class OnnxEngine:
         arrays = self.signature.accept(inputs)
         feeds = {name: _as_text(name, array) for name, array in arrays.items()}
         try:
-            values = self.session.run(None, feeds)
+            values = self._run(feeds)
         except failures.InvalidArgument as error:
             raise UnprocessableInput(f"The model does not take these inputs: {_reason(error)}") from error
         except Exception as error:
@@ -98,6 +101,30 @@ class OnnxEngine:
         results = {metadata.name: _as_bytes(value) for metadata, value in zip(self.outputs, values, strict=True)}
         check_outputs(results, batch_size(arrays))
         return results
+
+    def _run(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
+        datatypes = {metadata.name: metadata.datatype for metadata in (*self.inputs, *self.outputs)}
+        if "BF16" not in datatypes.values():
+            values: Sequence[Array] = self.session.run(None, feeds)
+            return values
+        given = {name: _to_value(array, datatypes[name]) for name, array in feeds.items()}
+        return [_from_value(value) for value in self.session.run_with_ort_values(None, given)]
+
+
+def _to_value(array: Array, datatype: str) -> onnxruntime.OrtValue:
+    if datatype != "BF16":
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bfloat16.narrow(array), _BFLOAT16)
+
+
+def _from_value(value: onnxruntime.OrtValue) -> Array:
+    """onnxruntime makes no array of bfloat16; its memory, on the CPU as all results are, can be read."""
+    if value.element_type() != _BFLOAT16:
+        array: Array = value.numpy()
+        return array
+    memory = (ctypes.c_char * value.tensor_size_in_bytes()).from_address(value.data_ptr())
+    halves = np.frombuffer(memory, bfloat16.WIRE).reshape(value.shape())
+    return bfloat16.widen(halves).view(bfloat16.Numbers)
 
 
 def _as_text(name: str, array: Array) -> Array:

@@ -12,6 +12,7 @@ import torch
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 from transformer_sdk.errors import InferenceFailed, ServingError, UnprocessableInput
+from transformer_sdk.protocol.v2 import bfloat16
 from transformer_sdk.protocol.v2.requests import TensorMetadata
 from transformer_sdk.protocol.v2.tensors import Array
 
@@ -89,10 +90,11 @@ def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
 
 
 def to_array(name: str, tensor: torch.Tensor) -> Array:
-    """numpy has no bfloat16: such results become FP32."""
-    kept = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    """Raises InferenceFailed where the protocol has no datatype for it."""
+    if tensor.dtype is torch.bfloat16:
+        return to_array(name, tensor.float()).view(bfloat16.Numbers)
     try:
-        return kept.numpy(force=True)
+        return tensor.numpy(force=True)
     except TypeError as error:
         raise InferenceFailed(
             f'Output "{name}" is of {tensor.dtype}, which the protocol has no datatype for.'
