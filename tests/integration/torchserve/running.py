@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +18,7 @@ from typing import Any, Self
 
 import psutil
 
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +45,7 @@ class Adapter:
     def __enter__(self) -> Self:
         # Short: the path of a unix socket is built on it.
         self.folder = Path(tempfile.mkdtemp(prefix="adapter-"))
-        self.port, self.grpc_port = free_ports(2)
+        self.port, self.grpc_port = free_port(), free_port()
         for name in ("home", "cwd", "tmp", "work"):
             (self.folder / name).mkdir()
         with (self.folder / "log").open("wb") as log:
@@ -156,13 +155,6 @@ def _holds(condition: Any) -> bool:
         return bool(condition())
     except (ConnectionError, http.client.HTTPException):
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Held all at once, so that no two are the same."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def model_dir(folder: Path, config: str, store: str = "model-store") -> Path:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.torchserve.handlers import LENGTHS
-from tests.integration.torchserve.running import Adapter, Answer, free_ports, model_dir
+from tests.integration.torchserve.handlers import FAILING, LENGTHS
+from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
+from tests.support.ports import free_port, let_go
 
 ONE = {"instances": [{"data": "one"}]}
 
@@ -26,7 +27,7 @@ def configured(folder: Path, config: str) -> Path:
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     """As users of TorchServe's management API write it, on a port of their own choice."""
-    (port,) = free_ports(1)
+    port = let_go(free_port())
     config = f"enable_model_api=true\nmanagement_address=http://0.0.0.0:{port}\n"
     with Adapter(configured(tmp_path_factory.mktemp("managed"), config)) as running:
         running.wait_ready()
@@ -64,6 +65,36 @@ def test_a_model_that_is_registered_is_served_at_once_in_batches_of_its_size(man
     assert managed.get("/v2/health/ready").status == 200
 
 
+def test_a_model_that_cannot_be_loaded_is_given_up_and_says_why_while_others_are_served(managed: Adapter) -> None:
+    archive = build_archive(managed.model_dir / "model-store", "failing.mar", FAILING)
+
+    assert manage(managed, "POST", "/models?url=failing.mar&initial_workers=1&synchronous=false").status == 202
+    managed.wait_until(lambda: "model failing is given up" in managed.log)
+    told = managed.get("/v2/models/failing/ready")
+    refused = managed.predict("failing", ONE)
+
+    assert (told.status, told.document) == (
+        503,
+        {
+            "name": "failing",
+            "ready": False,
+            "reason": "is given up until it is registered anew. Model failing (failing.mar) could not be loaded: "
+            "RuntimeError: the weights are not there (at handler.py:4 in initialize). "
+            "Correct the handler or the archive and upload it again",
+        },
+    )
+    assert (refused.status, told.document["reason"] in refused.document["error"]) == (503, True)
+    assert managed.get("/v2/health/ready").status == 200
+    assert len(managed.predict("first", ONE).document["predictions"]) == 1
+
+    archive.unlink()
+    build_archive(managed.model_dir / "model-store", "failing.mar", LENGTHS)
+    assert managed.request("POST", "/v2/repository/models/failing/load").status == 200
+    assert managed.predict("failing", ONE).document == {"predictions": [3]}
+    assert manage(managed, "DELETE", "/models/failing/1.0").status == 200
+    assert managed.predict("failing", ONE).status == 404
+
+
 def test_what_torchserve_refuses_is_answered_as_torchserve_does(managed: Adapter) -> None:
     unknown = manage(managed, "POST", "/models?url=third.mar")
 
@@ -89,7 +120,7 @@ def test_the_repository_loads_and_unloads_what_the_store_holds(managed: Adapter)
 
 
 def test_nothing_can_be_registered_unless_it_is_turned_on(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = let_go(free_port())
     with Adapter(configured(tmp_path, f"management_address=http://0.0.0.0:{port}\n")) as adapter:
         adapter.wait_ready()
         adapter.management_port = port

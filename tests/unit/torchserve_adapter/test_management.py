@@ -37,6 +37,9 @@ class FakeClient:
 class FakeWatch:
     looks = 0
 
+    def has_given_up(self, name: str) -> bool:
+        return False
+
     async def look(self) -> None:
         self.looks += 1
 

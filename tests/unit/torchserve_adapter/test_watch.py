@@ -201,7 +201,7 @@ async def test_requests_that_wait_are_refused_when_there_will_be_no_worker(tmp_p
     waiting = asyncio.create_task(watched.ask())
     await asyncio.sleep(0)
 
-    watched.served.refuse_waiting()
+    watched.served.refuse_all_waiting()
 
     with pytest.raises(NotReady):
         await waiting
@@ -366,6 +366,67 @@ async def test_what_is_unregistered_is_gone(tmp_path: Path) -> None:
     await watched.look()
 
     assert (watched.models.names, watched.models.ready) == ((), True)
+
+
+async def registered(tmp_path: Path, *script: Step) -> Watched:
+    """A watch that has seen the script of a model that is none of the configuration's."""
+    watched = Watched(tmp_path, *script, configured=False, registering=True)
+    await watched.run()
+    return watched
+
+
+async def test_a_registered_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_served(
+    tmp_path: Path,
+) -> None:
+    last_words = failure(type="SystemExit", message="3", where="handler.py:9 in handle")
+
+    watched = await registered(
+        tmp_path, READY, *[DIED, LOADING, READY] * 4, DIED, leave(tmp_path, last_words), READY, READY
+    )
+
+    reason = (
+        "is given up until it is registered anew. The worker of model bert (bert.mar) died 5 times in a row; the last "
+        "time by SystemExit: 3 (at handler.py:9 in handle). Correct the handler or the archive and upload it again"
+    )
+    assert watched.client.index == [IndexEntry("bert", "1.0", "UNAVAILABLE", reason)]
+    assert watched.models.ready
+    with pytest.raises(NotReady, match="bert is not ready: it is given up"):
+        watched.model()
+
+
+async def test_requests_that_wait_for_a_model_that_is_given_up_are_refused(tmp_path: Path) -> None:
+    patience = 300 + 144 + 121  # the last is startupTimeout, and more
+    watched = Watched(tmp_path, READY, DIED, LOADING, patience, LOADING, configured=False, registering=True)
+    for _ in range(2):
+        await watched.look()
+    waiting = asyncio.create_task(watched.ask())
+    await asyncio.sleep(0)
+
+    await watched.look()
+
+    with pytest.raises(NotReady):
+        await waiting
+
+
+async def test_a_registered_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    raised = leave(tmp_path, failure(type="RuntimeError", message="no weights", where="handler.py:3 in initialize"))
+
+    watched = await registered(tmp_path, LOADING, DIED, raised, LOADING, LOADING)
+
+    reason = (
+        "is given up until it is registered anew. Model bert (bert.mar) could not be loaded: RuntimeError: no weights "
+        "(at handler.py:3 in initialize). Correct the handler or the archive and upload it again"
+    )
+    assert watched.client.index == [IndexEntry("bert", "", "UNAVAILABLE", reason)]
+    assert watched.models.ready
+
+
+async def test_a_model_that_is_registered_anew_does_not_answer_for_the_one_before(tmp_path: Path) -> None:
+    raised = leave(tmp_path, failure(type="RuntimeError", message="no weights"))
+
+    watched = await registered(tmp_path, LOADING, DIED, raised, LOADING, UNKNOWN, DIED, raised, LOADING, READY, READY)
+
+    assert watched.client.index == [IndexEntry("bert", "1.0", "READY", "")]
 
 
 def test_a_version_with_underscores_is_read_from_the_log() -> None:

@@ -95,6 +95,8 @@ class StoreRepository:
             raise ModelNotFound(name, archives)
         wishes = replace(self.wishes, archives={archive.file: read_settings(self.store / archive.file)})
         limits = wishes.limits(name, archive.model_version, archive.file)
+        if self.watch.has_given_up(name):
+            await self.unload(name)
         parameters = {
             "url": archive.file, "model_name": name, "initial_workers": self.workers, "synchronous": "true",
             "batch_size": limits.max_batch_size, "max_batch_delay": 0,

@@ -67,10 +67,14 @@ class ServedVersions:
             if served and served.model.queue.concurrency != one.workers:
                 served.model.queue.concurrency = one.workers
 
-    def refuse_waiting(self) -> None:
+    def refuse_all_waiting(self) -> None:
         """There will be no worker for those that wait for one."""
-        for versions in self._versions.values():
-            _refuse_waiting(versions)
+        for name in self._versions:
+            self.refuse_waiting(name)
+
+    def refuse_waiting(self, name: str) -> None:
+        """The same for one model."""
+        _refuse_waiting(self._versions.get(name, {}))
 
     async def drained(self, name: str) -> None:
         """Returns when no request waits for the model or is under way."""

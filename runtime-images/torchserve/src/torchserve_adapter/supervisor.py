@@ -64,4 +64,4 @@ async def _refuse_after(watching: Awaitable[None], served: ServedVersions) -> No
     try:
         await watching
     finally:
-        served.refuse_waiting()
+        served.refuse_all_waiting()

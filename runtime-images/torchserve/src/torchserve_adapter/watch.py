@@ -6,7 +6,8 @@ TorchServe's own retries would only hide it. Afterwards TorchServe restarts the 
 ready and its requests wait. Five deaths in a row, without an answer between them, end the pod; so does a worker that is
 away for so long that TorchServe has given up on it.
 
-A model that is registered while TorchServe runs never ends the pod.
+What would end the pod for a model of the configuration takes a model that was registered while TorchServe runs out of
+service, and no other: it is given up until it is unregistered.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class ModelWatch:
         self._registering = registering  # models may come and go
         self._clock = clock
         self._were_ready: set[str] = set()
+        self._registered: set[str] = set()  # while it runs
+        self._given_up: set[str] = set()
         self._lost_at: dict[str, float] = {}
         self._looking = asyncio.Lock()
 
@@ -77,6 +80,10 @@ class ModelWatch:
             for name in await self._names():
                 self._judge(name, await self._client.describe(name))
 
+    def has_given_up(self, name: str) -> bool:
+        """Whether the model was registered, and is out of service until it is registered anew."""
+        return name in self._given_up
+
     @contextlib.asynccontextmanager
     async def retiring(self, name: str) -> AsyncIterator[None]:
         """The model takes no new requests and has finished those that it had; within, it is unregistered."""
@@ -87,7 +94,7 @@ class ModelWatch:
             yield
 
     async def _names(self) -> list[str]:
-        names = dict.fromkeys((*self._configured, *self._models.names))
+        names = dict.fromkeys((*self._configured, *self._models.names, *self._registered))
         if self._registering:
             names |= dict.fromkeys(await self._client.names() or ())
         return list(names)
@@ -95,15 +102,33 @@ class ModelWatch:
     def _judge(self, name: str, versions: tuple[Version, ...] | None) -> None:
         if name in self._configured and name not in self._were_ready:
             self._judge_start(self._configured[name], versions)
+        elif name in self._configured:
+            self._judge_running(self._configured[name], versions)
+        elif versions:
+            self._judge_registered(Model(name, versions[0].archive), versions)
         elif versions is not None:
-            # A version that is being registered is not waited for.
-            versions = tuple(one for one in versions if one.workers or self._served.has(name, one.version))
-            self._judge_running(name, versions)
+            self._forget(name)
 
-    def _judge_start(self, model: Model, versions: tuple[Version, ...] | None) -> None:
-        died = any(self._torchserve.deaths.count(model.name, one.version) for one in versions or ())
+    def _judge_registered(self, model: Model, versions: tuple[Version, ...]) -> None:
+        if model.name not in self._registered:
+            self._registered.add(model.name)
+            self._pardon(model.name, versions)
+        if model.name in self._given_up:
+            return
+        try:
+            if model.name not in self._were_ready:
+                self._check_start(model, versions)
+            self._judge_running(model, versions)
+        except ModelFailed as error:
+            self._give_up(model, error)
+
+    def _check_start(self, model: Model, versions: Sequence[Version]) -> None:
+        died = any(self._torchserve.deaths.count(model.name, one.version) for one in versions)
         if died or self._report(model.name).exists():
             raise ModelFailed(self._describe_failure(model))
+
+    def _judge_start(self, model: Model, versions: tuple[Version, ...] | None) -> None:
+        self._check_start(model, versions or ())
         if versions and all(one.workers for one in versions):
             self._serve(model.name, versions, configured=True)
         # TorchServe does not know it, or gave up on it before any worker was started.
@@ -112,15 +137,18 @@ class ModelWatch:
                 f"TorchServe could not load model {model.name} ({model.archive}). {self._torchserve.last_problems()}"
             )
 
-    def _judge_running(self, name: str, versions: tuple[Version, ...]) -> None:
-        if name in self._configured:
-            self._check_deaths(self._configured[name], versions)
+    def _judge_running(self, model: Model, described: tuple[Version, ...] | None) -> None:
+        if described is None:
+            return
+        # A version that is being registered is not waited for.
+        versions = [one for one in described if one.workers or self._served.has(model.name, one.version)]
+        self._check_deaths(model, versions)
         if versions and all(one.workers for one in versions):
-            self._serve(name, versions, configured=False)
-        elif not versions and self._registering:
-            self._forget(name)
-        elif name in self._were_ready:
-            self._lose(name, versions)
+            self._serve(model.name, versions, configured=False)
+        elif not described and self._registering:
+            self._forget(model.name)
+        elif model.name in self._were_ready:
+            self._lose(model, versions)
 
     def _check_deaths(self, model: Model, versions: Sequence[Version]) -> None:
         deaths = max((self._torchserve.deaths.count(model.name, one.version) for one in versions), default=0)
@@ -145,19 +173,32 @@ class ModelWatch:
         self._models.mark_ready(name)
 
     def _forget(self, name: str) -> None:
-        if name in self._were_ready:
+        if name in self._were_ready or name in self._given_up:
             log.info("model %s was unregistered", name)
             self._models.remove(name)
             self._configured.pop(name, None)
-            self._were_ready.discard(name)
+        for of_models in (self._were_ready, self._registered, self._given_up):
+            of_models.discard(name)
+        self._lost_at.pop(name, None)
 
-    def _lose(self, name: str, versions: Sequence[Version]) -> None:
-        if self._models.reasons.get(name) != RESTARTING:
-            log.warning("model %s %s", name, RESTARTING)
-        self._served.scale(name, versions)
-        self._models.mark_recovering(name, RESTARTING)
-        if name in self._configured:
-            self._check_patience(self._configured[name], versions)
+    def _pardon(self, name: str, versions: Sequence[Version]) -> None:
+        """An earlier model had this name: what became of its workers is no matter of this one."""
+        for one in versions:
+            self._torchserve.deaths.forgive(name, one.version)
+        self._report(name).unlink(missing_ok=True)
+
+    def _lose(self, model: Model, versions: Sequence[Version]) -> None:
+        if self._models.reasons.get(model.name) != RESTARTING:
+            log.warning("model %s %s", model.name, RESTARTING)
+        self._served.scale(model.name, versions)
+        self._models.mark_recovering(model.name, RESTARTING)
+        self._check_patience(model, versions)
+
+    def _give_up(self, model: Model, error: ModelFailed) -> None:
+        log.error("model %s is given up: %s", model.name, error)
+        self._given_up.add(model.name)
+        self._models.mark_given_up(model.name, f"is given up until it is registered anew. {str(error).rstrip('.')}")
+        self._served.refuse_waiting(model.name)
 
     def _report(self, name: str) -> Path:
         return self._failures / f"{name}.json"
@@ -188,7 +229,7 @@ class ModelWatch:
 
     async def _pause(self) -> None:
         """Short while anything is missing; else until a worker dies."""
-        pause = _READY_POLL_S if not self._models.reasons else _STARTING_POLL_S
+        pause = _READY_POLL_S if self._models.ready else _STARTING_POLL_S
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._torchserve.deaths.news.wait(), pause)
 
