@@ -1,11 +1,9 @@
-"""docs/transformers.md: its commands are run in order, in one shell, on ports that are free."""
+"""docs/transformers.md: what needs no cluster. All of its commands are run by tests/e2e/test_transformers_page.py."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,43 +12,26 @@ import pytest
 import yaml
 
 from tests.support.apiserver import ApiServer
-from tests.support.runtimes import ROOT, free_ports
+from tests.support.transformers_page import BLOCKS, PAGE, make_checkout, page_environment, walk
 
-PAGE = (ROOT / "docs/transformers.md").read_text(encoding="utf-8")
-# What stands for the user's cluster and builder: their own commands are in test_the_service_is_what_a_cluster_takes.
-ELSEWHERE = ("docker ", "kubectl ")
-
-
-def blocks() -> list[str]:
-    return re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+ELSEWHERE = ("docker ", "kubectl ", "bash ../tests/cluster/")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Beside the samples, as the page has it."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    make_checkout(tmp_path)
     return tmp_path
 
 
+@pytest.mark.timeout(180)
 def test_the_commands_of_the_page_do_what_it_says(folder: Path) -> None:
-    here = [block for block in blocks() if not block.startswith(ELSEWHERE)]
-    assert len(blocks()) - len(here) == 2
+    here = [block for block in BLOCKS if not block.startswith(ELSEWHERE)]
+    assert len(BLOCKS) - len(here) == 3
 
-    log = (folder / "log").open("wb")
-    shell = subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-c", _moved("\n".join(here), folder)], cwd=folder, stdout=log, stderr=log,
-        start_new_session=True, env={**os.environ, **_environment(folder)},
-    )  # fmt: skip
-    try:
-        code = shell.wait(timeout=110)
-    finally:
-        os.killpg(shell.pid, signal.SIGKILL)
-        log.close()
-    said = (folder / "log").read_text()
+    said = walk(folder, "\n".join(here), timeout_s=150)
 
-    assert code == 0, said
     assert "3 passed" in said
-    assert re.search(r'\{"predictions":\[\{"label":\d\}\]\}', said), said
+    assert len(re.findall(r'\{"predictions":\[\{"label":\d\}\]\}', said)) == 3, said
     assert "server-timing: preprocess;dur=" in said
     assert 'request_postprocess_seconds_count{model_name="mnist"} 2.0' in said
 
@@ -62,7 +43,7 @@ def test_the_code_of_the_page_runs(folder: Path) -> None:
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir=."], cwd=folder / "digits",
-        capture_output=True, text=True, env={**os.environ, **_environment(folder)}, check=False,
+        capture_output=True, text=True, env=page_environment(folder), check=False,
     )  # fmt: skip
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
@@ -77,29 +58,6 @@ def test_the_service_is_what_a_cluster_takes(folder: Path, apiserver: ApiServer,
     assert container["image"] == re.search(r"docker build -t (\S+)", PAGE)[1]  # type: ignore[index]
 
 
-def _moved(commands: str, folder: Path) -> str:
-    """To ports and a folder that nobody else uses."""
-    free = map(str, free_ports(2))
-    for taken, own in (("8085", next(free)), ("8090", next(free)), ("/tmp/mnist", str(folder / "work"))):
-        assert taken in commands
-        commands = commands.replace(taken, own)
-    return commands
-
-
 def _isvc(folder: Path, *arguments: str) -> None:
-    subprocess.run([_program("isvc"), *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def _program(name: str) -> str:
-    return str(Path(sys.executable).with_name(name))
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    found = shutil.which("curl")
-    assert found, "curl is not installed"
-    sources = (ROOT, ROOT / "runtime-images/mar/src")
-    return {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(map(str, sources)),
-        "TERMINATION_LOG": str(folder / "ended"),
-    }
+    program = Path(sys.executable).with_name("isvc")
+    subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True)
