@@ -22,11 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_sdk.model_server import memory
 from transformer_sdk.model_store import properties
 from transformer_sdk.model_store.errors import StartError
 
 _MIN_JAVA = 17
-_MIB = 1024 * 1024
 # TorchServe and its workers talk over sockets of this name; their paths may hold 107 bytes on Linux, 103 on macOS.
 _SOCKET = ".ts.sock.65535"
 _MAX_SOCKET_PATH = 103
@@ -173,9 +173,7 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         # Torch's threads would else spin while they wait for one another, on processors that TorchServe needs.
         "OMP_WAIT_POLICY": "PASSIVE",
-        # glibc would else give the memory of every batch back to the kernel, and get it again page by page.
-        "MALLOC_TRIM_THRESHOLD_": str(256 * _MIB),
-        "MALLOC_MMAP_THRESHOLD_": str(32 * _MIB),
+        **memory.ENVIRONMENT,
         "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
         **{name: value for name, value in environment.items() if name not in _OVERRIDES},
     }
