@@ -11,7 +11,7 @@ import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
 from mar_runtime.samples import collect_samples, taken
-from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.loading import HandlerLoader, describe
 

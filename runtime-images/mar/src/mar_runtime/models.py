@@ -21,9 +21,9 @@ from mar_runtime.pool import WorkerPool
 from mar_runtime.process import workers_context
 from mar_runtime.runner import Runner
 from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.spec import HandlerSpec
 from mar_runtime.tensor_model import TensorModel
 from mar_runtime.threads import HandlerThreads
-from mar_runtime.worker import HandlerSpec
 from transformer_sdk.batching.queue import BatchQueue
 from transformer_sdk.errors import ModelNotFound, ServingError
 from transformer_sdk.handler.model import HandlerModel

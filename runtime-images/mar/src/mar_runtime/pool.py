@@ -12,7 +12,7 @@ from multiprocessing.context import ForkServerContext
 
 from mar_runtime.process import NeverStarted, WorkerDied, WorkerProcess
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
-from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import ClientGone, NotReady, UpstreamBroken
 from transformer_sdk.handler import frames
 from transformer_sdk.model_store.errors import ModelFailed

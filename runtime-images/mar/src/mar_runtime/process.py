@@ -16,7 +16,8 @@ from typing import cast
 
 import msgspec
 
-from mar_runtime.worker import HEAD, HandlerNotLoaded, HandlerSpec, Loaded, memory_bytes, run
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime.worker import HEAD, Loaded, memory_bytes, run
 
 # The end of a process and the end of its connection follow each other within this time, in any order.
 _END_S = 1.0

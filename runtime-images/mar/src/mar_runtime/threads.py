@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
-from mar_runtime.worker import HandlerNotLoaded, HandlerSpec
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import NotReady
 from transformer_sdk.handler import frames
 from transformer_sdk.model_store.errors import ModelFailed

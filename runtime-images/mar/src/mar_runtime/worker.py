@@ -15,10 +15,11 @@ import socket
 import struct
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 
 log = logging.getLogger(__name__)
 
@@ -26,33 +27,10 @@ log = logging.getLogger(__name__)
 HEAD = struct.Struct("!?Q")
 
 
-@dataclass(frozen=True)
-class HandlerSpec:
-    """What a worker needs to load a handler."""
-
-    model: str
-    folder: str  # of the unpacked archive
-    handler: str
-    envelope: str
-    batch_size: int
-    threads: int
-    gpu: int | None
-    packages: str | None  # folder with the archive's own requirements
-    limit_max_image_pixels: bool
-
-
 class Loaded(msgspec.Struct, frozen=True, array_like=True):
     """A worker's first message: nothing if the handler is loaded, else why it is not."""
 
     failure: dict[str, str | None] | None = None
-
-
-class HandlerNotLoaded(Exception):
-    """Loading raised; `failure` is a LoadFailure's document."""
-
-    def __init__(self, failure: dict[str, str | None]) -> None:
-        super().__init__(failure["message"])
-        self.failure = failure
 
 
 def run(spec: HandlerSpec, connection: socket.socket) -> None:
@@ -81,7 +59,7 @@ def _end_with(connection: int) -> None:
 
 
 def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
-    from mar_runtime.handling import Handler
+    from mar_runtime.handling import Handler  # imports torch, which the server's process does not need
 
     try:
         handler = Handler(spec)
