@@ -15,7 +15,7 @@ from tests.conformance.archives import HANDLERS
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, Runtime
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(600)
 
 CONFIGURATION_ERROR, MODEL_FAILED = 3, 4
 _BOMB_BYTES = 300 * 1024 * 1024

@@ -10,7 +10,7 @@ from tests.conformance.batches import ENVELOPED, ONE_RAISES, PLAIN, TEXTS
 from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE, Answer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 each_of_ours = pytest.mark.parametrize("kind", OURS)
 
 

@@ -8,7 +8,7 @@ from tests.conformance.conftest import Record
 from tests.conformance.endpoints import ENDPOINTS, METHODS, Endpoint, Method
 from tests.support.runtimes import OURS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("kind", OURS)

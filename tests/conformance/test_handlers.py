@@ -11,7 +11,7 @@ from tests.conformance.cases import CASES
 from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 EVERY_CASE = pytest.mark.parametrize(
     ("envelope", "case"),
     [pytest.param(envelope, case, id=case.name) for envelope, cases in CASES.items() for case in cases],

@@ -10,7 +10,7 @@ from tests.conformance.cases.results import MEASURE
 from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 _SAMPLE = re.compile(r"^(Probe\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 
 

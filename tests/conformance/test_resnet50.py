@@ -17,7 +17,7 @@ from tests.conformance.case import multipart, predictions
 from tests.conformance.pictures import png
 from tests.support.runtimes import OURS, ROOT, TORCHSERVE, Answer, Request, Runtime
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(600)
 
 SAMPLE = ROOT / "examples/resnet50"
 PICTURE = png(64, 48)

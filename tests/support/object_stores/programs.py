@@ -26,12 +26,6 @@ def _folder() -> Path:
     return Path(subprocess.run(["bash", _SCRIPT], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @contextlib.contextmanager
 def listening(
     command: Sequence[str | Path], port: int, log: Path, environment: Mapping[str, str] | None = None

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.object_stores.programs import free_port, listening, program
+from tests.support.object_stores.programs import listening, program
 from tests.support.object_stores.tls import Certificate
+from tests.support.ports import free_port
 
 REGION = "eu-test-1"
 

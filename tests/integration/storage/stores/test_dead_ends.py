@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store
-from tests.support.object_stores.programs import free_port
 from tests.support.object_stores.proxy import Action, Answer, Damage, Reset, Stall, Truncate, is_object, on, proxy
+from tests.support.ports import free_port
 
 ALWAYS = range(1, 1000)
 TWICE = {"S3_MAX_ATTEMPTS": "2", "S3_READ_TIMEOUT": "1"}

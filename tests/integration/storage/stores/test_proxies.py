@@ -11,9 +11,9 @@ from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import nginx, tls
-from tests.support.object_stores.programs import free_port
 from tests.support.object_stores.proxy import Answer, Request, proxy
 from tests.support.object_stores.versitygw import OWNER, REGION, S3Server
+from tests.support.ports import free_port
 
 FILES = {"config.json": b"{}"}
 PASSWORD = "Basic " + b64encode(b"team:p@ss").decode()

@@ -13,9 +13,9 @@ from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store, environment_of
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import identities
-from tests.support.object_stores.programs import free_port
 from tests.support.object_stores.proxy import Proxy, proxy
 from tests.support.object_stores.versitygw import OWNER, REGION, STRANGER, Keys, S3Server
+from tests.support.ports import free_port
 
 FILES = {"config.json": b"{}"}
 TEMPORARY = Keys("ASIATEMPORARY", "temporary-secret")  # what the stand-ins hand out
