@@ -11,6 +11,8 @@ export REGISTRY TAG
 PYTHON   ?= python3
 # Where `make run` and `make demo` answer; another one while a cluster's ingress holds 8080.
 HTTP_PORT ?= 8080
+# A worker for each processor, up to four: each starts servers of its own. The slowest tests are the first.
+PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
@@ -43,8 +45,10 @@ fmt: setup ## Format the code
 lint: setup ## Formatting, lint, types, layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
+# The stores are built before: a test may not take so long. Without Go, those that want one fail, and say why.
 test: setup ## Unit, golden, contract, integration and conformance tests (a real API server, a real TorchServe)
-	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --durations=10 $(ARGS)
+	@bash tests/cluster/stores > /dev/null || true
+	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
 
 e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
 	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
