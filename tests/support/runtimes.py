@@ -27,7 +27,7 @@ TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
 START_S = 240  # until a dozen workers have imported torch, on processors that others want as well
-END_S = 45
+END_S = 240  # some import torch before they know
 _SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src", ROOT / "runtime-images/mar/src")
 _LISTENERS = ("inference", "management", "metrics", "grpc_inference", "grpc_management")
 

@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
-_START_S = 60
+_START_S = 240
 
 
 @dataclass(frozen=True)
