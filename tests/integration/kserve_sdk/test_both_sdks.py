@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.model_folder import manifest, write_mar
@@ -140,6 +141,19 @@ def test_workers_share_the_port_and_end_together(tmp_path: Path) -> None:
         code = transformer.process.wait(timeout=60)
 
     assert (answers, code) == ([200] * 10, 0)
+
+
+def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host, "--workers=2") as transformer:
+        workers = psutil.Process(transformer.process.pid).children()
+        transformer.process.kill()
+
+        assert len(workers) == 2
+        eventually(lambda: not any(map(_runs, workers)), "the workers end")
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

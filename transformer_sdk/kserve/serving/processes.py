@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ def run(server: ModelServer) -> None:
 
 def _run_workers(server: ModelServer, listener: socket.socket) -> None:
     """By forks, before any event loop: what the models have loaded is shared."""
-    workers = [_fork(server, listener, first=number == 0) for number in range(server.workers)]
+    lifeline, held = os.pipe()
+    workers = [_fork(server, listener, lifeline, held, first=number == 0) for number in range(server.workers)]
     for number in _STOPS:
         signal.signal(number, lambda *_: _stop(workers))
     ended, status = os.wait()
@@ -56,12 +58,15 @@ def _run_workers(server: ModelServer, listener: socket.socket) -> None:
         sys.exit(code if code > 0 else 1)
 
 
-def _fork(server: ModelServer, listener: socket.socket, *, first: bool) -> int:
+def _fork(server: ModelServer, listener: socket.socket, lifeline: int, held: int, *, first: bool) -> int:
+    """``held`` is the end of the pipe ``lifeline`` that only the parent keeps."""
     worker = os.fork()
     if worker:
         return worker
     code = 1
     try:
+        os.close(held)
+        threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
         _run(server, listener, grpc=first and server.enable_grpc)
         code = 0
     except Exception:
@@ -69,6 +74,12 @@ def _fork(server: ModelServer, listener: socket.socket, *, first: bool) -> int:
     finally:
         logging.shutdown()
         os._exit(code)
+
+
+def _end_with_parent(lifeline: int) -> None:
+    """Also where it was killed and could tell nobody: a worker left alone would keep the port."""
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stop(workers: list[int]) -> None:
