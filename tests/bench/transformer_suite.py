@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import statistics
 import tempfile
 import time
@@ -20,7 +21,7 @@ from tests.bench import environments
 from tests.bench.environments import PROGRAMS
 from tests.bench.load import Load, press
 from tests.bench.options import Options
-from tests.bench.peers.ours import MarRuntime
+from tests.bench.peers.ours import MarRuntime, ours
 from tests.bench.peers.peer import Place
 from tests.bench.processes import BOTH_CORES, Command, Server, free_port, running
 from tests.bench.report import Measured, Row, versions
@@ -74,7 +75,7 @@ def measure(options: Options) -> Measured:
                         rows.append(_memory(server))
         rows += _compared(source, cells)
     rows += _starts(_sources(options)[0], 2 if options.quick else 7, options)
-    note = "MNIST's predictor is the limit of `pictures`: see what it does alone."
+    note = "MNIST's predictor is the limit of `pictures` and `script`: see what it does alone."
     kserve = environments.versions("kserve")["kserve"]
     return Measured(rows, versions(kserve=kserve), [asdict(cell) for cell in cells], [note], _tables(cells))
 
@@ -91,6 +92,12 @@ def _sources(options: Options) -> Sequence[Source]:
     def mar(place: Place) -> Command:
         return MarRuntime().commands(Place(mnist, place.port, place.folder, options), {})[0]
 
+    def script(place: Place) -> Command:
+        folder = place.folder / "model"
+        folder.mkdir()
+        shutil.copy(place.models / "mnist.pt", folder)
+        return ours(place, "mar_runtime", f"--model-dir={folder}")
+
     return (
         Source("hop", "no hooks, 100 numbers, no-op predictor", PROGRAMS / "kserve_hop.py",
                Question(path, numbers), [digit], Question(path, numbers), stub),
@@ -98,6 +105,8 @@ def _sources(options: Options) -> Sequence[Source]:
                Question(path, numbers), [{"digit": digit}], Question(path, numbers), stub),
         Source("pictures", "base64 PNG to MNIST's predictor, isvc-mar", EXAMPLE / "transformer.py",
                Question(path, picture), None, mnist.v1(), mar),
+        Source("script", "base64 PNG to MNIST's TorchScript without an archive, isvc-mar", EXAMPLE / "transformer.py",
+               Question(path, picture), None, mnist.v1(), script),
     )  # fmt: skip
 
 
@@ -105,10 +114,7 @@ def _sources(options: Options) -> Sequence[Source]:
 def _predictor(source: Source, folder: Path, options: Options) -> Iterator[int]:
     place = Place(load(options)["mnist"], free_port(), folder, options)
     with running([source.predictor(place)], place.port, BOTH_CORES.server, folder) as server:
-        if source.name == "pictures":
-            server.wait_ready("/v2/health/ready")
-        else:
-            server.wait_ready("/")
+        server.wait_ready("/" if source.answer else "/v2/health/ready")
         yield place.port
 
 

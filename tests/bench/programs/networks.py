@@ -23,14 +23,15 @@ class ConvNet(nn.Module):
 
 
 class Labels(nn.Module):
-    """A network whose answer is the likeliest class: with it, a bare TorchScript file answers as a handler does."""
+    """A network whose answer is the likeliest class: with it, a bare TorchScript file answers as a handler, and takes
+    ``{"data": …}`` as well."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.network(x).argmax(1)
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        return self.network(data).argmax(1)
 
 
 def network(work: str) -> nn.Module:
