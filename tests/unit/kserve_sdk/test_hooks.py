@@ -404,7 +404,7 @@ def test_a_hook_that_hangs_is_a_504_and_its_place_is_logged(is_async: bool, capl
             await asyncio.Event().wait()
 
     model = Hanging() if is_async else Predicting(lambda _: release.wait(30))
-    with TransformerServer(model, timeout_s=0.05) as server:
+    with TransformerServer(model, timeout_s=0.5) as server:  # time enough to begin
         reply = server.post({})
         release.set()
 
@@ -471,18 +471,27 @@ def test_a_model_says_itself_whether_it_is_healthy() -> None:
         assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
 
 
-def test_with_the_predictors_health_check_readiness_is_the_predictors_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_with_the_predictors_health_check_a_model_is_ready_when_its_predictor_is() -> None:
     with FakePredictor(lambda instances: instances) as predictor:
         config = PredictorConfig(predictor.host, predictor_health_check=True)
         with TransformerServer(Ready(), predictor=config) as server:
-            statuses = [server.get("/v2/health/ready").status]
-    with TransformerServer(Ready(), predictor=config) as server:
-        down = server.get("/v2/health/ready")
-        server.get("/v2/health/ready")
+            up = server.get("/v2/health/ready")
 
-    assert [*statuses, down.status] == [200, 503]
-    reason = down.json()["models"]["m"]
-    assert "cannot be reached" in reason
+    assert (up.status, up.json()) == (200, {"ready": True})
+
+
+def test_with_the_predictors_health_check_a_model_waits_and_says_once_for_whom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = PredictorConfig(NOBODY.predictor_host, predictor_health_check=True)
+    with TransformerServer(Ready(), predictor=config) as server:
+        down = [server.get("/v2/health/ready") for _ in range(2)]
+
+    reason = (
+        "waits for its predictor: The predictor at http://127.0.0.1:1 cannot be reached: Connection refused; "
+        "see whether it is ready and whether --predictor_host is right."
+    )
+    assert [(reply.status, reply.json()["models"]) for reply in down] == [(503, {"m": reason})] * 2
     assert caplog.messages.count(f"model m is not ready: {reason}") == 1
 
 

@@ -118,4 +118,6 @@ class HookThreads:
 
 def _stack(thread: int | None) -> str:
     frame = sys._current_frames().get(thread or 0)
-    return "".join(traceback.format_stack(frame)) if frame else ""
+    if frame is None:
+        return "no line of its own: no thread runs it yet, or none does any more"
+    return "".join(traceback.format_stack(frame))
