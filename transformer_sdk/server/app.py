@@ -5,6 +5,8 @@ Bare ASGI on purpose: a web framework costs more per request than everything els
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import itertools
 import logging
@@ -64,7 +66,7 @@ class App:
             response = _error_response(error, scope, request_id.decode("latin-1"))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
-            await _stream(send, response, request_id, functools.partial(_is_gone, receive))
+            await _stream(send, response, request_id, receive)
         else:
             await _send_response(send, response, request_id)
 
@@ -139,14 +141,27 @@ async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
     raise ClientGone
 
 
-async def _stream(send: Send, response: StreamingResponse, request_id: bytes, is_gone: Callable[[], bool]) -> None:
-    """An error on the way is the server's to handle: it breaks the connection, so that the client can tell."""
+async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:
+    """Until all is sent, or the client hangs up: it may do so while there is nothing to send.
+
+    An error on the way is the server's to handle: it breaks the connection, so that the client can tell.
+    """
+    sending = asyncio.ensure_future(_send_pieces(send, response, request_id))
+    client = asyncio.ensure_future(receive())  # after the body, it ends only with the connection
+    try:
+        await asyncio.wait((sending, client), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        client.cancel()
+        sending.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await sending
+
+
+async def _send_pieces(send: Send, response: StreamingResponse, request_id: bytes) -> None:
     headers = ((b"content-type", response.content_type), (REQUEST_ID, request_id), *response.headers)
     try:
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         async for chunk in response.chunks:
-            if is_gone():
-                return
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
         await _close(response)

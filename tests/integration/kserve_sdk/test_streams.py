@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -254,6 +255,53 @@ async def test_an_answer_that_breaks_off_does_not_look_complete_to_the_client() 
     async with scripted(says(CHUNKED + chunk(b'{"predictions": ['))) as predictor:
         with pytest.raises(http.client.IncompleteRead):
             await asyncio.to_thread(read, predictor.host)
+
+
+async def test_a_client_that_hangs_up_is_noticed_while_the_predictor_is_silent() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def begins(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(EVENTS + chunk(b"data:"))
+        await visitor.reader.read()  # until the transformer hangs up
+
+    def read(host: str) -> None:
+        with transformed(Through(), host) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            connection.request("POST", "/v1/models/m:predict", b'{"instances": []}')
+            with connection.getresponse() as answer:
+                assert answer.read(5) == b"data:"
+            connection.close()
+            asyncio.run_coroutine_threadsafe(predictor.all_closed.wait(), loop).result(30)
+
+    async with scripted(begins) as predictor:
+        await asyncio.to_thread(read, predictor.host)
+
+
+async def test_a_hook_that_makes_pieces_is_ended_when_its_client_hangs_up() -> None:
+    ended = threading.Event()
+
+    class Talking(Through):
+        async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+            async def pieces() -> AsyncIterator[bytes]:
+                try:
+                    yield b"data:"
+                    await asyncio.Event().wait()
+                finally:
+                    ended.set()
+
+            return pieces()
+
+    def read() -> bool:
+        with TransformerServer(Talking()) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            connection.request("POST", "/v1/models/m:predict", b'{"instances": []}')
+            with connection.getresponse() as answer:
+                answer.read(5)
+            connection.close()
+            return ended.wait(30)
+
+    assert await asyncio.to_thread(read)
 
 
 async def test_postprocess_gets_the_whole_answer_however_it_comes() -> None:
