@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import threading
 import time
@@ -34,8 +33,7 @@ class Download:
 
 
 def download(command: Sequence[str | Path], environment: Mapping[str, str], destination: Path) -> Download:
-    """Run it. The last line that it prints is JSON with the seconds; the destination is emptied again."""
-    settle()
+    """Run it. The last line that it prints is JSON with the seconds."""
     started = time.perf_counter()
     process = subprocess.Popen(
         command, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -47,16 +45,9 @@ def download(command: Sequence[str | Path], environment: Mapping[str, str], dest
     if process.returncode:
         raise RuntimeError(f"{command} ended with {process.returncode}: {output[-2000:]}")
     files = [path for path in destination.rglob("*") if path.is_file()]
-    found = Download(
+    return Download(
         json.loads(output.splitlines()[-1])["seconds"], wall, peak.mib, len(files), sum(f.stat().st_size for f in files)
     )
-    shutil.rmtree(destination)
-    return found
-
-
-def settle() -> None:
-    """What others have written is on the disk, so that nobody pays for it."""
-    subprocess.run(["sync"], check=True)
 
 
 class _Peak:
