@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.support.waiting import eventually
+from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready
 from transformer_sdk.kserve import errors
 from transformer_sdk.kserve.model import InferenceVerb, Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig
-from transformer_sdk.kserve.serving.watch import watched_loop
 from transformer_sdk.testing import FakePredictor, TransformerServer
-
-Headers = dict[str, str] | None
-NOBODY = PredictorConfig("127.0.0.1:1")
-
-
-class Ready(Model):
-    def __init__(self, name: str = "m", **more: Any) -> None:
-        super().__init__(name, **more)
-        self.ready = True
-
-
-class Doubling(Ready):
-    def preprocess(self, payload: Any, headers: Headers = None) -> Any:
-        return {"instances": [2 * one for one in payload["instances"]]}
-
-
-class Naming(Ready):
-    async def postprocess(self, result: Any, headers: Headers = None) -> Any:
-        return {"predictions": [str(one) for one in result["predictions"]]}
-
-
-class Predicting(Ready):
-    """By whatever a test says, in place of a predictor."""
-
-    def __init__(self, answer: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.answer = answer
-
-    def predict(self, payload: Any, headers: Headers = None) -> Any:
-        return self.answer(payload)
 
 
 def raising(error: Exception) -> Predicting:
@@ -362,137 +328,7 @@ def test_a_transformer_without_a_predictor_says_what_to_give() -> None:
     )  # fmt: skip
 
 
-# --- time
-
-
-def test_sync_hooks_run_side_by_side_up_to_the_bound() -> None:
-    running, most, gate = [0], [0], threading.Barrier(3)
-
-    def answer(_: Any) -> dict[str, int]:
-        running[0] += 1
-        most[0] = max(most[0], running[0])
-        gate.wait(timeout=30)
-        running[0] -= 1
-        return {}
-
-    with TransformerServer(Predicting(answer), max_threads=3) as server:
-        clients = [threading.Thread(target=server.post, args=({},)) for _ in range(6)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-
-    assert most == [3]
-
-
-def test_the_server_answers_others_while_a_sync_hook_waits() -> None:
-    release = threading.Event()
-    with TransformerServer(Predicting(lambda _: {"waited": release.wait(30)})) as server:
-        client = threading.Thread(target=server.post, args=({},))
-        client.start()
-        assert server.get("/v1/models/m").status == 200
-        release.set()
-        client.join()
-
-
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_a_hook_that_hangs_is_a_504_and_its_place_is_logged(is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
-    release = threading.Event()
-
-    class Hanging(Ready):
-        async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
-            await asyncio.Event().wait()
-
-    model = Hanging() if is_async else Predicting(lambda _: release.wait(30))
-    with TransformerServer(model, timeout_s=0.5) as server:  # time enough to begin
-        reply = server.post({})
-        release.set()
-
-    assert (reply.status, reply.json()["component"]) == (504, "transformer")
-    assert reply.json()["error"].startswith("predict of model m did not end within ")
-    assert "wait(" in caplog.text
-
-
-def test_when_all_threads_hang_and_too_many_wait_the_rest_is_told_so() -> None:
-    from transformer_sdk.kserve.serving.threads import HookThreads, ThreadsBusy
-
-    release = threading.Event()
-
-    async def main() -> list[Any]:
-        threads = HookThreads(1, waiting_for_each=1)
-        calls = [asyncio.ensure_future(threads.run(release.wait, 30)) for _ in range(3)]
-        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-        release.set()
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        threads.close()
-        return found
-
-    found = asyncio.run(main())
-    assert found[:2] == [True, True]
-    assert (type(found[2]), str(found[2])) == (
-        ThreadsBusy,
-        "1 requests wait for one of the 1 threads of sync hooks (--max_threads); send it again later.",
-    )
-
-
-async def test_a_hook_that_holds_the_event_loop_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    def hold_the_loop() -> None:
-        deadline = time.monotonic() + 30
-        while "hold_the_loop" not in caplog.text and time.monotonic() < deadline:
-            pass
-
-    caplog.set_level(logging.WARNING)
-    with watched_loop(threshold_s=0.02):
-        hold_the_loop()
-
-    assert "the event loop is held for" in caplog.text
-
-
-# --- readiness
-
-
-def test_a_model_that_is_not_ready_is_a_503_everywhere() -> None:
-    model = Ready()
-    with TransformerServer(model, predictor=NOBODY) as server:
-        model.ready = False
-        statuses = [server.get(path).status for path in ("/v1/models/m", "/v2/models/m/ready", "/v2/health/ready")]
-        statuses.append(server.post({"instances": []}).status)
-        live = server.get("/v2/health/live").status
-
-    assert (statuses, live) == ([503] * 4, 200)
-
-
-def test_a_model_says_itself_whether_it_is_healthy() -> None:
-    class Sick(Ready):
-        async def healthy(self) -> bool:
-            return False
-
-    with TransformerServer(Sick()) as server:
-        assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
-
-
-def test_with_the_predictors_health_check_a_model_is_ready_when_its_predictor_is() -> None:
-    with FakePredictor(lambda instances: instances) as predictor:
-        config = PredictorConfig(predictor.host, predictor_health_check=True)
-        with TransformerServer(Ready(), predictor=config) as server:
-            up = server.get("/v2/health/ready")
-
-    assert (up.status, up.json()) == (200, {"ready": True})
-
-
-def test_with_the_predictors_health_check_a_model_waits_and_says_once_for_whom(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    config = PredictorConfig(NOBODY.predictor_host, predictor_health_check=True)
-    with TransformerServer(Ready(), predictor=config) as server:
-        down = [server.get("/v2/health/ready") for _ in range(2)]
-
-    reason = (
-        "waits for its predictor: The predictor at http://127.0.0.1:1 cannot be reached: Connection refused; "
-        "see whether it is ready and whether --predictor_host is right."
-    )
-    assert [(reply.status, reply.json()["models"]) for reply in down] == [(503, {"m": reason})] * 2
-    assert caplog.messages.count(f"model m is not ready: {reason}") == 1
+# --- metrics
 
 
 def test_metrics_tell_the_times_of_hooks_and_those_that_users_count() -> None:
@@ -513,12 +349,3 @@ def test_metrics_tell_the_times_of_hooks_and_those_that_users_count() -> None:
     assert 'request_preprocess_seconds_count{model_name="m"} 1.0' in text
     assert 'request_predict_seconds_count{model_name="m"} 1.0' in text
     assert "digits_seen_total 1.0" in text
-
-
-def test_the_watch_does_not_outlive_its_server() -> None:
-    async def main() -> None:
-        with watched_loop(threshold_s=0.01):
-            pass
-
-    asyncio.run(main())
-    eventually(lambda: not [one for one in threading.enumerate() if one.name == "loop-watch"], "the watch has ended")

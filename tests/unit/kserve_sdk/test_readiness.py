@@ -1,0 +1,53 @@
+"""When a transformer says that it is ready, and why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.hooked_models import NOBODY, Ready
+from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.testing import FakePredictor, TransformerServer
+
+
+def test_a_model_that_is_not_ready_is_a_503_everywhere() -> None:
+    model = Ready()
+    with TransformerServer(model, predictor=NOBODY) as server:
+        model.ready = False
+        statuses = [server.get(path).status for path in ("/v1/models/m", "/v2/models/m/ready", "/v2/health/ready")]
+        statuses.append(server.post({"instances": []}).status)
+        live = server.get("/v2/health/live").status
+
+    assert (statuses, live) == ([503] * 4, 200)
+
+
+def test_a_model_says_itself_whether_it_is_healthy() -> None:
+    class Sick(Ready):
+        async def healthy(self) -> bool:
+            return False
+
+    with TransformerServer(Sick()) as server:
+        assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
+
+
+def test_with_the_predictors_health_check_a_model_is_ready_when_its_predictor_is() -> None:
+    with FakePredictor(lambda instances: instances) as predictor:
+        config = PredictorConfig(predictor.host, predictor_health_check=True)
+        with TransformerServer(Ready(), predictor=config) as server:
+            up = server.get("/v2/health/ready")
+
+    assert (up.status, up.json()) == (200, {"ready": True})
+
+
+def test_with_the_predictors_health_check_a_model_waits_and_says_once_for_whom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = PredictorConfig(NOBODY.predictor_host, predictor_health_check=True)
+    with TransformerServer(Ready(), predictor=config) as server:
+        down = [server.get("/v2/health/ready") for _ in range(2)]
+
+    reason = (
+        "waits for its predictor: The predictor at http://127.0.0.1:1 cannot be reached: Connection refused; "
+        "see whether it is ready and whether --predictor_host is right."
+    )
+    assert [(reply.status, reply.json()["models"]) for reply in down] == [(503, {"m": reason})] * 2
+    assert caplog.messages.count(f"model m is not ready: {reason}") == 1
