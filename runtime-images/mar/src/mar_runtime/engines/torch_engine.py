@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from mar_runtime import max_pooling
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 from transformer_sdk.errors import InferenceFailed, ServingError, UnprocessableInput
@@ -118,8 +119,9 @@ def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, t
 
 
 def choose_device(path: Path, device: str, threads: int) -> torch.device:
-    """Raises CannotLoad for a device that is not there; `threads` is set for the process."""
+    """Raises CannotLoad for a device that is not there; how torch computes is set for the process."""
     torch.set_num_threads(threads)
+    max_pooling.register()
     try:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
