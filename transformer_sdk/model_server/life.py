@@ -50,11 +50,20 @@ async def serve_app(
     app: App, doors: Doors, models: Models, metrics: ServerMetrics, must_not_end: Sequence[Awaitable[None]]
 ) -> None:
     """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
+    watched = [asyncio.ensure_future(one) for one in must_not_end]
+    try:
+        await _serve_while(watched, app, doors, models, metrics)
+    finally:
+        await _cancel(*watched)
+
+
+async def _serve_while(
+    watched: Sequence[asyncio.Future[None]], app: App, doors: Doors, models: Models, metrics: ServerMetrics
+) -> None:
     server = HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls)
     grpc_server = await _start_grpc(doors, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
-    watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
         done, _ = await asyncio.wait([stopped, *watched], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -66,9 +75,13 @@ async def serve_app(
         if grpc_server:
             await grpc_server.stop(doors.grace_period_s)
         await serving
-        for task in (stopped, *watched):
-            task.cancel()
-        await asyncio.gather(stopped, *watched, return_exceptions=True)
+        await _cancel(stopped)
+
+
+async def _cancel(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def fail(termination_log: Path, reason: str, exit_code: int) -> int:

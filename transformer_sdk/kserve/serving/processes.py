@@ -43,11 +43,15 @@ def run(server: ModelServer) -> None:
 def _run_workers(server: ModelServer, listener: socket.socket) -> None:
     """By forks, before any event loop: what the models have loaded is shared."""
     lifeline, held = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until it is known whom to tell
     workers = [_fork(server, listener, lifeline, held, first=number == 0) for number in range(server.workers)]
     for number in _STOPS:
         signal.signal(number, lambda *_: _stop(workers))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
     ended, status = os.wait()
     code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGTERM:  # told to stop before it served, and had no more to do
+        code = 0
     if code:
         log.error("worker %d ended with %d: stopping the others", ended, code)
     _stop(workers)
@@ -65,6 +69,7 @@ def _fork(server: ModelServer, listener: socket.socket, lifeline: int, held: int
         return worker
     code = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         os.close(held)
         threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
         _run(server, listener, grpc=first and server.enable_grpc)

@@ -1,0 +1,67 @@
+"""How a server that never came to serve ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.ports import free_port
+from tests.support.runtimes import ROOT
+from tests.support.waiting import eventually
+
+# Its workers get as far as the models and no further.
+PROGRAM = """
+import os, time
+from transformer_sdk.kserve import Model, ModelRepository, ModelServer
+
+class Slow(ModelRepository):
+    def get_models(self):
+        if os.getpid() != PARENT:
+            print("a worker", flush=True)
+            time.sleep(120)
+        return super().get_models()
+
+class Ready(Model):
+    ready = True
+
+PARENT = os.getpid()
+if __name__ == "__main__":
+    ModelServer(registered_models=Slow() if SLOW else None).start([Ready("mnist")])
+"""
+
+
+def started(folder: Path, *flags: str, slow: bool = False) -> tuple[subprocess.Popen[bytes], Path]:
+    log = folder / "log"
+    program = f"SLOW = {slow}\n{PROGRAM}"
+    with log.open("wb") as file:
+        command = [sys.executable, "-Walways", "-c", program, f"--http_port={free_port()}", *flags]
+        return subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file), log
+
+
+def test_a_grpc_port_that_is_taken_is_all_that_it_speaks_of(tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        process, log = started(tmp_path, f"--grpc_port={port}")
+        code = process.wait(timeout=60)
+
+    assert code == 1
+    assert f"Port {port} cannot be opened: it is in use" in log.read_text()
+    assert "never awaited" not in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_that_are_stopped_before_they_serve_end_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    process, log = started(tmp_path, "--workers=2", "--enable_grpc=false", slow=True)
+    try:
+        eventually(lambda: log.read_text().count("a worker") == 2, "both workers are there", 60, log.read_text)
+        process.send_signal(number)
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+
+    assert (code, "stopping the others" in log.read_text()) == (0, False), log.read_text()
