@@ -24,9 +24,10 @@ from transformer_sdk.model import Call
 
 # Many times what it takes to write the answers of a batch and to read the requests of the next.
 _SHORT_S = 0.1
-# How long the callers of a batch may take to ask again: a share of what the batch took, and never longer than this.
-_GATHER_SHARE = 0.1
-_GATHER_S = 0.001
+# Callers ask again one soon after the other. A longer pause between two, as a share of what the batch took and never
+# longer than this, means that no more will.
+_PAUSE_SHARE = 0.1
+_PAUSE_S = 0.001
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -90,7 +91,8 @@ class BatchQueue(Generic[P, R]):
         self._ahead = ahead
         self._clock = clock
         self._is_short = False  # the last batch was
-        self._last_requests = 0
+        self._expected = 0  # instances, if all who were there when the last batch ended ask again
+        self._pause_s = 0.0
         self._gathers_until = 0.0
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
@@ -136,6 +138,8 @@ class BatchQueue(Generic[P, R]):
         lane.entries.append(entry)
         self._waiting += 1
         self._instances += size
+        if entry.queued_at < self._gathers_until:
+            self._gathers_until = max(self._gathers_until, entry.queued_at + self._pause_s)
         self._wake()
         try:
             return await entry.answer
@@ -183,9 +187,14 @@ class BatchQueue(Generic[P, R]):
     def _gathers(self) -> bool:
         """Callers who have just been answered ask again at once: two halves of a batch take longer than the whole.
 
-        Where the next batch is sent ahead, it is full by then.
+        Where the next batch is sent ahead, it is full by then; while another worker runs one, the processor is in use.
         """
-        return not self._ahead and 0 < self._waiting < self._last_requests and self._clock() < self._gathers_until
+        return (
+            not self._ahead
+            and not self._running
+            and 0 < self._instances < self._expected
+            and self._clock() < self._gathers_until
+        )
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
         """The next batch of a lane; requests that nobody waits for any more are dropped."""
@@ -239,8 +248,9 @@ class BatchQueue(Generic[P, R]):
         ended = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
-        self._last_requests = len(entries)
-        self._gathers_until = ended + min(_GATHER_S, _GATHER_SHARE * model_s)
+        self._expected = self._batch_limit()
+        self._pause_s = min(_PAUSE_S, _PAUSE_SHARE * model_s)
+        self._gathers_until = ended + 2 * self._pause_s  # the answers are on their way first
         # The model is busy again before the answers are handed out: writing many takes as long as running a few.
         self._instances -= size
         self._running -= 1

@@ -326,25 +326,46 @@ async def test_the_next_batch_is_sent_ahead_where_batches_are_short(model_s: flo
 
 
 @pytest.mark.parametrize(
-    ("later", "batches"), [(0.0009, [["a"], ["b", "c"], ["d", "e"]]), (0.0011, [["a"], ["b", "c"], ["d"]])]
+    ("pauses", "next_batch"),
+    [
+        ((0.0019, 0.0009), ["c", "d", "e"]),
+        ((0.0019, 0.0011), ["c", "d"]),
+        ((0.0021, 0.0), ["c"]),
+    ],
 )
-async def test_those_who_were_answered_together_get_a_moment_to_ask_again_together(
-    later: float, batches: list[list[str]]
+async def test_those_who_were_answered_may_ask_again_and_join_those_who_wait(
+    pauses: tuple[float, float], next_batch: list[str]
 ) -> None:
     now = 100.0
     model = ControlledModel(model_s=0.5)
     queue = queue_for(model, clock=lambda: now)
-    first = await submitted(queue, "a")
-    answered = await submitted(queue, "b", "c")
+    answered = [*await submitted(queue, "a", "b"), *await submitted(queue, "c")]
+    model.finish()
+    await turns_of_the_loop()
+    assert model.batches == [["a", "b"]]
+
+    for payload, pause in zip("de", pauses, strict=True):
+        now += pause
+        answered += await submitted(queue, payload)
+
+    assert model.batches == [["a", "b"], next_batch]
+    model.free = True
+    model.finish()
+    assert await asyncio.gather(*answered) == ["A", "B", "C", "D", "E"]
+
+
+async def test_nobody_is_waited_for_while_another_worker_runs_a_batch() -> None:
+    model = ControlledModel(model_s=0.5)
+    queue = queue_for(model, concurrency=2, clock=lambda: 100.0)
+    requests = [request for payload in "abc" for request in await submitted(queue, payload)]
+    assert model.batches == [["a"], ["b"]]
+
+    model.finish()
+    await turns_of_the_loop()
+
+    assert model.batches == [["a"], ["b"], ["c"]]
+    model.free = True
     for _ in range(2):
         model.finish()
         await turns_of_the_loop()
-    await asyncio.gather(*first, *answered)
-    (early,) = await submitted(queue, "d")
-    now += later
-    (late,) = await submitted(queue, "e")
-
-    assert model.batches == batches
-    model.free = True
-    model.finish()
-    assert await asyncio.gather(early, late) == ["D", "E"]
+    assert await asyncio.gather(*requests) == ["A", "B", "C"]
