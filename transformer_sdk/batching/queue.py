@@ -225,7 +225,7 @@ class BatchQueue(Generic[P, R]):
 
     def _batch_limit(self) -> int:
         # Each worker takes its share of all there is: else one takes all that waits, and the others find nothing.
-        share = -(-self._instances // self._capacity)
+        share = -(-self._instances // max(1, self._capacity))  # there may be no worker just now
         limit = min(self._limits.max_batch_size, share)
         if self._limits.max_latency_s is None:
             return limit

@@ -126,6 +126,17 @@ async def test_as_many_batches_run_at_a_time_as_there_are_workers() -> None:
     assert await asyncio.gather(*tasks) == ["A", "B", "C"]
 
 
+async def test_a_batch_is_answered_whose_worker_was_lost_behind_it() -> None:
+    model = ControlledModel()
+    queue = queue_for(model)
+    (request,) = await submitted(queue, "a")
+    queue.concurrency = 0
+
+    model.finish()
+
+    assert await request == "A"
+
+
 async def test_of_a_batch_that_fails_only_the_bad_request_fails() -> None:
     model = ControlledModel(free=True, bad={"b"})
     queue = queue_for(model)
