@@ -25,10 +25,12 @@ def plan(
     yaml: Mapping[str, Any] | None = None,
     properties: Mapping[str, str] | None = None,
     options: Options = OPTIONS,
+    devices: int = 1,
     **parameters: Any,
 ) -> ArchivePlan:
     version = ModelVersion("bert", "1.0", "bert.mar", is_default=True, parameters=parameters)
-    return archive_plan(ArchiveRequest(version, Path("bert.mar")), manifest, yaml or {}, properties or {}, options)
+    request = ArchiveRequest(version, Path("bert.mar"))
+    return archive_plan(request, manifest, yaml or {}, properties or {}, options, devices)
 
 
 def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
@@ -58,7 +60,7 @@ def test_all_that_can_be_said_is_followed() -> None:
         envelope="json",
         requirements="requirements.txt",
         limits=BatchLimits(max_batch_size=4, max_latency_s=0.25, queue_size=7, timeout_s=5.0),
-        policy=PoolPolicy(3, 60, 300, 1000, 2048),
+        policy=PoolPolicy(3, 0, 60, 300, 1000, 2048),
         worker_type="thread",
     )
 
@@ -86,6 +88,25 @@ def test_the_services_batch_size_wins() -> None:
 )
 def test_a_model_has_a_worker(own: dict[str, int], properties: dict[str, str], workers: int) -> None:
     assert plan(properties=properties, **own).policy.workers == workers
+
+
+@pytest.mark.parametrize(
+    ("devices", "own", "workers"),
+    [
+        (0, {}, (1, 0)),
+        (1, {}, (1, 0)),
+        (2, {}, (1, 1)),
+        (64, {}, (1, 3)),
+        (4, {"minWorkers": 2}, (2, 0)),
+        (4, {"workerType": "thread"}, (1, 0)),
+    ],
+)
+def test_a_model_that_is_told_no_number_may_have_a_worker_for_each_device_up_to_four(
+    devices: int, own: dict[str, Any], workers: tuple[int, int]
+) -> None:
+    policy = plan(devices=devices, **own).policy
+
+    assert (policy.workers, policy.more_workers) == workers
 
 
 @pytest.mark.parametrize(

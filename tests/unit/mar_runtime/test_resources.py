@@ -1,10 +1,12 @@
-"""What a container has: its processors by affinity and limit, its GPUs by their devices."""
+"""What a container has: its processors by affinity and limit, its GPUs by their devices, its free memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from mar_runtime import resources
@@ -47,3 +49,20 @@ def test_gpus_are_those_there_or_fewer_if_so_configured(
     monkeypatch.setattr(resources, "_DEVICES", tmp_path)
 
     assert resources.gpus(wanted) == found
+
+
+@pytest.mark.parametrize(
+    ("limit", "free"),
+    [(None, 5000), ("max", 5000), ("3000", 3000 - 800 + 200), ("700", 100), ("500", 0), ("9000", 5000)],
+)
+def test_free_memory_is_the_machines_or_less_by_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, free: int
+) -> None:
+    monkeypatch.setattr(resources, "_MEMORY", tmp_path)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "memory.current").write_text("800\n")
+    (tmp_path / "memory.stat").write_text("anon 600\ninactive_file 200\n")
+
+    assert resources.free_memory() == free

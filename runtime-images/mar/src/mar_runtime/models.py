@@ -64,6 +64,11 @@ class _Prepared:
     unpacked: Unpacked
     plan: ArchivePlan
 
+    @property
+    def workers(self) -> int:
+        """Where memory goes far enough."""
+        return self.plan.policy.workers + self.plan.policy.more_workers
+
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
@@ -95,16 +100,17 @@ class ServedModels:
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
         self._changing = asyncio.Lock()
         self._threads = 1
-        # With a processor to spare, the server writes answers and reads requests while a model computes.
-        self._ahead = around.processors > 1
+        self._ahead = False
 
     async def run(self, requests: Sequence[ModelRequest]) -> None:
         """Load all and watch for ever; raises ModelFailed for a model that cannot be served."""
         async with self._changing:
-            prepared = await asyncio.gather(*map(self._prepare, requests))
-            workers = sum(one.plan.policy.workers if isinstance(one, _Prepared) else 1 for one in prepared)
+            prepared = await self._prepared(requests, len(requests))
+            workers = sum(one.workers if isinstance(one, _Prepared) else 1 for one in prepared)
             # One processor is left to the server: where torch takes all of them, both wait for each other.
-            self._threads = max(1, (self._around.processors - 1) // workers)
+            self._threads = max(1, round((self._around.processors - 1) / workers))
+            # With a processor to spare, the server writes answers and reads requests while all models compute.
+            self._ahead = self._around.processors > workers
             end = self._failed.put_nowait
             await asyncio.gather(*(self._serve(name, of_model, end) for name, of_model in _by_name(prepared).items()))
         error = await self._failed.get()
@@ -131,7 +137,7 @@ class ServedModels:
                 if name in self._models.names:
                     await self._unload(name)
                 self._models.mark_unready(name, LOADING)
-                prepared = await asyncio.gather(*map(self._prepare, wanted))
+                prepared = await self._prepared(wanted, sum(map(len, self._parts.values())) + len(wanted))
                 await self._serve(name, prepared, functools.partial(self._give_up, name))
             except StartError as error:
                 log.error("model %s was not loaded: %s", name, error)
@@ -157,12 +163,18 @@ class ServedModels:
         for part in self._parts.pop(name, []):
             await part.runner.close()
 
-    async def _prepare(self, request: ModelRequest) -> _Prepared | FileRequest:
+    async def _prepared(self, requests: Sequence[ModelRequest], models: int) -> list[_Prepared | FileRequest]:
+        """`models`: how many there will be, to share what there is."""
+        devices = (self._around.gpus or self._around.processors) // models
+        return await asyncio.gather(*(self._prepare(request, devices) for request in requests))
+
+    async def _prepare(self, request: ModelRequest, devices: int) -> _Prepared | FileRequest:
         if isinstance(request, FileRequest):
             return request
         unpacked = await asyncio.to_thread(archives.unpack, request.path, self._folder(request) / "archive")
         yaml_config = _read_yaml(unpacked, request.version.archive)
-        plan = archive_plan(request, unpacked.manifest, yaml_config, self._around.properties, self._around.options)
+        around = self._around
+        plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, devices)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
             await requirements.install(file, self._folder(request) / "packages", request.name)

@@ -22,6 +22,9 @@ ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 
 WorkerType = Literal["process", "thread"]
 
+# Of a model that is told no number. On a large machine without limits more would hold its memory for nothing.
+_MOST_WORKERS = 4
+
 
 @dataclass(frozen=True)
 class ArchiveRequest:
@@ -74,9 +77,11 @@ def archive_plan(
     yaml_config: Mapping[str, Any],
     properties: Mapping[str, str],
     options: Options,
+    devices: int,
 ) -> ArchivePlan:
     """As in TorchServe, a model_snapshot wins over the archive's YAML, and that over `models`.
 
+    A model that is told no number of workers has one for each of its `devices`, its share of the processors or GPUs.
     A manifest's envelope is not looked at, as TorchServe 0.12 does not. Raises ConfigurationError.
     """
     check_supported(request.version.archive, yaml_config)
@@ -93,13 +98,16 @@ def archive_plan(
     def seconds(name: str, server_wide: str) -> int:
         return whole(parameters, name) or whole(properties, server_wide) or 120
 
+    workers = whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0)
+    may_multiply = not workers and worker_type == "process"
     return ArchivePlan(
         handler=manifest.handler,
         envelope=envelope,
         requirements=manifest.requirements_file if installs else None,
         limits=batch_limits(options.batching, parameters, properties),
         policy=PoolPolicy(
-            workers=whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0) or 1,
+            workers=workers or 1,
+            more_workers=max(1, min(devices, _MOST_WORKERS)) - 1 if may_multiply else 0,
             response_timeout_s=seconds("responseTimeout", "default_response_timeout"),
             startup_timeout_s=seconds("startupTimeout", "default_startup_timeout"),
             max_requests=options.max_requests,

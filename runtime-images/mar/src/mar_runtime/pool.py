@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from multiprocessing.context import ForkServerContext
 
+from mar_runtime import resources
 from mar_runtime.process import NeverStarted, WorkerDied, WorkerProcess
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 _MAX_DEATHS = 5  # in a row, without an answer between them
 _PENDING = 2  # batches of a worker: the one that it runs, and the next
 _MEMORY_CHECK_S = 1.0
+_ROOM = 2  # times what a worker holds, free before there is another: batches take memory too
 _CLOSE_S = 5.0
 _MIB = 1024 * 1024
 
@@ -49,7 +51,7 @@ class WorkerPool:
         self._spec = spec
         self._archive = archive
         self._policy = policy
-        self._gpus = [index % gpus if gpus else None for index in range(policy.workers)]
+        self._gpus = gpus
         self._on_samples = on_samples
         self._on_failure = on_failure
         self._on_change: Callable[[int, str], None] = lambda *_: None
@@ -68,8 +70,8 @@ class WorkerPool:
         self._tell()
 
     async def start(self) -> None:
-        """Returns when all workers are ready; raises ModelFailed where the handler cannot be loaded."""
-        starting = [asyncio.ensure_future(self._add_worker(gpu)) for gpu in self._gpus]
+        """Returns when as many as there must be are ready; raises ModelFailed where the handler cannot be loaded."""
+        starting = [asyncio.ensure_future(self._add_worker(self._gpu(index))) for index in range(self._policy.workers)]
         try:
             await asyncio.gather(*starting)
         except BaseException:
@@ -77,6 +79,7 @@ class WorkerPool:
                 task.cancel()
             await self.close()
             raise
+        self._spawn(self._add_more())
 
     async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
         """A worker's result. A batch that a worker did not come to before it died goes to another; one that nobody
@@ -142,6 +145,26 @@ class WorkerPool:
         self._wake()
         if ending:
             await asyncio.wait([worker.gone for worker in ending], timeout=_CLOSE_S)
+
+    def _gpu(self, worker: int) -> int | None:
+        return worker % self._gpus if self._gpus else None
+
+    async def _add_more(self) -> None:
+        """One after another, as long as there is room; a model goes on without them."""
+        wanted = self._policy.workers + self._policy.more_workers
+        for index in range(self._policy.workers, wanted):
+            held = max((worker.private_bytes() for worker in self._workers), default=0)
+            if (free := resources.free_memory()) < _ROOM * held:
+                log.info(
+                    "model %s: %d of %d workers, as one holds %d MiB and %d MiB are free; minWorkers sets their number",
+                    self._spec.model, index, wanted, held // _MIB, free // _MIB,
+                )  # fmt: skip
+                return
+            try:
+                await self._add_worker(self._gpu(index))
+            except ModelFailed as error:
+                log.warning("model %s goes on with %d workers: %s", self._spec.model, index, error)
+                return
 
     async def _add_worker(self, gpu: int | None) -> None:
         model, archive = self._spec.model, self._archive

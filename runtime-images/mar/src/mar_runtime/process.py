@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import cast
 
 import msgspec
+import psutil
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from mar_runtime.worker import HEAD, Loaded, memory_bytes, run
@@ -100,6 +101,14 @@ class WorkerProcess:
     def memory_bytes(self) -> int:
         """What the process holds in memory now."""
         return memory_bytes(self.pid)
+
+    def private_bytes(self) -> int:
+        """What of it another process would not share; 0 when it is gone."""
+        try:
+            held: int = psutil.Process(self.pid).memory_full_info().uss
+        except psutil.Error:
+            return 0
+        return held
 
     def retire(self) -> None:
         """Let it end by itself: it does when its connection is closed."""

@@ -12,9 +12,13 @@ from transformer_sdk.handler.model import Transport
 
 @dataclass(frozen=True)
 class PoolPolicy:
-    """How many workers, and when one is taken out of service. Nothing is recycled at 0."""
+    """How many workers, and when one is taken out of service. Nothing is recycled at 0.
+
+    `more_workers` come behind those that there must be, as far as memory goes.
+    """
 
     workers: int = 1
+    more_workers: int = 0
     response_timeout_s: float = 120.0
     startup_timeout_s: float = 120.0
     max_requests: int = 0
@@ -29,7 +33,7 @@ class Runner(Transport, Protocol):
         ...
 
     async def start(self) -> None:
-        """Returns when all workers are ready; raises ModelFailed where the handler cannot be loaded."""
+        """Returns when as many as there must be are ready; raises ModelFailed where the handler cannot be loaded."""
         ...
 
     async def close(self) -> None:

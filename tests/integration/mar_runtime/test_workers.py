@@ -1,0 +1,96 @@
+"""How many workers a model has that is told no number: one for each processor, where memory goes far enough."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from mar_runtime import archives, resources
+from mar_runtime.pool import WorkerPool
+from mar_runtime.process import workers_context
+from mar_runtime.runner import PoolPolicy
+from mar_runtime.spec import HandlerSpec
+from tests.integration.mar_runtime.serving import Waiting, model_dir, told, write_acting
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import Runtime
+from tests.support.waiting import eventually
+
+WORKERS = min(4, resources.processors())
+LOADS_ONCE = b"""
+from pathlib import Path
+
+class Handler:
+    def initialize(self, context):
+        Path(context.system_properties["model_dir"], "loaded").touch(exist_ok=False)
+
+    def handle(self, instances, context):
+        return instances
+"""
+ALL = {"m": {"minWorkers": 0, "batchSize": 1}}
+
+
+def test_it_has_one_for_each_processor(tmp_path: Path) -> None:
+    with Runtime("mar", model_dir(tmp_path / "models", ALL)) as runtime, contextlib.ExitStack() as busy:
+        runtime.wait_ready(ALL)
+        for index in range(WORKERS - 1):
+            (tmp_path / str(index)).mkdir()
+            busy.enter_context(Waiting(runtime, "m", tmp_path / str(index)))
+
+        assert told(runtime, "m")
+
+
+@contextlib.asynccontextmanager
+async def pool(archive: Path, policy: PoolPolicy) -> AsyncIterator[list[int]]:
+    """Of a pool that has started: how many workers it told of, one after the other."""
+    unpacked = archives.unpack(archive, archive.parent / "unpacked")
+    spec = HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
+    failed: list[BaseException] = []
+    started = WorkerPool(workers_context(gpu=False), spec, archive.name, policy, 0, lambda _: None, failed.append)
+    numbers: list[int] = []
+    await started.start()
+    try:
+        started.watch(lambda workers, _: numbers.append(workers))
+        yield numbers
+    finally:
+        await started.close()
+    assert not failed
+
+
+async def until(holds: Callable[[], bool], what: str) -> None:
+    await asyncio.to_thread(eventually, holds, what)
+
+
+async def test_more_come_behind_the_first(tmp_path: Path) -> None:
+    async with pool(write_acting(tmp_path, "m"), PoolPolicy(more_workers=2)) as numbers:
+        assert numbers == [1]
+
+        await until(lambda: numbers[-1] == 3, "there are three")
+        assert numbers == [1, 2, 3]
+
+
+async def test_none_comes_for_which_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resources, "free_memory", lambda: 1024 * 1024)
+    caplog.set_level(logging.INFO, "mar_runtime.pool")
+
+    async with pool(write_acting(tmp_path, "m"), PoolPolicy(more_workers=2)) as numbers:
+        await until(lambda: "model m: 1 of 3 workers" in caplog.text, "it is told")
+
+        assert numbers == [1]
+        assert "and 1 MiB are free; minWorkers sets their number" in caplog.text
+
+
+async def test_one_that_cannot_be_loaded_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    once = write_mar(tmp_path / "once.mar", manifest(modelName="m"), {"handler.py": LOADS_ONCE})
+
+    async with pool(once, PoolPolicy(more_workers=2)) as numbers:
+        words = "model m goes on with 1 workers: Model m (once.mar) could not be loaded"
+        await until(lambda: words in caplog.text, "it is told")
+
+        assert numbers == [1]
