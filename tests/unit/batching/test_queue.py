@@ -362,6 +362,8 @@ async def test_those_who_were_answered_may_ask_again_and_join_those_who_wait(
     assert model.batches == [["a", "b"], next_batch]
     model.free = True
     model.finish()
+    await turns_of_the_loop()
+    now += 1  # nobody else asks
     assert await asyncio.gather(*answered) == ["A", "B", "C", "D", "E"]
 
 

@@ -1,4 +1,7 @@
-"""What this container has: processors, GPUs and memory. Read from the system."""
+"""What this container has: processors, GPUs and memory. Read from the system.
+
+Its limits are those of its control group, of version 2 or, on older nodes, of version 1.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,17 @@ from pathlib import Path
 
 import psutil
 
-_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_MEMORY = Path("/sys/fs/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 _DEVICES = Path("/dev")
 
 
 def processors() -> int:
     """How many can be used at once: the affinity's, or fewer where the container's limit is lower."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not _CPU_QUOTA.is_file():
-        return available
-    quota, period = _CPU_QUOTA.read_text().split()
-    return available if quota == "max" else max(1, min(available, math.ceil(int(quota) / int(period))))
+    quota, period = _words(_GROUPS / "cpu.max") or (
+        *_words(_GROUPS / "cpu/cpu.cfs_quota_us"), *_words(_GROUPS / "cpu/cpu.cfs_period_us")
+    ) or ("max", "")  # fmt: skip
+    return available if quota in ("max", "-1") else max(1, min(available, math.ceil(int(quota) / int(period))))
 
 
 def gpus(wanted: int | None) -> int:
@@ -34,9 +36,16 @@ def free_memory() -> int:
     What holds the content of files that are not in use counts as free.
     """
     available: int = psutil.virtual_memory().available
-    limit = _MEMORY / "memory.max"
-    if not limit.is_file() or (most := limit.read_text().strip()) == "max":
-        return available
-    statistics = dict(line.split() for line in (_MEMORY / "memory.stat").read_text().splitlines())
-    used = int((_MEMORY / "memory.current").read_text()) - int(statistics["inactive_file"])
-    return max(0, min(available, int(most) - used))
+    for limit, used, idle in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        if (most := _words(_GROUPS / limit)) and most != ["max"]:
+            statistics = _words((_GROUPS / limit).with_name("memory.stat"))
+            files = int(statistics[statistics.index(idle) + 1])
+            return max(0, min(available, int(most[0]) - int(_words(_GROUPS / used)[0]) + files))
+    return available
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text().split() if path.is_file() else []
