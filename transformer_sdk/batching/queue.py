@@ -190,7 +190,8 @@ class BatchQueue(Generic[P, R]):
         Where the next batch is sent ahead, it is full by then; while another worker runs one, the processor is in use.
         """
         return (
-            not self._ahead
+            self.merging
+            and not self._ahead
             and not self._running
             and 0 < self._instances < self._expected
             and self._clock() < self._gathers_until

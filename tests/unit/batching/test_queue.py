@@ -367,6 +367,21 @@ async def test_those_who_were_answered_may_ask_again_and_join_those_who_wait(
     assert await asyncio.gather(*answered) == ["A", "B", "C", "D", "E"]
 
 
+async def test_nobody_is_waited_for_where_every_request_is_a_batch() -> None:
+    model = ControlledModel(model_s=0.5)
+    queue = queue_for(model, clock=lambda: 100.0)
+    queue.merging = False
+    requests = await submitted(queue, "a", "b")
+    assert model.batches == [["a"]]
+
+    model.finish()
+    await turns_of_the_loop()
+
+    assert model.batches == [["a"], ["b"]]
+    model.finish()
+    assert await asyncio.gather(*requests) == ["A", "B"]
+
+
 async def test_nobody_is_waited_for_while_another_worker_runs_a_batch() -> None:
     model = ControlledModel(model_s=0.5)
     queue = queue_for(model, concurrency=2, clock=lambda: 100.0)

@@ -18,9 +18,8 @@ _DEVICES = Path("/dev")
 def processors() -> int:
     """How many can be used at once: the affinity's, or fewer where the container's limit is lower."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, period = _words(_GROUPS / "cpu.max") or (
-        *_words(_GROUPS / "cpu/cpu.cfs_quota_us"), *_words(_GROUPS / "cpu/cpu.cfs_period_us")
-    ) or ("max", "")  # fmt: skip
+    limits = (_GROUPS / name for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+    quota, period, *_ = (*(word for limit in limits for word in _words(limit)), "max", "")
     return available if quota in ("max", "-1") else max(1, min(available, math.ceil(int(quota) / int(period))))
 
 
