@@ -15,6 +15,7 @@ from typing import Any
 
 from ts.model_loader import TsModelLoader
 
+from transformer_sdk.handler import max_pooling
 from transformer_sdk.handler.calls import HandlerCalls
 
 
@@ -53,6 +54,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         **kwargs: Any,
     ) -> Any:
         """TorchServe's Service for the archive unpacked in `model_dir`; raises what loading raised."""
+        max_pooling.register()
         try:
             service = super().load(
                 model_name, model_dir, handler, gpu_id, batch_size, envelope or "none", *args, **kwargs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from mar_runtime import max_pooling
+from transformer_sdk.handler import max_pooling
 
 TORCHS = "aten::max_pool2d_with_indices"
 

@@ -10,7 +10,6 @@ import torch
 import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
-from mar_runtime import max_pooling
 from mar_runtime.samples import collect_samples, taken
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.handler import frames
@@ -24,7 +23,6 @@ class Handler:
 
     def __init__(self, spec: HandlerSpec) -> None:
         torch.set_num_threads(spec.threads)
-        max_pooling.register()
         loader = HandlerLoader(lambda _: None)
         try:
             service = loader.load(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
-from mar_runtime import max_pooling
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 from transformer_sdk.errors import InferenceFailed, ServingError, UnprocessableInput
+from transformer_sdk.handler import max_pooling
 from transformer_sdk.protocol.v2 import bfloat16
 from transformer_sdk.protocol.v2.requests import TensorMetadata
 from transformer_sdk.protocol.v2.tensors import Array
