@@ -19,8 +19,9 @@ from tests.integration.mar_runtime.serving import Waiting, model_dir, told, writ
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
 from tests.support.waiting import eventually
+from transformer_sdk.model_server import container
 
-WORKERS = min(4, resources.processors())
+WORKERS = min(4, container.processors())
 LOADS_ONCE = b"""
 from pathlib import Path
 

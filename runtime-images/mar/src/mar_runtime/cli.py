@@ -17,11 +17,12 @@ import uvloop
 from mar_runtime import directory
 from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
-from mar_runtime.resources import gpus, processors
+from mar_runtime.resources import gpus
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.work_dir import claimed
 from transformer_sdk.model import Models
 from transformer_sdk.model_server import memory
+from transformer_sdk.model_server.container import processors
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import serve

@@ -29,6 +29,7 @@ from torchserve_adapter.rules import (
     management_port,
 )
 from torchserve_adapter.supervisor import Service, supervise
+from transformer_sdk.model_server import container
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_store import properties
@@ -41,8 +42,6 @@ from transformer_sdk.model_store.settings import BatchOptions, check_supported
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
-
-_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
             environment=environment,
             is_directory=Path.is_dir,
             port_for=ports.take,
-            memory_bytes=_memory_limit(),
+            memory_bytes=container.memory_limit(),
             max_request_size=options.max_request_size,
         )
         path = options.model_dir / "config" / "config.properties"
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         written = as_written(given, around)
         with _open_management(written, ports) as management:
             service = _configure(options, given, written, around)
-            launch = prepare(options.work_dir, service.properties, environment)
+            launch = prepare(options.work_dir, service.properties, environment, container.processor_limit())
             uvloop.run(supervise(service, launch, _doors(options, written, listener), management))
 
 
@@ -145,12 +144,6 @@ def _read_configuration(path: Path) -> bytes:
             f"{path} cannot be read ({error.strerror}). "
             "Put config/config.properties into the storage, next to model-store/."
         ) from error
-
-
-def _memory_limit() -> int | None:
-    """Of this container; None where there is none."""
-    limit = _MEMORY_LIMIT.read_text().strip() if _MEMORY_LIMIT.is_file() else "max"
-    return None if limit == "max" else int(limit)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ class Launch:
         return self.work_dir / "failures"
 
 
-def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str]) -> Launch:
+def prepare(
+    work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str], processor_limit: int | None
+) -> Launch:
     """Write the work directory; say how to start TorchServe in it. Raises StartError where it could not run."""
     _check_length(work_dir)
     for name in ("home", "tmp", "failures"):
@@ -83,7 +85,7 @@ def prepare(work_dir: Path, effective: Mapping[str, str], environment: Mapping[s
     wheel = _wheel()
     _make_home(work_dir / "home", wheel)
     java = find_java(environment)
-    return Launch(_command(java, work_dir, effective, wheel), _environment(environment), work_dir)
+    return Launch(_command(java, work_dir, effective, wheel), _environment(environment, processor_limit), work_dir)
 
 
 def find_java(environment: Mapping[str, str]) -> Path:
@@ -167,12 +169,15 @@ def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Pa
     return tuple(filter(None, command))
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _environment(environment: Mapping[str, str], processor_limit: int | None) -> dict[str, str]:
+    # Torch starts a thread for each of the node's processors, be the container allowed two of them or all.
+    threads = {} if processor_limit is None else {"OMP_NUM_THREADS": str(processor_limit)}
     return {
         # A handler's print() shows when it happens; torch's remark on nvgpu's pynvml is no user's business.
         "PYTHONUNBUFFERED": "1",
         # Torch's threads would else spin while they wait for one another, on processors that TorchServe needs.
         "OMP_WAIT_POLICY": "PASSIVE",
+        **threads,
         **memory.ENVIRONMENT,
         "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
         **{name: value for name, value in environment.items() if name not in _OVERRIDES},
