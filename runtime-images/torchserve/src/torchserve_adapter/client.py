@@ -8,15 +8,19 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-import aiohttp
-from yarl import URL
+import orjson
 
 from torchserve_adapter.errors import broken_connections
 from torchserve_adapter.transport import VersionTransport
+from transformer_sdk.client.address import Address
+from transformer_sdk.client.pool import Pool
+from transformer_sdk.errors import ServingError
 from transformer_sdk.messages import Response
 
 _NOT_FOUND = 404
 _PAGE = 100  # the most models that TorchServe lists at once
+_SHORT_S = 5.0
+_LONG_S = 86400.0  # of what loads a model, and ends it by a limit of its own
 
 
 @dataclass(frozen=True)
@@ -36,32 +40,25 @@ class TorchServeClient:
     """TorchServe's three listeners, found by the addresses in its effective configuration."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._inference = properties["inference_address"]
-        self._management = properties["management_address"]
-        self._metrics = properties["metrics_address"]
-        self._short = aiohttp.ClientTimeout(total=5)
+        self._addresses = [
+            Address.parse(properties[f"{name}_address"]) for name in ("inference", "management", "metrics")
+        ]
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=600, use_dns_cache=False),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        self._inference, self._management, self._metrics = map(Pool, self._addresses)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._session.close()
+        for pool in (self._inference, self._management, self._metrics):
+            pool.close()
 
     def transport(self, model: str, version: Version, on_answer: Callable[[], None]) -> VersionTransport:
         """The way to this version's workers; `on_answer` is called whenever one has answered."""
         path = f"/predictions/{quote(model, safe='')}/{quote(version.version, safe='')}"
         return VersionTransport(
-            self._session, URL(self._inference + path, encoded=True), model,
-            version.response_timeout_s, version.startup_timeout_s, on_answer,
+            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_answer
         )  # fmt: skip
 
     async def describe(self, model: str) -> tuple[Version, ...] | None:
@@ -91,25 +88,24 @@ class TorchServeClient:
     async def metrics(self) -> bytes:
         """TorchServe's metrics; nothing while it does not answer."""
         try:
-            async with self._session.get(f"{self._metrics}/metrics", timeout=self._short) as answer:
-                return await answer.read() if answer.status == 200 else b""
-        except (TimeoutError, aiohttp.ClientError):
+            answer = await self._metrics.request("GET", "/metrics", (), b"", _SHORT_S)
+        except ServingError:
             return b""
+        return answer.body if answer.status == 200 else b""
 
     async def manage(self, method: str, path_and_query: str) -> Response:
         """TorchServe's answer to a request of its management API, whatever it is."""
-        url = URL(self._management + path_and_query, encoded=True)
         with broken_connections():
-            async with self._session.request(method, url) as answer:
-                return Response(await answer.read(), answer.status, answer.content_type.encode())
+            answer = await self._management.request(method, path_and_query, (), b"", _LONG_S)
+        return Response(answer.body, answer.status, answer.header(b"content-type") or b"application/octet-stream")
 
     async def _get(self, path: str) -> Any:
         """JSON of the management API; an object for what TorchServe refuses, None while it does not answer."""
         try:
-            async with self._session.get(URL(self._management + path, encoded=True), timeout=self._short) as answer:
-                return await answer.json()
-        except (TimeoutError, aiohttp.ClientError):
+            answer = await self._management.request("GET", path, (), b"", _SHORT_S)
+        except ServingError:
             return None
+        return orjson.loads(answer.body)
 
 
 def _version(described: Mapping[str, Any]) -> Version:

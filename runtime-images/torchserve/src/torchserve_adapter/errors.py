@@ -12,8 +12,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 
-import aiohttp
-
+from transformer_sdk.client.errors import PredictorBroken, PredictorUnreachable
 from transformer_sdk.errors import NotReady, UpstreamBroken, UpstreamTimeout
 from transformer_sdk.model_store.errors import StartError
 
@@ -55,10 +54,10 @@ def broken_connections() -> Iterator[None]:
     """What goes wrong with a connection to TorchServe, as one of our errors."""
     try:
         yield
-    except aiohttp.ClientConnectorError as error:
-        raise TorchServeAbsent(f"{COMPONENT}: no connection to TorchServe ({error.strerror}).") from error
-    except aiohttp.ClientError as error:
-        raise ConnectionBroken(f"{COMPONENT}: the connection broke ({error or type(error).__name__}).") from error
+    except PredictorUnreachable as error:
+        raise TorchServeAbsent(f"{COMPONENT}: no connection to TorchServe.") from error
+    except PredictorBroken as error:
+        raise ConnectionBroken(f"{COMPONENT}: {error.__cause__}.") from error
 
 
 def message_of(content: bytes) -> str:

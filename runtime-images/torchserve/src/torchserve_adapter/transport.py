@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
 from collections.abc import Callable, Iterator
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.errors import (
@@ -20,6 +17,8 @@ from torchserve_adapter.errors import (
     broken_connections,
     message_of,
 )
+from transformer_sdk.client.errors import PredictorTimeout
+from transformer_sdk.client.pool import Pool
 from transformer_sdk.errors import NotReady, ServingError, UpstreamError
 from transformer_sdk.handler import frames
 
@@ -28,8 +27,7 @@ _KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory
 # With useJobTicket TorchServe refuses what it has no idle worker for; one that has just answered is not idle yet.
 _NO_IDLE_WORKER = "has no worker to serve inference request"
 _ASK_AGAIN_S = (0.002, 0.25)  # at first, and at most
-_LARGE = 2**20  # bytes
-_FRAME_HEADERS = {"Content-Type": frames.CONTENT_TYPE}
+_FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 
 
 class VersionTransport:
@@ -37,21 +35,21 @@ class VersionTransport:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
-        url: URL,
+        pool: Pool,
+        path: str,
         model: str,
         response_timeout_s: float,
         startup_timeout_s: float,
         on_answer: Callable[[], None],
     ) -> None:
-        self._session = session
-        self._url = url
+        self._pool = pool
+        self._path = path
         self._model = model
         self._on_answer = on_answer
         self._given_up = False
         self._allowed_s = response_timeout_s
         # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
-        self._timeout = aiohttp.ClientTimeout(total=startup_timeout_s + response_timeout_s + 30)
+        self._timeout_s = startup_timeout_s + response_timeout_s + 30
 
     async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
         """The result of the batch; raises the ServingError for what went wrong.
@@ -97,18 +95,14 @@ class VersionTransport:
             pause = min(2 * pause, longest)
 
     async def _post(self, frame: bytes) -> tuple[int, bytes]:
-        # A large one goes piece by piece, or nothing else would run meanwhile.
-        body = io.BytesIO(frame) if len(frame) > _LARGE else frame
         try:
             with broken_connections():
-                async with self._session.post(
-                    self._url, data=body, headers=_FRAME_HEADERS, timeout=self._timeout
-                ) as answer:
-                    return answer.status, await answer.read()
-        except TimeoutError as error:
+                answer = await self._pool.request("POST", self._path, _FRAME_HEADERS, frame, self._timeout_s)
+        except PredictorTimeout as error:
             raise WorkerTooSlow(
-                f"{COMPONENT}: model {self._model} did not answer within {self._timeout.total:g} s."
+                f"{COMPONENT}: model {self._model} did not answer within {self._timeout_s:g} s."
             ) from error
+        return answer.status, answer.body
 
     def _refusal(self, status: int, message: str, elapsed_s: float) -> ServingError:
         """TorchServe kills a worker that takes too long, and says no more than that it died."""
