@@ -40,9 +40,6 @@ class Best:
         found = self._of(server, cores, clients, work)
         return max((cell.requests_per_s for cell in found), default=None)
 
-    def p50(self, server: str, cores: str, clients: int) -> float | None:
-        return min((cell.p50_ms for cell in self._of(server, cores, clients, "mnist")), default=None)
-
     def _of(self, server: str, cores: str, clients: int | None, work: str) -> list[Cell]:
         return [
             cell
@@ -54,30 +51,13 @@ class Best:
 def rows(cells: Sequence[Cell], raw: float) -> list[Row]:
     """The targets that these cells can judge. ``raw`` is the bare model's best on one core."""
     best = Best(cells)
-    found = [_idle(best), _over_torchserve(best), *_shares(best, raw)]
+    found: list[Row | None] = [*_shares(best, raw)]
     for cores in dict.fromkeys(cell.cores for cell in cells):
         found += [_times(best, ADAPTER, HOP, 6, cores), _times(best, ADAPTER, TORCHSERVE, 2.5, cores)]
         found += [_times(best, ADAPTER, NATIVE, 1, cores)]
         for clients in (8, 32):
             found += [_times(best, MAR, peer, 2, cores, clients) for peer in ("LitServe", "MLServer")]
     return [row for row in found if row is not None]
-
-
-def _over_torchserve(best: Best) -> Row | None:
-    ours, theirs = best.p50(ADAPTER, ONE, 1), best.p50(TORCHSERVE, ONE, 1)
-    if ours is None or theirs is None:
-        return None
-    over = round(ours - theirs, 3)
-    return Row("adapter-idle", "adapter: p50 over TorchServe's, 1 client", over, "ms", "≤ 1", over <= 1,
-               f"TorchServe alone takes {theirs} ms")  # fmt: skip
-
-
-def _idle(best: Best) -> Row | None:
-    ours = best.p50(MAR, ONE, 1)
-    if ours is None:
-        return None
-    return Row("mar-idle", ".mar runtime: p50, 1 client", ours, "ms", "≤ 0.6", ours <= 0.6,
-               "MLServer", best.p50("MLServer", ONE, 1))  # fmt: skip
 
 
 def _shares(best: Best, raw: float) -> Iterator[Row]:
