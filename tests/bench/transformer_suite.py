@@ -30,9 +30,12 @@ from tests.bench.work import Question, Work, load
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/mnist_transformer"
 ALONE, THEIRS, OURS = "predictor alone", "kserve", "transformer_sdk.kserve"
-BARE = "20 lines of uvicorn and aiohttp"  # a yardstick for the machine: it checks nothing
+BARE = "20 lines of uvicorn and aiohttp"  # a yardstick for the machine: it checks nothing, and has no hooks
+# The target in milliseconds, and what the 20 lines added where it was set.
+_ADDED_MS, _LEAST_ADDED_MS = 0.35, 0.16
 _MIB = 1024 * 1024
 _CLIENTS = (1, 8, 32)
+_DIGIT = 7  # what the no-op predictor says
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def measure(options: Options) -> Measured:
 def _sources(options: Options) -> Sequence[Source]:
     numbers = json.dumps({"instances": [[round(0.01 * value, 2) for value in range(100)]]}).encode()
     picture = (EXAMPLE / "sample.json").read_bytes()
-    path, digit = "/v1/models/mnist:predict", 7
+    path = "/v1/models/mnist:predict"
     mnist = load(options)["mnist"]
 
     def stub(place: Place) -> Command:
@@ -98,9 +101,9 @@ def _sources(options: Options) -> Sequence[Source]:
 
     return (
         Source("hop", "no hooks, 100 numbers, no-op predictor", PROGRAMS / "kserve_hop.py",
-               Question(path, numbers), [digit], Question(path, numbers), stub, (THEIRS, BARE, OURS)),
+               Question(path, numbers), [_DIGIT], Question(path, numbers), stub, (THEIRS, BARE, OURS)),
         Source("hooks", "two sync hooks, 100 numbers, no-op predictor", PROGRAMS / "kserve_hooks.py",
-               Question(path, numbers), [{"digit": digit}], Question(path, numbers), stub),
+               Question(path, numbers), [{"digit": _DIGIT}], Question(path, numbers), stub, (THEIRS, BARE, OURS)),
         Source("pictures", "base64 PNG to MNIST's predictor, isvc-mar", EXAMPLE / "transformer.py",
                Question(path, picture), None, mnist.v1(), mar),
         Source("script", "base64 PNG to MNIST's TorchScript without an archive, isvc-mar", EXAMPLE / "transformer.py",
@@ -122,7 +125,7 @@ def _transformer(source: Source, sdk: str, predictor: int, options: Options) -> 
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         place = Place(load(options)["mnist"], free_port(), Path(folder), options)
         with running([_command(source, sdk, predictor, place)], place.port, BOTH_CORES.server, place.folder) as server:
-            _until_right(server, source)
+            _until_right(server, source, sdk)
             yield server
 
 
@@ -147,10 +150,10 @@ def _command(source: Source, sdk: str, predictor: int, place: Place) -> Command:
     return Command((place.python("transformer"), program_file, *flags), place.environment(PYTHONPATH=ROOT))
 
 
-def _until_right(server: Server, source: Source) -> None:
-    work = Work("", "", "", (), None, source.answer[0] if source.answer else None)
+def _until_right(server: Server, source: Source, sdk: str) -> None:
     if source.answer:
-        server.wait_for(source.question, work)
+        right = _DIGIT if sdk == BARE else source.answer[0]
+        server.wait_for(source.question, Work("", "", "", (), None, right))
     else:
         server.wait_ready("/v1/models/mnist")
 
@@ -198,10 +201,11 @@ def _compared(source: Source, cells: Sequence[Cell]) -> list[Row]:
     if source.answer:  # else the predictor alone is asked something else
         added = {sdk: round(found[sdk, 1].p50_ms - found[ALONE, 1].p50_ms, 3) for sdk in source.beside}
         rows.append(Row(f"transformer-{source.name}-added", f"{source.what}; p50 added, 1 client", added[OURS], "ms",
-                        "≤ 0.35", added[OURS] <= 0.35, "kserve", added[THEIRS]))  # fmt: skip
-        if BARE in added:
-            rows.append(Row("transformer-least", f"{source.what}; the same beside the least that a hop takes",
-                            added[OURS], "ms", "–", True, BARE, added[BARE]))  # fmt: skip
+                        f"≤ {_ADDED_MS}", added[OURS] <= _ADDED_MS, "kserve", added[THEIRS]))  # fmt: skip
+        most = round(_ADDED_MS / _LEAST_ADDED_MS, 2)
+        good = added[OURS] <= most * added[BARE]
+        rows.append(Row(f"transformer-{source.name}-least", f"{source.what}; the same beside the least that a hop adds",
+                        added[OURS], "ms", f"≤ {most}×", good, BARE, added[BARE]))  # fmt: skip
     else:
         share = 100 / found[ALONE, 32].requests_per_s
         kept = [round(share * one.requests_per_s, 1) for one in (ours, theirs)]
