@@ -13,12 +13,13 @@ import orjson
 from torchserve_adapter.errors import broken_connections
 from torchserve_adapter.transport import VersionTransport
 from transformer_sdk.client.address import Address
-from transformer_sdk.client.pool import Pool
+from transformer_sdk.client.pool import Limits, Pool
 from transformer_sdk.errors import ServingError
 from transformer_sdk.messages import Response
 
 _NOT_FOUND = 404
 _PAGE = 100  # the most models that TorchServe lists at once
+_KEPT = Limits(idle_s=600.0)  # a request after a pause need not connect anew; one that was closed is not used
 _SHORT_S = 5.0
 _LONG_S = 86400.0  # of what loads a model, and ends it by a limit of its own
 
@@ -45,7 +46,7 @@ class TorchServeClient:
         ]
 
     async def __aenter__(self) -> Self:
-        self._inference, self._management, self._metrics = map(Pool, self._addresses)
+        self._inference, self._management, self._metrics = (Pool(one, limits=_KEPT) for one in self._addresses)
         return self
 
     async def __aexit__(
