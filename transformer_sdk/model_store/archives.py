@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import stat
 import tarfile
 import zipfile
@@ -15,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal, cast
 
-_MANIFEST = "MAR-INF/MANIFEST.json"
+_OF_MANIFEST = "MAR-INF"
+_MANIFEST = f"{_OF_MANIFEST}/MANIFEST.json"
 # What TorchServe takes for an archive with load_models=all; only a .mar is a zip, the others are tar.gz.
 _ENDINGS = (".mar", ".model", ".tar.gz")
 # RuntimeError is zipfile's for encryption and unknown compression.
@@ -64,7 +66,9 @@ def read_archive(path: Path) -> Archive:
 def _is_model(path: Path) -> bool:
     if path.name.startswith("."):
         return False
-    return path.is_dir() or path.name.endswith(_ENDINGS)
+    if path.is_dir():  # a volume's root has folders of its own, and lost+found cannot even be looked into
+        return os.path.isdir(path / _OF_MANIFEST)  # noqa: PTH112 - Path.is_dir raises where it may not look
+    return path.name.endswith(_ENDINGS)
 
 
 def read_file(archive: Path, file: str) -> bytes:

@@ -115,6 +115,20 @@ def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Pat
         look(tmp_path)
 
 
+def test_folders_that_are_no_models_are_no_matter(tmp_path: Path) -> None:
+    one = archive(tmp_path / "model-store", "a")
+    (tmp_path / "model-store" / "lost+found").mkdir()
+
+    assert list(look(tmp_path).models) == [request(one, "a")]
+
+
+def test_a_store_with_nothing_but_other_folders_says_what_belongs_there(tmp_path: Path) -> None:
+    (tmp_path / "model-store" / "lost+found").mkdir(parents=True)
+
+    with pytest.raises(ConfigurationError, match=r"There is no archive in the model store .*: put a \.mar file there"):
+        look(tmp_path)
+
+
 def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="missing is not a directory; give the folder with the models by"):
         look(tmp_path / "missing")

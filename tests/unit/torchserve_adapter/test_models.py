@@ -64,6 +64,7 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text('{"model": {"modelName": "unpacked"}}')
     build_archive(tmp_path, "c.tar.gz", "")
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "lost+found").mkdir()
     (tmp_path / ".hidden.mar").touch()
 
     assert read_store(tmp_path) == {
