@@ -54,4 +54,4 @@ def check_mar(archive: Path) -> None:
 
 
 def _stays_inside(path: PurePosixPath) -> bool:
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and ":" not in path.parts[0]
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts

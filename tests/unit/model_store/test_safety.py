@@ -47,7 +47,24 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
         check_mar(archive)
 
 
-def test_what_is_as_it_should_be_passes(tmp_path: Path) -> None:
-    check_mar(add(write_mar(tmp_path / "good.mar"), "a..b/c.py"))
+@pytest.mark.parametrize(
+    "member",
+    [
+        "a..b/c.py",
+        "weights:v1.bin",
+        "C:/c.py",
+        ".hidden/..c",
+        "two words.txt",
+        "größe.json",
+        "a\\b.py",
+        "...",
+        "~/c.py",
+    ],
+)
+def test_a_name_that_is_only_unusual_passes(tmp_path: Path, member: str) -> None:
+    check_mar(add(write_mar(tmp_path / "good.mar"), member))
+
+
+def test_what_torchserve_unpacks_by_itself_is_left_to_it(tmp_path: Path) -> None:
     check_mar(tmp_path)  # a folder
     check_mar(tmp_path / "archive.tar.gz")
