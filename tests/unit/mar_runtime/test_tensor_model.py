@@ -20,8 +20,10 @@ from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.messages import Response
+from transformer_sdk.model import Call
 from transformer_sdk.protocol import v1
-from transformer_sdk.protocol.v2 import bfloat16
+from transformer_sdk.protocol.v2 import bfloat16, rest
+from transformer_sdk.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 from transformer_sdk.protocol.v2.tensors import Array, Tensor
 
@@ -147,8 +149,12 @@ async def test_predictions_of_every_datatype_are_written(array: Array, predictio
 @pytest.mark.parametrize(
     ("instances", "message"),
     [
-        ([["a", "b"]], 'The instances cannot be read as input "rows" of datatype FP32: could not convert string'),
-        ([[1], [2, 3]], 'The instances cannot be read as input "rows" of datatype FP32: setting an array element'),
+        (
+            [[1], [2, 3]],
+            'Tensor "rows": its data is uneven at level 1 of nesting; lists of one level have the same length',
+        ),
+        ([1, [2]], 'Tensor "rows": element 1 is [2]; FP32 takes numbers'),
+        ([[[1], 2]], 'Instance 0 cannot be read. Tensor "rows": its data is uneven at level 2 of nesting'),
         ([{"rows": [1, 2]}, [3, 4]], 'Every instance must be an object with a "rows".'),
         ([{"rows": [1, 2]}, {}], 'Every instance must be an object with a "rows".'),
         ([{"rows": [1, 2], "row": 1}], "Model m takes the inputs rows; the request has rows, row."),
@@ -159,6 +165,55 @@ async def test_instances_that_are_no_rows_are_refused(instances: Any, message: s
         await predict(FakeEngine(), instances)
 
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "instances", "message"),
+    [
+        ("FP32", [["5", "6"]], "Instance 0 cannot be read. Tensor \"rows\": element 0 is '5'; FP32 takes numbers from"),
+        (
+            "FP32",
+            [[1, 2], [1, None]],
+            'Instance 1 cannot be read. Tensor "rows": element 1 is None; FP32 takes numbers',
+        ),
+        ("FP32", [[True, 1]], 'Instance 0 cannot be read. Tensor "rows": element 0 is True; FP32 takes numbers from'),
+        ("FP32", [[1e39, 2]], 'Instance 0 cannot be read. Tensor "rows": element 0 is 1e+39; FP32 takes numbers from'),
+        ("FP32", [[{"b64": ""}]], "Instance 0 cannot be read. Tensor \"rows\": element 0 is {'b64': ''}; FP32 takes"),
+        ("INT64", [[1.7, 3]], 'Instance 0 cannot be read. Tensor "rows": element 0 is 1.7; INT64 takes whole numbers'),
+        ("INT8", [[128]], 'Instance 0 cannot be read. Tensor "rows": element 0 is 128; INT8 takes whole numbers from'),
+        ("BOOL", [[1]], 'Instance 0 cannot be read. Tensor "rows": element 0 is 1; BOOL takes true and false.'),
+        ("BYTES", ["a", None], 'Instance 1 cannot be read. Tensor "rows": element 0 is None; BYTES takes strings.'),
+    ],
+)
+async def test_a_value_that_is_not_of_the_inputs_datatype_is_refused(
+    datatype: str, instances: Any, message: str
+) -> None:
+    engine = FakeEngine(inputs=(TensorMetadata("rows", datatype, (-1, -1)),))
+
+    with pytest.raises(UnprocessableInput) as raised:
+        await predict(engine, instances)
+
+    assert str(raised.value).startswith(message)
+    assert engine.sizes == []
+
+
+@pytest.mark.parametrize(
+    ("datatype", "instances"),
+    [
+        ("FP64", [[1, 2.5], [-3, 1e300]]),
+        ("INT64", [[-(2**63), 2**63 - 1]]),
+        ("UINT64", [[2**64 - 1]]),
+        ("BOOL", [[True, False]]),
+        ("BYTES", [["a", "ü"], ["", "b"]]),
+        ("FP32", [[[[1, 2], [3, 4]]], [[[5, 6], [7, 8]]]]),
+        ("FP32", [[], []]),
+        ("FP32", [1, 2]),
+    ],
+)
+async def test_values_of_the_inputs_datatype_reach_the_model_as_they_are(datatype: str, instances: Any) -> None:
+    engine = FakeEngine(lambda inputs: {"out": inputs["rows"]}, (TensorMetadata("rows", datatype, (-1,)),))
+
+    assert await predict(engine, instances) == instances
 
 
 async def test_a_number_that_no_float_holds_is_refused() -> None:
@@ -204,6 +259,25 @@ async def test_a_raw_body_is_a_v2_request() -> None:
     assert orjson.loads(answer.body)["outputs"] == [
         {"name": "out", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}
     ]
+
+
+async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
+    body, json_length = rest.encode_request(rows(1, 2), binary=True)
+    document = orjson.loads(body[:json_length])
+    text = orjson.dumps({**document, "parameters": {"binary_data_output": True}})
+    own = Call(((JSON_LENGTH, str(len(text)).encode()),), "1", lambda: False)
+
+    answer = await serve(FakeEngine()).raw(text + body[json_length:], "application/octet-stream", "", own)
+
+    ((name, length),) = answer.headers
+    assert (answer.content_type, name) == (b"application/octet-stream", JSON_LENGTH)
+    assert plain(rest.decode_response(answer.body, int(length))) == {"out": [[2, 2], [4, 4]]}
+
+
+@pytest.mark.parametrize("value", [b"-1", b"", b"1e3", b"999"])
+async def test_a_length_of_the_json_that_is_none_is_refused(value: bytes) -> None:
+    with pytest.raises(InvalidInput, match="The header inference-header-content-length"):
+        await serve(FakeEngine()).raw(b'{"inputs": []}', "", "", Call(((JSON_LENGTH, value),), "1", lambda: False))
 
 
 # --- batches -----------------------------------------------------------------------------------------

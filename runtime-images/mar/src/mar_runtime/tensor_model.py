@@ -17,12 +17,13 @@ from transformer_sdk.batching.merge import Array, Arrays
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
-from transformer_sdk.messages import Response
+from transformer_sdk.messages import Response, header
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2 import rest
+from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
-from transformer_sdk.protocol.v2.tensors import Tensor, dtype
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 _JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
 
@@ -86,12 +87,15 @@ class TensorModel:
         *,
         explain: bool = False,
     ) -> Response:
-        """The body of a v2 request; there is no handler to understand another."""
+        """A v2 request, binary tensors and all; there is no handler to understand another."""
         if explain:
             raise self._unexplained()
-        request = rest.decode_request(body)
-        encoded, _ = rest.encode_response(await self.infer(request, call), request)
-        return Response(encoded)
+        request = rest.decode_request(body, _json_length(call))
+        encoded, json_length = rest.encode_response(await self.infer(request, call), request)
+        if json_length is None:
+            return Response(encoded)
+        headers = ((JSON_LENGTH, str(json_length).encode()),)
+        return Response(encoded, content_type=b"application/octet-stream", headers=headers)
 
     async def close(self) -> None:
         """End the thread when what it runs is finished."""
@@ -144,6 +148,18 @@ class TensorModel:
         return UnprocessableInput(f"Model {self.name} takes the inputs {expected}; the request has {', '.join(given)}.")
 
 
+def _json_length(call: Call) -> int | None:
+    """Where binary tensors begin; raises InvalidInput."""
+    value = header(call.headers, JSON_LENGTH)
+    if value is None:
+        return None
+    if not value.isdigit():
+        raise InvalidInput(
+            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; it takes a number of bytes."
+        )
+    return int(value)
+
+
 def _instances(body: bytes) -> list[Any]:
     """Raises InvalidInput for a number that no float holds."""
     try:
@@ -162,14 +178,34 @@ def _column(instances: list[Any], name: str) -> list[Any]:
 
 
 def _array(name: str, datatype: str, values: list[Any]) -> Array:
+    """As strict as the v2 protocol: no text, true or null is taken for a number. Raises UnprocessableInput."""
     try:
-        if datatype == "BYTES":
-            return np.array([value.encode() if isinstance(value, str) else value for value in values], dtype=object)
-        return np.array(values, dtype=dtype(name, datatype))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UnprocessableInput(
-            f'The instances cannot be read as input "{name}" of datatype {datatype}: {error}.'
-        ) from error
+        return _tensor(name, datatype, values)
+    except InvalidInput as error:
+        raise UnprocessableInput(_what_is_wrong(name, datatype, values) or error.message) from error
+
+
+def _tensor(name: str, datatype: str, values: list[Any]) -> Array:
+    return rest.from_json(TensorDocument(name=name, datatype=datatype, shape=_shape(values), data=values), {}).data
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    """By the first element of each level; whether the others are the same is checked with them."""
+    shape = []
+    while type(values) is list:
+        shape.append(len(values))
+        values = values[0] if values else None
+    return tuple(shape)
+
+
+def _what_is_wrong(name: str, datatype: str, instances: list[Any]) -> str:
+    """The first instance that is wrong by itself; empty where they only do not go together."""
+    for index, instance in enumerate(instances):
+        try:
+            _tensor(name, datatype, [instance])
+        except InvalidInput as error:
+            return f"Instance {index} cannot be read. {error.message}"
+    return ""
 
 
 def _plain(array: Array) -> Any:
