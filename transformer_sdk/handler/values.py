@@ -29,7 +29,7 @@ def decode(part: Part) -> Any:
             return json.loads(part.value)
         if part.content_type.startswith("text"):
             return part.value.decode()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: too many lists in one another
         log.warning("a part of type %s is handed over as it is: %s", part.content_type, error)
     return bytearray(part.value)
 

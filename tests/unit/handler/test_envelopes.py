@@ -13,6 +13,7 @@ from transformer_sdk.handler.envelopes import envelope_named
 from transformer_sdk.handler.frames import Answer, Failure, Form, Part, Request
 
 V2 = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 1], "data": [1, 2]}]}
+DEEP = b"[" * 100_000 + b"]" * 100_000
 INPUT = {"name": "x", "shape": [2, 1], "datatype": "INT64", "data": [[1], [2]]}
 
 
@@ -45,6 +46,9 @@ def seen(envelope: str, form: Form, request: Request) -> Any:
         ("none", "v2", tensor_request(x=[[1], [2]]), [{"body": {"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}}]),
         ("none", "raw", whole(b"text", "text/plain"), [{"body": "text"}]),
         ("none", "raw", whole(b"{", "application/json"), [{"body": bytearray(b"{")}]),
+        ("none", "raw", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
+        ("none", "v1", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
+        ("kserve", "raw", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
         ("body", "raw", whole(b"x"), [bytearray(b"x")]),
         ("body", "v2", tensor_request(x=[[1], [2]]), [{"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}]),
         ("kservev2", "v2", tensor_request(x=[[1], [2]]), [INPUT]),
