@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from transformer_sdk.model_store.archives import Member, open_archive
+from transformer_sdk.model_store.archives import Kind, Member, open_archive
 from transformer_sdk.model_store.errors import ModelFailed
 
 # Weights hardly compress; text does, up to about a hundredfold.
@@ -27,7 +27,7 @@ class Allowance:
         if member.kind == "special":
             raise ModelFailed(f"{self._archive} holds {member.name!r}, which is no plain file; pack the file itself.")
         path = PurePosixPath(member.name.replace("\\", "/"))
-        if member.kind == "file" and not _stays_inside(path):
+        if not _stays_inside(path, member.kind):
             raise ModelFailed(f"{self._archive} holds {member.name!r}, a path that leads out of it. {_MAKE}.")
         self._files -= 1
         self._bytes -= member.size
@@ -53,5 +53,7 @@ def check_mar(archive: Path) -> None:
             allowance.check(member)
 
 
-def _stays_inside(path: PurePosixPath) -> bool:
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+def _stays_inside(path: PurePosixPath, kind: Kind) -> bool:
+    if not path.parts:  # the folder itself, as tar writes it down
+        return kind == "folder"
+    return not path.is_absolute() and ".." not in path.parts

@@ -36,8 +36,8 @@ def tar_with(path: Path, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def special(kind: bytes, target: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo("bert/weights.pt")
+def special(kind: bytes, target: str = "", name: str = "bert/weights.pt") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info
 
@@ -75,6 +75,24 @@ def test_a_folder_is_used_as_it_is(tmp_path: Path, folder: Path) -> None:
 
     assert unpack(tmp_path / "bert", folder) == Unpacked(tmp_path / "bert", ModelManifest("handler.py"))
     assert not folder.exists()
+
+
+def test_an_empty_folder_is_unpacked(tmp_path: Path, folder: Path) -> None:
+    zipped = write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, "cache/empty/": b""})
+    tarred = write_tar(
+        tmp_path / "bert.tar.gz",
+        special(tarfile.DIRTYPE, name="bert"),
+        special(tarfile.DIRTYPE, name="bert/cache/empty"),
+    )
+
+    for archive in (zipped, tarred):
+        assert (unpack(archive, folder).folder / "cache/empty").is_dir()
+
+
+def test_a_tar_of_the_folder_itself_is_unpacked(tmp_path: Path, folder: Path) -> None:
+    archive = write_tar(tmp_path / "bert.tar.gz", special(tarfile.DIRTYPE, name="."), top=".")
+
+    assert unpack(archive, folder) == Unpacked(folder, ModelManifest("handler.py"))
 
 
 def test_what_an_older_archive_left_is_gone(tmp_path: Path, folder: Path) -> None:
@@ -119,6 +137,19 @@ def test_a_name_that_is_only_unusual_stays_as_it_is(tmp_path: Path, folder: Path
     archive = write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, name: b"inside"})
 
     assert (unpack(archive, folder).folder / name).read_bytes() == b"inside"
+
+
+@pytest.mark.parametrize("name", ["../escaped", "/escaped", "a/../../escaped"])
+def test_a_folder_that_leads_out_is_refused(tmp_path: Path, folder: Path, name: str) -> None:
+    zipped = write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, f"{name}/": b""})
+    reason = refused(zipped, folder)
+    zipped.unlink()
+
+    tarred = write_tar(tmp_path / "bert.tar.gz", special(tarfile.DIRTYPE, name=name))
+    assert (reason, refused(tarred, folder)) == tuple(
+        f"{archive.name} holds {member!r}, a path that leads out of it. Make it with torch-model-archiver."
+        for archive, member in ((zipped, f"{name}/"), (tarred, name))
+    )
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path, folder: Path) -> None:

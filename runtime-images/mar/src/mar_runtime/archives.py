@@ -62,7 +62,9 @@ def _unpack(archive: Path, folder: Path) -> None:
     with open_archive(archive) as members:
         for member in members:
             path = folder / allowance.check(member)
-            if member.kind == "file":
+            if member.kind == "folder":
+                path.mkdir(parents=True, exist_ok=True)
+            else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with member.open() as content, path.open("wb") as file:
                     copyfileobj(content, file, _BUFFER_BYTES)
