@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from transformer_sdk.errors import UpstreamTimeout
 from transformer_sdk.handler.model import Transport
+
+# Of torch.load's long message, what is the matter with the file.
+_WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,19 @@ class WorkerTimeout(UpstreamTimeout):
 
 def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -> str:
     """One line: the model, the exception, the place in the user's code, what to do."""
-    if module := failure["missing_module"]:
+    message = failure["message"] or ""
+    if why := _WEIGHTS_ONLY.search(message):
+        message = why[1]
+        cure = (
+            "torch.load takes nothing but tensors from a file that it is not told to trust. If you trust this one, set "
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
+        )
+    elif module := failure["missing_module"]:
         cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
     else:
         cure = "Correct the handler or the archive and upload it again."
     return (
-        f"Model {model} ({archive}) could not be loaded: "
-        f"{failure['type']}: {failure['message']} (at {failure['where']}). {cure}"
+        f"Model {model} ({archive}) could not be loaded: {failure['type']}: {message} (at {failure['where']}). {cure}"
     )
 
 

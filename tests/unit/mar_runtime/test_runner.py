@@ -1,0 +1,51 @@
+"""How the failures of handlers read."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch imports what its own dependencies deprecate
+    import torch
+
+from mar_runtime.runner import describe_failure
+
+
+def failure(of: str, message: str, missing: str | None = None) -> dict[str, str | None]:
+    return {"type": of, "message": message, "where": "h.py:1 in f", "missing_module": missing}
+
+
+class Network:
+    """What a file must not hold that is not trusted."""
+
+
+def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) -> None:
+    torch.save(Network(), tmp_path / "network.pt")
+    with pytest.raises(pickle.UnpicklingError) as raised:
+        torch.load(tmp_path / "network.pt")
+
+    described = describe_failure("m", "m.mar", failure("UnpicklingError", str(raised.value)))
+
+    assert described.startswith("Model m (m.mar) could not be loaded: UnpicklingError: Unsupported global: GLOBAL ")
+    assert described.endswith(
+        "Network was not an allowed global by default (at h.py:1 in f). torch.load takes nothing but tensors from a "
+        "file that it is not told to trust. If you trust this one, set "
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "cure"),
+    [
+        ("words", "Add words to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."),
+        (None, "Correct the handler or the archive and upload it again."),
+    ],
+)
+def test_another_failure_is_the_handlers_or_its_packages(missing: str | None, cure: str) -> None:
+    described = describe_failure("m", "m.mar", failure("E", "no", missing))
+
+    assert described == f"Model m (m.mar) could not be loaded: E: no (at h.py:1 in f). {cure}"
