@@ -50,11 +50,12 @@ def _post(template: str, body: bytes, document: object) -> Endpoint:
     return Endpoint(f"POST {template}", Request("POST", path, body, (("content-type", JSON),)), document)
 
 
+_ROWS = json.dumps({"instances": ROWS}).encode()
 V1 = (
     _get("/v1/models", {"models": MODELS}),
     _get("/v1/models/<model>", READY),
-    _post("/v1/models/<model>:predict", json.dumps({"instances": ROWS}).encode(), {"predictions": SUMS}),
-    _post("/v1/models/<model>:explain", json.dumps({"instances": ROWS}).encode(), {"explanations": SUMS}),
+    _post("/v1/models/<model>:predict", _ROWS, {"predictions": SUMS}),
+    _post("/v1/models/<model>:explain", _ROWS, {"explanations": SUMS}),
 )
 V2 = (
     _get("/v2", SERVER),
@@ -69,7 +70,11 @@ V2 = (
     _post("/v2/models/<model>/versions/<version>/infer", INFER, INFERRED),
     _post("/v2/repository/index", b"", INDEX),
 )
-TORCHSERVES = (_get("/ping", {"status": "Healthy"}),)
+TORCHSERVES = (
+    _get("/ping", {"status": "Healthy"}),
+    _post("/invocations?model_name=<model>", _ROWS, {"predictions": SUMS}),
+    _post("/models/<model>/invoke", _ROWS, {"predictions": SUMS}),
+)
 ENDPOINTS = (*V1, *V2, *TORCHSERVES)
 
 

@@ -16,6 +16,9 @@ from tests.unit.endpoints.asking import Answer, Server, error
         ("/predictions/m/2/some/path", "2", "some/path", False),
         ("/explanations/m", "1", "", True),
         ("/explanations/m/2", "2", "", True),
+        ("/models/m/invoke", "1", "", False),
+        ("/invocations?model_name=m", "1", "", False),
+        ("/invocations", "1", "", False),
     ],
 )
 async def test_a_body_of_any_kind_reaches_the_model_and_its_answer_the_client(
@@ -37,6 +40,9 @@ async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
         ("/predictions/x", 404, "Model with name x does not exist. Models served here: m, slow."),
         ("/predictions/m/3", 404, "Model with name m, version 3, does not exist. Models served here: m 1, m 2."),
         ("/explanations/slow", 503, "Model with name slow is not ready: it is loading."),
+        ("/models/x/invoke", 404, "Model with name x does not exist. Models served here: m, slow."),
+        ("/invocations?model_name=x", 404, "Model with name x does not exist. Models served here: m, slow."),
+        ("/invocations", 400, "Name the model: /invocations?model_name=NAME. Models served here: m, slow."),
     ],
 )
 async def test_a_model_that_cannot_be_asked_is_told(path: str, status: int, message: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs
+
+from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.server.endpoints.calls import Calls
@@ -17,27 +20,37 @@ class TorchServeEndpoints:
 
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of the API that is for clients."""
-        predictions = [
-            Route(method, path, self.predict) for path in _paths("predictions") for method in ("POST", "PUT", "GET")
-        ]
-        explanations = [
-            Route(method, path, self.explain) for path in _paths("explanations") for method in ("POST", "PUT", "GET")
-        ]
-        return (Route("GET", "/ping", self.ping), *predictions, *explanations)
+        asked = (
+            *((path, self.predict) for path in (*_paths("predictions"), "/models/{model}/invoke")),
+            *((path, self.explain) for path in _paths("explanations")),
+            ("/invocations", self.invoke),
+        )
+        return (
+            Route("GET", "/ping", self.ping),
+            *(Route(method, path, endpoint) for path, endpoint in asked for method in ("POST", "PUT", "GET")),
+        )
 
     async def predict(self, request: Request) -> Response:
-        return await self._ask(request, explain=False)
+        return await self._ask(request, request.params["model"], explain=False)
 
     async def explain(self, request: Request) -> Response:
-        return await self._ask(request, explain=True)
+        return await self._ask(request, request.params["model"], explain=True)
+
+    async def invoke(self, request: Request) -> Response:
+        """As SageMaker asks: one model needs no name."""
+        names = parse_qs(request.query.decode("latin-1")).get("model_name") or self._models.names
+        if len(names) != 1:
+            served = ", ".join(sorted(self._models.names))
+            raise InvalidInput(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
+        return await self._ask(request, names[0], explain=False)
 
     async def ping(self, _: Request) -> Response:
         if self._models.ready:
             return json_response({"status": "Healthy"})
         return json_response({"status": "Unhealthy"}, 500)
 
-    async def _ask(self, request: Request, *, explain: bool) -> Response:
-        model = self._models.get(request.params["model"], request.params.get("version"))
+    async def _ask(self, request: Request, name: str, *, explain: bool) -> Response:
+        model = self._models.get(name, request.params.get("version"))
         call = self._calls.begin(request)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")
         path = request.params.get("path", "")
