@@ -4,12 +4,14 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
 
     ServingError                500
     ├─ InvalidInput             400
+    │  └─ UnreadableRequest     400
     ├─ NotFound                 404
     │  └─ ModelNotFound         404
     ├─ MethodNotAllowed         405
     ├─ BodyTooLarge             413
     ├─ UnprocessableInput       422
     ├─ QueueFull                429 with Retry-After
+    ├─ HeadTooLarge             431
     ├─ InferenceFailed          500, or what the handler says
     ├─ Unsupported              501
     ├─ UpstreamError            the upstream's own status
@@ -46,6 +48,10 @@ class InvalidInput(ServingError):
     """The client's request is wrong and will stay wrong."""
 
     status = 400
+
+
+class UnreadableRequest(InvalidInput):
+    """What came over the connection is no HTTP request."""
 
 
 class NotFound(ServingError):
@@ -97,6 +103,15 @@ class QueueFull(ServingError):
 
     def __init__(self, model: str, limit: int) -> None:
         super().__init__(f"{limit} requests wait for model {model} already (job_queue_size); send it again later.")
+
+
+class HeadTooLarge(ServingError):
+    """The request line and headers have more bytes than the server takes."""
+
+    status = 431
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request line and headers are over the limit of {limit} bytes.")
 
 
 class InferenceFailed(ServingError):

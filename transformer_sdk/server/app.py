@@ -15,7 +15,14 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
-from transformer_sdk.errors import BodyTooLarge, ClientGone, MethodNotAllowed, ServingError
+from transformer_sdk.errors import (
+    BodyTooLarge,
+    ClientGone,
+    HeadTooLarge,
+    MethodNotAllowed,
+    ServingError,
+    UnreadableRequest,
+)
 from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
@@ -63,22 +70,30 @@ class App:
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-            response = _error_response(error, scope, request_id.decode("latin-1"))
+            what = f"{scope['method']} {scope['path']}"
+            response = _error_response(error, what, request_id.decode("latin-1"))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
             await _stream(send, response, request_id, receive)
         else:
             await _send_response(send, response, request_id)
 
+    def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
+        """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
+        request_id = header(headers, REQUEST_ID) or next(self._ids)
+        response = _error_response(error, "what is no request", request_id.decode("latin-1"))
+        self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
+        return response, _whole_headers(response, request_id)
 
-def _error_response(error: Exception, scope: Message, request_id: str) -> Response:
+
+def _error_response(error: Exception, what: str, request_id: str) -> Response:
     if not isinstance(error, ServingError):
-        log.error("%s %s: unexpected error", scope["method"], scope["path"], exc_info=error)
+        log.error("%s: unexpected error", what, exc_info=error)
         return json_response(_document(f"{type(error).__name__} : {error}", "server", request_id), 500)
     log.log(
         logging.WARNING if error.status >= 500 else logging.INFO,
-        "%s %s answered %d: %s (request %s)",
-        scope["method"], scope["path"], error.status, error.message, request_id,
+        "%s answered %d: %s (request %s)",
+        what, error.status, error.message, request_id,
     )  # fmt: skip
     document = {**error.details, **_document(error.message, error.component, request_id)}
     return json_response(document, error.status, _error_headers(error))
@@ -90,8 +105,8 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 def _error_headers(error: ServingError) -> Headers:
     match error:
-        case BodyTooLarge():
-            # The rest of the body is still on its way: this connection cannot carry another request.
+        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest():
+            # The rest of it is still on its way: this connection cannot carry another request.
             return ((b"connection", b"close"),)
         case MethodNotAllowed():
             return ((b"allow", error.allowed.encode()),)
@@ -183,11 +198,15 @@ async def _close(response: StreamingResponse) -> None:
 
 
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:
-    headers = (
+    headers = _whole_headers(response, request_id)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
+
+
+def _whole_headers(response: Response, request_id: bytes) -> Headers:
+    return (
         (b"content-type", response.content_type),
         (b"content-length", str(len(response.body)).encode()),
         (REQUEST_ID, request_id),
         *response.headers,
     )
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from transformer_sdk.server.app import App
+from transformer_sdk.server.connection import Connection
 
 # Longer than any proxy keeps an idle connection (Envoy: one hour), or the proxy picks one that is closing.
 KEEP_ALIVE_S = 3660
@@ -43,7 +44,7 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
