@@ -50,16 +50,33 @@ def snapshot_models(snapshot: Mapping[str, Any]) -> Table:
 
 
 def entries(setting: str, table: Table) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(model, version, parameters), each checked to name its archive."""
+    """(model, version, parameters); a snapshot's are checked to name their archives, those of `models` need not."""
     for name, versions in table.items():
         if not isinstance(versions, dict):
             raise ConfigurationError(f"{setting} in config.properties: model {name} is not {{VERSION: {{…}}}}.")
         for version, parameters in versions.items():
-            if not isinstance(parameters, dict) or not parameters.get("marName"):
-                raise ConfigurationError(
-                    f'{setting} in config.properties: model {name}, version {version} has no "marName".'
-                )
+            where = f"{setting} in config.properties: model {name}, version {version}"
+            if not isinstance(parameters, dict):
+                raise ConfigurationError(f"{where} is not {{PARAMETER: VALUE, …}}.")
+            if setting == "model_snapshot" and not parameters.get("marName"):
+                raise ConfigurationError(f'{where} has no "marName".')
             yield name, version, parameters
+
+
+def named_in_models(table: Table) -> str:
+    """As `load_models`, for a configuration without it: TorchServe would load nothing. "all" where no archive is named.
+
+    Raises ConfigurationError where only some are: nothing says which archives the others are for.
+    """
+    listed = list(entries("models", table))
+    named = [(name, parameters["marName"]) for name, _, parameters in listed if parameters.get("marName")]
+    for name, version, parameters in listed:
+        if named and not parameters.get("marName"):
+            raise ConfigurationError(
+                f'models in config.properties: model {name}, version {version} has no "marName"; '
+                "write it, as others have one, or say by load_models which archives are loaded."
+            )
+    return ",".join(f"{name}={archive}" for name, archive in named) or "all"
 
 
 def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archive], store: str) -> tuple[Model, ...]:

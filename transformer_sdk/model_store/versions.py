@@ -53,11 +53,12 @@ def _from_snapshot(properties: Mapping[str, str]) -> Iterator[ModelVersion]:
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
-    table = parse_table("models", properties.get("models") or "{}")
+    table = entries("models", parse_table("models", properties.get("models") or "{}"))
+    parameters_of = {(name, version): parameters for name, version, parameters in table}
     for given, file in load_models(properties.get("load_models", "all"), archives):
         archive = archives[file_name(file)]
         name = given or archive.model_name
-        parameters = table.get(name, {}).get(archive.model_version, {})
+        parameters = parameters_of.get((name, archive.model_version), {})
         yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
 
 

@@ -84,6 +84,14 @@ def test_the_table_of_models_says_how_and_may_say_which(tmp_path: Path) -> None:
     assert list(look(tmp_path).models) == [request(one, "a", **parameters)]
 
 
+@pytest.mark.parametrize("load_models", ["load_models=all", "load_models=a-1.0.mar", "load_models=", ""])
+def test_the_table_of_models_may_be_nothing_but_parameters(tmp_path: Path, load_models: str) -> None:
+    one = archive(tmp_path / "model-store", "a")
+    configure(tmp_path, load_models, f"models={json.dumps({'a': {'1.0': {'minWorkers': 2}}})}")
+
+    assert list(look(tmp_path).models) == [request(one, "a", minWorkers=2)]
+
+
 def test_placeholders_and_ts_variables_are_filled_in(tmp_path: Path) -> None:
     archive(tmp_path / "store-of-mine", "a")
     configure(tmp_path, "model_store=$$STORE$$", "enable_envvars_config=true")
@@ -139,7 +147,12 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
     [
         ("load_models=b.mar", "b.mar is not in the model store"),
         ("models={", "models in config.properties is not valid JSON"),
-        ('models={"a": {"1.0": {}}}', 'model a, version 1.0 has no "marName"'),
+        (
+            'models={"a": {"1.0": {}, "2.0": {"marName": "a-1.0.mar"}}}',
+            'model a, version 1.0 has no "marName"; write it',
+        ),
+        ('models={"a": {"1.0": 7}}\nload_models=all', "model a, version 1.0 is not {PARAMETER: VALUE"),
+        ('model_snapshot={"models": {"a": {"1.0": {}}}}', 'model a, version 1.0 has no "marName".'),
         ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
         ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
     ],

@@ -41,6 +41,7 @@ def size(properties: dict[str, str], yaml: dict[str, Any] | None = None, options
         ({}, {}, 32),
         (in_models(batchSize=4), {}, 4),
         (in_models(batchSize=1), {}, 1),
+        ({"load_models": "all", "models": '{"a": {"1.0": {"batchSize": 4}}}'}, {}, 4),
         (in_models(maxBatchDelay=100), {}, 32),
         (in_models(batchSize=4), {"batchSize": 8}, 8),  # as TorchServe has it: the archive's own wins over `models`,
         (in_snapshot(batchSize=4), {"batchSize": 8}, 4),  # but not over a snapshot

@@ -153,6 +153,13 @@ def test_models_without_load_models_loads_the_archives_they_name() -> None:
     assert effective({"models": models}, around()).properties["load_models"] == "a=x.mar,b=y.mar"
 
 
+@pytest.mark.parametrize("load_models", [{}, {"load_models": "all"}])
+def test_models_may_be_nothing_but_parameters(load_models: dict[str, str]) -> None:
+    models = {"models": '{"a": {"1.0": {"minWorkers": 2}}}'}
+
+    assert effective({**models, **load_models}, around()).properties == {**MINIMUM, **models}
+
+
 @pytest.mark.parametrize(
     ("setting", "wrapped"),
     [("models", lambda table: table), ("model_snapshot", lambda table: snapshot(**table))],
@@ -254,6 +261,8 @@ def test_an_envelope_that_is_left_empty_is_none(written: str | None, envelope: s
         ({"model_snapshot": '{"models": {}}'}, "model_snapshot in config.properties names no model"),
         ({"model_snapshot": '{"models": {"a": {"1.0": {}}}}'}, 'model a, version 1.0 has no "marName"'),
         ({"model_snapshot": '{"models": {"a": 1}}'}, "model a is not"),
+        ({"models": '{"a": {"1.0": 1}}'}, "model a, version 1.0 is not"),
+        ({"models": '{"a": {"1.0": {"marName": "x.mar"}, "2.0": {}}}'}, 'version 2.0 has no "marName"; write it, as'),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(properties: dict[str, str], message: str) -> None:

@@ -15,7 +15,7 @@ from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
 from transformer_sdk.model_store import properties, rules
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import entries, parse_table
+from transformer_sdk.model_store.models import named_in_models, parse_table
 from transformer_sdk.model_store.versions import requested_versions
 
 log = logging.getLogger(__name__)
@@ -75,11 +75,7 @@ def _archives(settings: Mapping[str, str]) -> list[ArchiveRequest]:
         return []
     store = Path(settings["model_store"])
     wanted = {name: value for name, value in settings.items() if name != "model_snapshot" or value.strip()}
-    wanted.setdefault("load_models", _named_in_models(wanted) or "all")
+    if not wanted.get("load_models", "").strip():
+        wanted["load_models"] = named_in_models(parse_table("models", wanted.get("models") or "{}"))
     versions = requested_versions(wanted, read_store(store), str(store))
     return [ArchiveRequest(version, store / version.archive) for version in versions]
-
-
-def _named_in_models(settings: Mapping[str, str]) -> str:
-    table = parse_table("models", settings.get("models") or "{}")
-    return ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries("models", table))

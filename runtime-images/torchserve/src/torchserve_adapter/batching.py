@@ -53,7 +53,7 @@ class Wishes:
         """Raises ConfigurationError for what cannot be obeyed."""
         for setting in ("model_snapshot", "models"):
             for name, version, parameters in entries(setting, _table(setting, self.properties)):
-                self.limits(name, version, parameters["marName"])
+                self.limits(name, version, parameters.get("marName", ""))
 
     def _parameters(self, model: str, version: str, archive: str) -> Settings:
         yaml = _usable(self.archives.get(archive, {}))

@@ -15,7 +15,7 @@ from torchserve_adapter.batching import FRAME_BYTES
 from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE
 from transformer_sdk.model_store import rules
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
+from transformer_sdk.model_store.models import Table, entries, named_in_models, parse_table, snapshot_models
 from transformer_sdk.model_store.properties import Draft
 from transformer_sdk.model_store.settings import whole
 from transformer_sdk.model_store.snapshot import complete
@@ -89,9 +89,10 @@ def _models(draft: Draft, _: Surroundings) -> None:
     table = parse_table("models", draft.get("models", "{}"))
     if table:
         _give_a_worker(draft, "models", table, table)
-        named = ",".join(f"{name}={parameters['marName']}" for name, _, parameters in entries("models", table))
-        draft.set_default("load_models", named, "the archives named in models")
-    draft.set_default("load_models", "all", "no model is named: every archive in the model store is loaded")
+    if not draft.get("load_models"):
+        named = named_in_models(table)
+        every = "no archive is named: every one in the model store is loaded"
+        draft.set("load_models", named, every if named == "all" else "the archives named in models")
 
 
 def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: Table) -> None:
