@@ -14,7 +14,7 @@ from transformer_sdk.model import Call
 
 
 class ControlledModel:
-    """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` request fail.
+    """Answers in capitals: at once if `free`, else when `finish` is called. Batches with a `bad` one fail by `error`.
 
     `model_s` is what it says that a batch took. `batch` is the last one that it got.
     """
@@ -24,7 +24,7 @@ class ControlledModel:
         *,
         free: bool = False,
         bad: set[str] | None = None,
-        error: Exception | None = None,
+        error: ServingError | None = None,
         drop_last: bool = False,
         model_s: float = math.nan,
     ) -> None:
@@ -33,7 +33,7 @@ class ControlledModel:
         self.batch: Batch[str] | None = None
         self.registry = CollectorRegistry()
         self._bad = bad or set()
-        self._error = error
+        self._error = error or InferenceFailed("a bad one")
         self._drop_last = drop_last
         self._model_s = model_s
         self._release = asyncio.Event()
@@ -48,10 +48,8 @@ class ControlledModel:
             await self._release.wait()
             self._release.clear()
         batch.model_s = self._model_s
-        if self._error:
-            raise self._error
         if self._bad.intersection(batch.payloads):
-            raise InferenceFailed("a bad one")
+            raise self._error
         return [payload.upper() for payload in batch.payloads][: -1 if self._drop_last else None]
 
     def finish(self) -> None:
@@ -62,8 +60,8 @@ class ControlledModel:
             await self._started.wait_for(lambda: len(self.batches) >= batches)
 
 
-def call(*, is_gone: bool = False) -> Call:
-    return Call((), "id", lambda: is_gone, math.inf)
+def call(*, is_gone: bool = False, deadline: float = math.inf) -> Call:
+    return Call((), "id", lambda: is_gone, deadline)
 
 
 def sample(model: ControlledModel, name: str, **labels: str) -> float | None:

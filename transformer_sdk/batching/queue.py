@@ -4,7 +4,8 @@ A request never waits for company when the model is idle: it goes at once. While
 and as soon as it is free again all that fit go together; those who have just been answered get a moment to ask again.
 So batches grow with the load, and there is nothing to tune.
 
-A batch whose run fails is run again one request at a time: a bad request fails alone.
+A batch whose run fails is run again one request at a time: a bad request fails alone. One that took too long is not:
+its callers have waited long enough, and a model that is too slow gets no more to do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from typing import Generic, TypeVar
 
 from transformer_sdk.batching.limits import BatchDuration, BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
-from transformer_sdk.errors import ClientGone, DeadlineExceeded, InferenceFailed, QueueFull, ServingError
+from transformer_sdk.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    InferenceFailed,
+    QueueFull,
+    ServingError,
+    UpstreamBroken,
+)
 from transformer_sdk.model import Call
 
 # Many times what it takes to write the answers of a batch and to read the requests of the next.
@@ -28,6 +36,8 @@ _SHORT_S = 0.1
 # longer than this, means that no more will.
 _PAUSE_SHARE = 0.1
 _PAUSE_S = 0.001
+# Whether a caller by HTTP has hung up must be asked for; in a full queue that is done for all at once, this far apart.
+_LOOK_S = 0.1
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -55,6 +65,7 @@ class _Entry(Generic[P, R]):
     answer: asyncio.Future[R]
     queued_at: float
     timer: asyncio.TimerHandle | None = None
+    lane: _Lane[P, R] | None = None  # where it waits
 
 
 @dataclass(slots=True)
@@ -94,6 +105,8 @@ class BatchQueue(Generic[P, R]):
         self._expected = 0  # instances, if all who were there when the last batch ended ask again
         self._pause_s = 0.0
         self._gathers_until = 0.0
+        self._free_since = 0.0  # the model has had room for another batch
+        self._looked_at = -math.inf  # for callers who are gone
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
         self._instances = 0  # waiting and running
@@ -117,12 +130,15 @@ class BatchQueue(Generic[P, R]):
     @concurrency.setter
     def concurrency(self, batches: int) -> None:
         self._concurrency = batches
+        self._free_since = self._clock()
         self._wake()
 
     async def submit(self, payload: P, size: int, key: Hashable, call: Call) -> R:
         """The result for `payload`, which holds `size` instances; raises what the run raises, QueueFull and
         DeadlineExceeded."""
-        if self._waiting >= self._limits.queue_size and self._running >= self._capacity:
+        if self._is_full():
+            self._drop_gone()
+        if self._is_full():
             self._metrics.rejected.inc()
             raise QueueFull(self._model, self._limits.queue_size)
         loop = asyncio.get_running_loop()
@@ -135,6 +151,7 @@ class BatchQueue(Generic[P, R]):
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(key)
+        entry.lane = lane
         lane.entries.append(entry)
         self._waiting += 1
         self._instances += size
@@ -146,6 +163,33 @@ class BatchQueue(Generic[P, R]):
         finally:
             if entry.timer:
                 entry.timer.cancel()
+            if entry.lane:  # its time is over, or its caller is gone: its place is for others
+                self._leave(entry, entry.lane)
+
+    def _is_full(self) -> bool:
+        return self._waiting >= self._limits.queue_size and self._running >= self._capacity
+
+    def _drop_gone(self) -> None:
+        """Take those out of the queue whose callers have hung up."""
+        now = self._clock()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            for lane in list(self._lanes.values()):
+                for entry in [entry for entry in lane.entries if self._is_pointless(entry)]:
+                    self._leave(entry, lane)
+
+    def _leave(self, entry: _Entry[P, R], lane: _Lane[P, R]) -> None:
+        """Nobody waits for the answer to this request any more."""
+        entry.lane = None
+        lane.entries.remove(entry)
+        self._waiting -= 1
+        self._instances -= entry.size
+        if entry.answer.cancelled():
+            self._metrics.abandoned.inc()
+        if not lane.entries:
+            self._lanes.pop(lane.key, None)
+        if not self._waiting and not self._running:
+            self._drained.set()
 
     @property
     def _capacity(self) -> int:
@@ -203,15 +247,17 @@ class BatchQueue(Generic[P, R]):
         taken: list[_Entry[P, R]] = []
         size = 0
         while lane.entries and (not taken or (self.merging and size + lane.entries[0].size <= limit)):
-            entry = lane.entries.popleft()
-            self._waiting -= 1
+            entry = lane.entries[0]
             if self._is_pointless(entry):
-                self._instances -= entry.size
+                self._leave(entry, lane)
                 continue
+            lane.entries.popleft()
+            entry.lane = None
+            self._waiting -= 1
             taken.append(entry)
             size += entry.size
         if not lane.entries:
-            del self._lanes[lane.key]
+            self._lanes.pop(lane.key, None)
         return taken
 
     def _is_pointless(self, entry: _Entry[P, R]) -> bool:
@@ -237,16 +283,16 @@ class BatchQueue(Generic[P, R]):
 
     async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
         size = sum(entry.size for entry in entries)
-        started = self._clock()
+        started, free_since = self._clock(), self._free_since
         batch = self._batch(key, entries)
         results: Sequence[R | Exception]
         try:
             results = await self._results(batch)
-        except InferenceFailed as error:
+        except (InferenceFailed, UpstreamBroken) as error:
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
-        ended = self._clock()
+        ended = self._free_since = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
         self._expected = self._batch_limit()
@@ -257,21 +303,21 @@ class BatchQueue(Generic[P, R]):
         self._running -= 1
         self._dispatch()
         self._duration.observe(size, ended - started)
-        self._metrics.observe_batch(size, len(entries), model_s, ended - started - model_s)
+        transport_s = ended - started - model_s
+        self._metrics.observe_batch(size, len(entries), model_s, transport_s)
         for entry, result in zip(entries, results, strict=True):
-            timings = entry.call.timings
-            timings["queue"] = started - entry.queued_at
-            timings["model"] = model_s
-            timings["transport"] = ended - started - model_s
-            self._metrics.queue_seconds.observe(started - entry.queued_at)
+            queue_s = max(0.0, free_since - entry.queued_at)
+            wait_s = started - entry.queued_at - queue_s
+            entry.call.timings.update(queue=queue_s, batch=wait_s, model=model_s, transport=transport_s)
+            self._metrics.observe_request(queue_s, wait_s)
             _answer(entry, result)
 
     async def _run_alone(self, key: Hashable, entries: list[_Entry[P, R]]) -> list[R | Exception]:
         self._metrics.retried.inc()
         results: list[R | Exception] = []
         for entry in entries:
-            if entry.answer.done():
-                results.append(DeadlineExceeded())
+            if self._is_pointless(entry):
+                results.append(DeadlineExceeded())  # nobody reads it
                 continue
             try:
                 results += await self._results(self._batch(key, [entry]))

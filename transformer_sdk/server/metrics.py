@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.histogram import Histogram, Series
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -15,7 +16,7 @@ class ServerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.batches = BatchMetricsRegistry(self.registry)
-        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._children: dict[tuple[str, str, int], tuple[Counter, Series]] = {}
         self._requests = Counter(
             "http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
         )
@@ -25,16 +26,16 @@ class ServerMetrics:
         self._grpc_seconds = Histogram(
             "grpc_request_seconds",
             "Time from the call's message to the answer.",
-            ["method"],
-            registry=self.registry,
-            buckets=_BUCKETS,
+            "method",
+            _BUCKETS,
+            self.registry,
         )
         self._seconds = Histogram(
             "http_request_seconds",
             "Time from the request's first byte to the answer.",
-            ["route"],
-            registry=self.registry,
-            buckets=_BUCKETS,
+            "route",
+            _BUCKETS,
+            self.registry,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:

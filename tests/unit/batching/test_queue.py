@@ -22,6 +22,7 @@ from transformer_sdk.errors import (
     QueueFull,
     ServingError,
     UpstreamBroken,
+    UpstreamTimeout,
 )
 from transformer_sdk.model import Call
 
@@ -149,13 +150,43 @@ async def test_of_a_batch_that_fails_only_the_bad_request_fails() -> None:
     assert sample(model, "batches_retried_total", model_name="m") == 1
 
 
-async def test_a_batch_whose_worker_died_is_not_run_again() -> None:
-    model = ControlledModel(free=True, error=UpstreamBroken("gone"))
+async def test_of_a_batch_whose_worker_died_only_the_fatal_request_fails() -> None:
+    model = ControlledModel(free=True, bad={"b"}, error=UpstreamBroken("the worker died"))
+
+    answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b", "c"), return_exceptions=True)
+
+    assert answers[0::2] == ["A", "C"]
+    assert isinstance(answers[1], UpstreamBroken)
+    assert model.batches == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+
+
+async def test_a_batch_that_took_too_long_is_not_run_again() -> None:
+    model = ControlledModel(free=True, bad={"b"}, error=UpstreamTimeout("too long"))
 
     answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b"), return_exceptions=True)
 
-    assert [type(answer) for answer in answers] == [UpstreamBroken, UpstreamBroken]
+    assert [type(answer) for answer in answers] == [UpstreamTimeout, UpstreamTimeout]
     assert model.batches == [["a", "b"]]
+
+
+async def test_of_a_batch_that_fails_those_who_hung_up_are_not_run_again() -> None:
+    model, hung_up = ControlledModel(bad={"bad"}), asyncio.Event()
+    queue = queue_for(model)
+    tasks = await submitted(queue, "first")
+    gone = asyncio.ensure_future(queue.submit("gone", 1, "key", Call((), "id", hung_up.is_set)))
+    tasks += await submitted(queue, "bad", "b")
+    model.finish()
+    await model.started(2)
+    hung_up.set()
+    model.free = True
+    model.finish()
+
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert (answers[0], answers[2]) == ("FIRST", "B")
+    with pytest.raises(ClientGone):
+        await gone
+    assert model.batches == [["first"], ["gone", "bad", "b"], ["bad"], ["b"]]
 
 
 async def test_a_request_may_fail_alone_in_a_batch_that_does_not() -> None:
@@ -190,6 +221,65 @@ async def test_a_full_queue_refuses_more() -> None:
     model.finish()
     assert await asyncio.gather(*tasks) == ["RUNNING", "WAITING"]
     assert sample(model, "requests_rejected_total", model_name="m") == 1
+
+
+async def test_requests_past_their_deadlines_make_room_for_others() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, BatchLimits(queue_size=2))
+    running = await submitted(queue, "running")
+    late = [asyncio.ensure_future(queue.submit("late", 1, "key", call(deadline=time.monotonic()))) for _ in range(2)]
+    assert [type(error) for error in await asyncio.gather(*late, return_exceptions=True)] == [DeadlineExceeded] * 2
+
+    taken = await submitted(queue, "taken")
+
+    assert queue.waiting == 1
+    model.free = True
+    model.finish()
+    assert await asyncio.gather(*running, *taken) == ["RUNNING", "TAKEN"]
+    assert model.batches == [["running"], ["taken"]]
+
+
+async def test_requests_whose_tasks_are_cancelled_make_room_for_others() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, BatchLimits(queue_size=2))
+    running = await submitted(queue, "running")
+    for task in await submitted(queue, "b", "c"):
+        task.cancel()
+    await turns_of_the_loop()
+
+    taken = await submitted(queue, "taken")
+
+    assert queue.waiting == 1
+    model.free = True
+    model.finish()
+    assert await asyncio.gather(*running, *taken) == ["RUNNING", "TAKEN"]
+    assert sample(model, "requests_abandoned_total", model_name="m") == 2
+
+
+async def test_in_a_full_queue_those_who_hung_up_make_room_for_others() -> None:
+    model = ControlledModel()
+    now = 100.0
+    queue = queue_for(model, BatchLimits(queue_size=1), clock=lambda: now)
+    running = await submitted(queue, "running")
+    first_gone = asyncio.ensure_future(queue.submit("gone", 1, "key", call(is_gone=True)))
+    await turns_of_the_loop()
+    second_gone = asyncio.ensure_future(queue.submit("gone too", 1, "key", call(is_gone=True)))
+    await turns_of_the_loop()
+
+    with pytest.raises(QueueFull):  # all were looked at a moment ago
+        await queue.submit("refused", 1, "key", call())
+    now += 1
+    taken = await submitted(queue, "taken")
+
+    model.free = True
+    model.finish()
+    await turns_of_the_loop()
+    now += 1  # nobody else asks
+    assert await asyncio.gather(*running, *taken) == ["RUNNING", "TAKEN"]
+    for gone in (first_gone, second_gone):
+        with pytest.raises(ClientGone):
+            await gone
+    assert sample(model, "requests_abandoned_total", model_name="m") == 2
 
 
 async def test_a_request_past_its_deadline_is_answered_and_never_run() -> None:
@@ -258,13 +348,24 @@ async def test_without_merging_every_request_is_a_batch() -> None:
 
 
 async def test_a_call_carries_the_times_of_its_stages() -> None:
-    model = ControlledModel(free=True)
+    now = 100.0
+    model = ControlledModel(model_s=0.5)
+    queue = queue_for(model, clock=lambda: now)
+    (first, *_) = await submitted(queue, "a")
     own = call()
+    waiting = asyncio.ensure_future(queue.submit("b", 1, "key", own))
+    await turns_of_the_loop()
+    now = 101.0
+    model.finish()
+    await turns_of_the_loop()
+    pause = 2**-11  # until the caller who was answered asks again
+    now += pause
+    (again,) = await submitted(queue, "c")
+    now = 102.0
+    model.finish()
+    await asyncio.gather(first, waiting, again)
 
-    await queue_for(model).submit("a", 1, "key", own)
-
-    assert sorted(own.timings) == ["model", "queue", "transport"]
-    assert all(seconds >= 0 for seconds in own.timings.values())
+    assert own.timings == {"queue": 1.0, "batch": pause, "model": 0.5, "transport": 0.5 - pause}
 
 
 @settings(max_examples=60, deadline=None)

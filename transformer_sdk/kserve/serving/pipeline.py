@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import Histogram
-
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.forwarding import forwarded
 from transformer_sdk.errors import Unsupported
+from transformer_sdk.histogram import Series
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer, decode_json, encode
 from transformer_sdk.kserve.logging import trace_logger
@@ -28,7 +27,7 @@ _EXPLAIN = "/v1/models/{}:explain"
 class Pipeline:
     """The hooks of one model."""
 
-    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Histogram]) -> None:
+    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Series]) -> None:
         self._model = model
         self._stages = stages
         self._whole = Hook(model, "__call__", threads)
