@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import re
@@ -32,6 +34,7 @@ MODELS = {
     "again": {},
     "narrow": {"jobQueueSize": 1},
     "often": {},
+    "merged": {},
 }
 REQUEST_TIMEOUT_S = 3
 
@@ -77,6 +80,35 @@ def test_the_batch_that_waits_behind_another_survives_its_worker(runtime: Runtim
 
         assert waiting.answer.result().status == 502
         assert behind.result() != worker
+
+
+def test_of_requests_that_were_merged_only_the_fatal_one_fails(runtime: Runtime, tmp_path: Path) -> None:
+    with Waiting(runtime, "merged", tmp_path) as waiting, contextlib.ExitStack() as clients:
+        ahead, *merged = [
+            clients.enter_context(sent(runtime, "merged", action)) for action in ("tell", "tell", "kill", "tell")
+        ]
+        runtime.get("/v1/models/merged")  # the first of them has gone to the worker, the others are in the queue
+        waiting.release()
+
+        assert [status(client) for client in (ahead, *merged)] == [200, 200, 502, 200]
+    assert metric(runtime, 'batches_retried_total{model_name="merged"}') == 1
+
+
+@contextlib.contextmanager
+def sent(runtime: Runtime, model: str, action: str) -> Iterator[socket.socket]:
+    """A request whose answer is not read yet."""
+    body = json.dumps({"instances": [{"do": action}]})
+    head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", runtime.port)) as client:
+        client.sendall((head + body).encode())
+        runtime.get("/v1/models")  # it is in the server when a later one has been answered
+        yield client
+
+
+def status(client: socket.socket) -> int:
+    with contextlib.closing(http.client.HTTPResponse(client)) as answer:
+        answer.begin()
+        return answer.status
 
 
 def test_deaths_with_answers_between_them_are_no_loop(runtime: Runtime) -> None:
