@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -79,6 +79,7 @@ class _Lane(Generic[P, R]):
 class BatchQueue(Generic[P, R]):
     """Runs the requests of one model by `run`, at most `concurrency` batches at a time.
 
+    `alone`: each request with one of these keys is a batch of its own.
     `ahead`: as many again are sent to wait where the model runs, while batches are so short that the model would be
     idle for a good part of the time until the next one arrives.
     """
@@ -91,6 +92,7 @@ class BatchQueue(Generic[P, R]):
         metrics: BatchMetrics,
         concurrency: int = 1,
         *,
+        alone: Container[Hashable] = (),
         ahead: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -99,6 +101,7 @@ class BatchQueue(Generic[P, R]):
         self._limits = limits
         self._metrics = metrics
         self._concurrency = concurrency
+        self._alone = alone
         self._ahead = ahead
         self._clock = clock
         self._is_short = False  # the last batch was
@@ -234,8 +237,7 @@ class BatchQueue(Generic[P, R]):
         Where the next batch is sent ahead, it is full by then; while another worker runs one, the processor is in use.
         """
         return (
-            self.merging
-            and not self._ahead
+            not self._ahead
             and not self._running
             and 0 < self._instances < self._expected
             and self._clock() < self._gathers_until
@@ -243,10 +245,10 @@ class BatchQueue(Generic[P, R]):
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
         """The next batch of a lane; requests that nobody waits for any more are dropped."""
-        limit = self._batch_limit()
+        limit, merges = self._batch_limit(), self._merges(lane.key)
         taken: list[_Entry[P, R]] = []
         size = 0
-        while lane.entries and (not taken or (self.merging and size + lane.entries[0].size <= limit)):
+        while lane.entries and (not taken or (merges and size + lane.entries[0].size <= limit)):
             entry = lane.entries[0]
             if self._is_pointless(entry):
                 self._leave(entry, lane)
@@ -269,6 +271,9 @@ class BatchQueue(Generic[P, R]):
             self._metrics.abandoned.inc()
             return True
         return False
+
+    def _merges(self, key: Hashable) -> bool:
+        return self.merging and key not in self._alone
 
     def _batch_limit(self) -> int:
         # Each worker takes its share of all there is: else one takes all that waits, and the others find nothing.
@@ -295,7 +300,7 @@ class BatchQueue(Generic[P, R]):
         ended = self._free_since = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
-        self._expected = self._batch_limit()
+        self._expected = self._batch_limit() if self._merges(key) else 0
         self._pause_s = min(_PAUSE_S, _PAUSE_SHARE * model_s)
         self._gathers_until = ended + 2 * self._pause_s  # the answers are on their way first
         # The model is busy again before the answers are handed out: writing many takes as long as running a few.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -34,12 +34,13 @@ def queue_for(
     limits: BatchLimits = DEFAULTS,
     concurrency: int = 1,
     *,
+    alone: Container[str] = (),
     ahead: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> BatchQueue[str, str]:
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
-    return BatchQueue("m", model.run, limits, metrics, concurrency, ahead=ahead, clock=clock)
+    return BatchQueue("m", model.run, limits, metrics, concurrency, alone=alone, ahead=ahead, clock=clock)
 
 
 async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:
@@ -345,6 +346,29 @@ async def test_without_merging_every_request_is_a_batch() -> None:
     await asyncio.gather(*await submitted(queue, "a", "b", "c"))
 
     assert model.batches == [["a"], ["b"], ["c"]]
+
+
+async def test_requests_of_some_keys_are_never_merged() -> None:
+    model = ControlledModel(free=True)
+    queue = queue_for(model, alone={"row"})
+
+    asked = [queue.submit(payload, 1, key, call()) for payload, key in zip("abcd", ("row", "key") * 2, strict=True)]
+    await asyncio.gather(*asked)
+
+    assert model.batches == [["a"], ["b", "d"], ["c"]]
+
+
+async def test_nobody_is_waited_for_after_a_request_that_is_never_merged() -> None:
+    model = ControlledModel(model_s=0.5)
+    queue = queue_for(model, clock=lambda: 100.0, alone={"key"})
+    requests = await submitted(queue, "a", "b")
+
+    model.finish()
+    await turns_of_the_loop()
+
+    assert model.batches == [["a"], ["b"]]
+    model.finish()
+    assert await asyncio.gather(*requests) == ["A", "B"]
 
 
 async def test_a_call_carries_the_times_of_its_stages() -> None:
