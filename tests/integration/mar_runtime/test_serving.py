@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,26 +12,13 @@ import grpc
 import pytest
 
 from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, metric, result, told, write_acting
+from tests.integration.mar_runtime.wheels import make_wheel
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Answer, Request, Runtime
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 YAML = b"minWorkers: 2\nprobe: [1, two]\n"
 WORD = "from a wheel"
-
-
-def make_wheel(folder: Path) -> Path:
-    """A package of one module, as pip makes it."""
-    source = folder / "words"
-    source.mkdir()
-    (source / "setup.py").write_text(
-        "from setuptools import setup\nsetup(name='words-for-tests', py_modules=['words'])\n"
-    )
-    (source / "words.py").write_text(f"WORD = {WORD!r}\n")
-    command = ["-m", "pip", "wheel", "--quiet", "--no-index", "--no-build-isolation", "--wheel-dir", folder, source]
-    subprocess.run([sys.executable, *map(str, command)], check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +32,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("threaded", "clashing"):
         described = manifest(modelName=name, handler="in_thread.py", configFile="c.yaml")
         write_mar(store / f"{name}-1.0.mar", described, {"in_thread.py": ACTING, "c.yaml": b"workerType: thread\n"})
-    wheel = make_wheel(folder)
+    wheel = make_wheel(folder, "words", WORD)
     described = manifest(modelName="installing", handler="acting.py", requirementsFile="r.txt")
-    files = {"acting.py": ACTING, "r.txt": f"words-for-tests @ {wheel.as_uri()}\n".encode()}
+    files = {"acting.py": ACTING, "r.txt": f"words @ {wheel.as_uri()}\n".encode()}
     write_mar(store / "installing-1.0.mar", described, files)
     write_acting(store, "later")
     served = ("versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "threaded-1.0.mar", "installing-1.0.mar")

@@ -1,6 +1,7 @@
 """A worker process: holds one handler and answers one batch at a time, until its socket is closed.
 
-It is forked from a process that has imported torch already, so a new one is there in a moment.
+It is forked from a process that has imported torch already, so a new one is there in a moment. One whose archive brings
+packages of its own, or modules of the same names, gives that up and begins afresh: it would not find them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import faulthandler
 import io
 import logging
+import multiprocessing
 import os
 import select
 import socket
@@ -16,12 +18,15 @@ import struct
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 
 log = logging.getLogger(__name__)
+
+_AFRESH = "from mar_runtime.worker import go_on; go_on()"
 
 # In front of every frame: whether it holds a worker's last words, and its length.
 HEAD = struct.Struct("!?Q")
@@ -35,6 +40,34 @@ class Loaded(msgspec.Struct, frozen=True, array_like=True):
 
 def run(spec: HandlerSpec, connection: socket.socket) -> None:
     """The process' main function; ends when the other side closes the connection."""
+    if spec.packages or _has_imported_names(spec.folder):
+        _begin_afresh(spec, connection)
+    _work(spec, connection)
+
+
+def _has_imported_names(folder: str) -> bool:
+    """Whether the archive has a module of the name of one that is imported already."""
+    names = {path.stem for path in Path(folder).glob("*.py")}
+    names.update(path.parent.name for path in Path(folder).glob("*/__init__.py"))
+    return not names.isdisjoint(sys.modules)
+
+
+def _begin_afresh(spec: HandlerSpec, connection: socket.socket) -> NoReturn:
+    """The same process, and the same connection, with an interpreter that has imported nothing."""
+    connection.set_inheritable(True)
+    document = msgspec.json.encode(spec).decode()
+    os.execv(sys.executable, [sys.executable, "-c", _AFRESH, document, str(connection.fileno())])  # noqa: S606
+
+
+def go_on() -> None:
+    """The main function of a process that has begun afresh."""
+    document, descriptor = sys.argv[1:]
+    connection = socket.socket(fileno=int(descriptor))
+    connection.set_inheritable(False)
+    _work(msgspec.json.decode(document, type=HandlerSpec), connection)
+
+
+def _work(spec: HandlerSpec, connection: socket.socket) -> None:
     os.setsid()  # signals for the server's group are not for it, and what the handler starts can be ended with it
     threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -100,7 +133,11 @@ def _exactly(connection: socket.socket, size: int) -> bytearray | None:
 
 
 def prepare_process(spec: HandlerSpec) -> None:
-    """The surroundings that TorchServe gives a handler: its folder first on the path, and as working directory."""
+    """The surroundings that TorchServe gives a handler: its folder first on the path, and as working directory.
+
+    How its own processes are started is for the handler to choose, however it was started itself.
+    """
+    multiprocessing.set_start_method(None, force=True)
     sys.path[:0] = [spec.folder, *([spec.packages] if spec.packages else [])]
     os.chdir(spec.folder)
 

@@ -1,0 +1,62 @@
+"""What a handler finds around it: its own packages and modules, and its choice of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.integration.mar_runtime.serving import ACTING, configure, told, write_acting
+from tests.integration.mar_runtime.wheels import make_wheel
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import Runtime
+
+# Imported by every worker before it is told whose it is.
+IMPORTED = "tqdm"
+SPAWNING = b"import multiprocessing\nmultiprocessing.set_start_method('spawn')\n"
+MODELS = ("plain", "pinning", "hiding", "spawning")
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    folder = tmp_path_factory.mktemp("surroundings")
+    store = folder / "models/model-store"
+    write_acting(store, "plain")
+    wheel = make_wheel(folder, IMPORTED, "pinned")
+    files = {"acting.py": ACTING, "r.txt": f"{IMPORTED} @ {wheel.as_uri()}\n".encode()}
+    write_mar(
+        store / "pinning.mar", manifest(modelName="pinning", handler="acting.py", requirementsFile="r.txt"), files
+    )
+    hiding = {"acting.py": ACTING, f"{IMPORTED}.py": b"WORD = 'of the archive'\n"}
+    write_mar(store / "hiding.mar", manifest(modelName="hiding", handler="acting.py"), hiding)
+    write_mar(store / "spawning.mar", manifest(modelName="spawning", handler="h.py"), {"h.py": SPAWNING + ACTING})
+    configure(store.parent, "install_py_dep_per_model=true", "default_workers_per_model=1")
+    with Runtime("mar", store.parent) as running:
+        yield running.wait_ready(MODELS)
+
+
+@pytest.mark.parametrize(("model", "word"), [("pinning", "pinned"), ("hiding", "of the archive")])
+def test_what_an_archive_brings_is_found_before_what_workers_have_imported(
+    runtime: Runtime, model: str, word: str
+) -> None:
+    assert told(runtime, model, "tell_module", name=IMPORTED) == word
+
+
+def test_only_a_worker_that_needs_it_does_without_what_others_share(runtime: Runtime) -> None:
+    begun_afresh = {model: "go_on" in str(psutil.Process(told(runtime, model)).cmdline()) for model in MODELS}
+
+    assert begun_afresh == {"plain": False, "pinning": True, "hiding": True, "spawning": False}
+
+
+def test_a_worker_that_has_begun_afresh_ends_and_is_replaced_as_any_other(runtime: Runtime) -> None:
+    worker = told(runtime, "hiding")
+
+    died = runtime.predict("hiding", {"instances": [{"do": "exit"}]})
+
+    assert (died.status, "it exited with code 3: SystemExit: 3 (at acting.py:" in died.document["error"]) == (502, True)
+    assert told(runtime, "hiding") != worker
+
+
+def test_a_handler_chooses_how_its_processes_are_started(runtime: Runtime) -> None:
+    assert isinstance(told(runtime, "spawning"), int)
