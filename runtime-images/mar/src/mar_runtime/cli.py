@@ -17,7 +17,7 @@ import uvloop
 from mar_runtime import directory
 from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
-from mar_runtime.resources import gpus
+from mar_runtime.resources import gpus, threads
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.work_dir import claimed
 from transformer_sdk.model import Models
@@ -78,7 +78,8 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
     surroundings = Surroundings(
         work_dir=options.work_dir,
         processors=processors(),
-        gpus=gpus(whole(found.properties, "number_of_gpu", 0)),
+        threads=threads(os.environ),
+        gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
         properties=found.properties,
         options=Options(batching, options.worker_max_requests, options.worker_max_memory),
     )

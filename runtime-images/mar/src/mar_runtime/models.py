@@ -51,6 +51,7 @@ class Surroundings:
 
     work_dir: Path
     processors: int
+    threads: int | None  # of torch, for each worker; None leaves it to the server
     gpus: int
     properties: Mapping[str, str]
     options: Options
@@ -108,7 +109,7 @@ class ServedModels:
             prepared = await self._prepared(requests, len(requests))
             workers = sum(one.workers if isinstance(one, _Prepared) else 1 for one in prepared)
             # One processor is left to the server: where torch takes all of them, both wait for each other.
-            self._threads = max(1, round((self._around.processors - 1) / workers))
+            self._threads = self._around.threads or max(1, round((self._around.processors - 1) / workers))
             # With a processor to spare, the server writes answers and reads requests while all models compute.
             self._ahead = self._around.processors > workers
             end = self._failed.put_nowait
