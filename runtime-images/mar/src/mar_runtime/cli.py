@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from mar_runtime import directory
+from mar_runtime import directory, metric_definitions
 from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, threads
@@ -80,6 +80,7 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         processors=processors(),
         threads=threads(os.environ),
         gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
+        metrics=metric_definitions.find(found.properties, options.model_dir),
         properties=found.properties,
         options=Options(batching, options.worker_max_requests, options.worker_max_memory),
     )

@@ -27,7 +27,7 @@ class Handler:
         try:
             service = loader.load(
                 spec.model, spec.folder, spec.handler, spec.gpu, spec.batch_size, spec.envelope,
-                spec.limit_max_image_pixels, _metrics(spec.model),
+                spec.limit_max_image_pixels, _metrics(spec),
             )  # fmt: skip
         except BaseException as error:
             log.error("model %s could not be loaded", spec.model, exc_info=error)
@@ -54,10 +54,10 @@ class Handler:
         return f"{failure.type}: {failure.message} (at {failure.where})"
 
 
-def _metrics(model: str) -> Any:
-    """TorchServe's metrics with its own default definitions; what handlers add goes into samples, not into the log."""
-    cache = MetricsCacheYamlImpl(str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
+def _metrics(spec: HandlerSpec) -> Any:
+    """TorchServe's metrics, as they are defined; what handlers add goes into samples, not into the log."""
+    cache = MetricsCacheYamlImpl(spec.metrics or str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
     cache.initialize_cache()
-    cache.model_name = model
+    cache.model_name = spec.model
     collect_samples()
     return cache

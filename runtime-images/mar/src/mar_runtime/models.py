@@ -53,6 +53,7 @@ class Surroundings:
     processors: int
     threads: int | None  # of torch, for each worker; None leaves it to the server
     gpus: int
+    metrics: Path | None  # definitions for handlers, instead of TorchServe's own
     properties: Mapping[str, str]
     options: Options
 
@@ -206,6 +207,7 @@ class ServedModels:
             gpu=None,
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
             limit_max_image_pixels=self._around.properties.get("limit_max_image_pixels", "true").lower() == "true",
+            metrics=str(self._around.metrics) if self._around.metrics else None,
         )
         how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add)
         runner: Runner

@@ -1,0 +1,46 @@
+"""What the user sets for all handlers, in the environment and in config.properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.mar_runtime.serving import configure, metric
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import Runtime
+
+METRICS = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
+MEASURING = b"""
+import torch
+from ts.metrics.metric_type_enum import MetricTypes
+
+class Handler:
+    def initialize(self, context):
+        self.confidence = context.metrics.get_metric("Confidence", MetricTypes.GAUGE)
+
+    def handle(self, instances, context):
+        self.confidence.add_or_update(87.5, [context.model_name])
+        return [torch.get_num_threads() for _ in instances]
+"""
+
+
+def test_a_handler_has_the_users_threads_and_metrics(tmp_path: Path) -> None:
+    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring"), {"handler.py": MEASURING})
+    configure(tmp_path, "default_workers_per_model=1", "metrics_config=config/metrics.yaml")
+    (tmp_path / "config/metrics.yaml").write_text(METRICS)
+
+    with Runtime("mar", tmp_path, OMP_NUM_THREADS="3") as runtime:
+        runtime.wait_ready(["measuring"])
+
+        assert runtime.predict("measuring", {"instances": [1]}).document == {"predictions": [3]}
+        assert metric(runtime, 'Confidence{ModelName="measuring"}') == 87.5
+
+
+def test_metrics_that_cannot_be_read_end_the_server(tmp_path: Path) -> None:
+    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring"), {"handler.py": MEASURING})
+    configure(tmp_path, "metrics_config=/nowhere/metrics.yaml")
+
+    with Runtime("mar", tmp_path) as runtime:
+        assert runtime.wait_exit() == 3
+        assert runtime.termination_message.startswith(
+            "metrics_config in config.properties is '/nowhere/metrics.yaml', which cannot be used: "
+        )
