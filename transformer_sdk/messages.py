@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -26,6 +26,7 @@ class Request:
     id: str
     query: bytes = b""
     is_gone: Callable[[], bool] = _stays  # the client hung up
+    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, filled by whoever answers
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header, its name given in lower case."""

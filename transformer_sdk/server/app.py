@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import itertools
 import logging
@@ -26,6 +27,7 @@ from transformer_sdk.errors import (
 from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
+from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +57,14 @@ class App:
         started = time.perf_counter()
         headers: Headers = tuple(scope["headers"])
         request_id = header(headers, REQUEST_ID) or next(self._ids)
-        route = _UNROUTED
+        route, timings = _UNROUTED, dict[str, float]()
         try:
             matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template
             body = await _read_body(headers, receive, self._max_request_size)
             request = Request(
-                scope["method"], scope["path"], params, headers, body, request_id.decode("latin-1"),
-                scope.get("query_string", b""), functools.partial(_is_gone, receive),
+                scope["method"], scope["path"], params, headers, body, _text(request_id),
+                scope.get("query_string", b""), functools.partial(_is_gone, receive), timings,
             )  # fmt: skip
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
@@ -71,7 +73,10 @@ class App:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             what = f"{scope['method']} {scope['path']}"
-            response = _error_response(error, what, request_id.decode("latin-1"))
+            response = _error_response(error, what, _text(request_id))
+        if told := server_timing(headers, timings):
+            timed = (SERVER_TIMING.encode(), told.encode())
+            response = dataclasses.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
             await _stream(send, response, request_id, receive)
@@ -81,7 +86,7 @@ class App:
     def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
         """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
         request_id = header(headers, REQUEST_ID) or next(self._ids)
-        response = _error_response(error, "what is no request", request_id.decode("latin-1"))
+        response = _error_response(error, "what is no request", _text(request_id))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
         return response, _whole_headers(response, request_id)
 
@@ -97,6 +102,14 @@ def _error_response(error: Exception, what: str, request_id: str) -> Response:
     )  # fmt: skip
     document = {**error.details, **_document(error.message, error.component, request_id)}
     return json_response(document, error.status, _error_headers(error))
+
+
+def _text(request_id: bytes) -> str:
+    """As clients write it; a header may be any bytes."""
+    try:
+        return request_id.decode()
+    except UnicodeDecodeError:
+        return request_id.decode("latin-1")
 
 
 def _document(message: str, component: str, request_id: str) -> dict[str, str]:
@@ -126,7 +139,7 @@ def _is_gone(receive: Receive) -> bool:
 
 
 async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    if int(header(headers, b"content-length") or 0) > limit and header(headers, b"expect"):
+    if header(headers, b"expect") and _content_length(headers) > limit:
         raise BodyTooLarge(limit)  # the client asks before it sends
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):
@@ -145,6 +158,11 @@ async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     if size > limit:
         raise BodyTooLarge(limit)
     return b"".join(chunks)
+
+
+def _content_length(headers: Headers) -> int:
+    """Python reads no number of any length; the server has seen that this one is zeros and less than 21 digits."""
+    return int((header(headers, b"content-length") or b"0").strip()[-20:])
 
 
 async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:

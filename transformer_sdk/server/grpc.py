@@ -24,6 +24,7 @@ from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import wanted_outputs
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.metrics import ServerMetrics
+from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 
 log = logging.getLogger(__name__)
 
@@ -175,10 +176,10 @@ def _guard(name: str, method: _Method, metrics: ServerMetrics, timeout_s: float)
     async def answer(body: bytes, context: _Context) -> bytes:
         started = time.perf_counter()
         call = _begin(context, timeout_s)
-        context.set_trailing_metadata(((_REQUEST_ID, call.id),))
         code = grpc.StatusCode.CANCELLED  # by a client that hung up
         try:
             answered = await method(body, call)
+            context.set_trailing_metadata(_metadata(call))
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             code = _code(error)
@@ -219,8 +220,13 @@ def _code(error: Exception) -> grpc.StatusCode:
     return _CODES.get(status, grpc.StatusCode.INTERNAL)
 
 
+def _metadata(call: Call) -> tuple[tuple[str, str], ...]:
+    told = server_timing(call.headers, call.timings)
+    return ((_REQUEST_ID, call.id), (SERVER_TIMING, told)) if told else ((_REQUEST_ID, call.id),)
+
+
 async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, call: Call, what: str) -> NoReturn:
-    metadata = [(_REQUEST_ID, call.id)]
+    metadata = list(_metadata(call))
     if isinstance(error, ServingError):
         level = logging.WARNING if error.status >= 500 else logging.INFO
         log.log(level, "%s ended with %d: %s (request %s)", what, error.status, error.message, call.id)

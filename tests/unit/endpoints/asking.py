@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import orjson
 
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Models
+from transformer_sdk.model import Call, Model, Models
 from transformer_sdk.model_server.life import Doors
 from transformer_sdk.model_server.serving import build_app
 from transformer_sdk.protocol.v1 import PredictRequest
@@ -45,6 +46,7 @@ class RecordingModel(FakeModel):
 
     async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
         self.calls.append(call)
+        call.timings["model"] = 0.0015
         told = f"{self.version} {content_type} {path} {explain} ".encode()
         return Response(told + body, 201, b"text/plain", ((b"x-of-handler", b"yes"),))
 
@@ -64,9 +66,9 @@ async def doubled(request: InferRequest, call: Call) -> InferResponse:
 class Server:
     """The application over models: one, `m` in versions 1 and 2, unless told otherwise."""
 
-    def __init__(self, *models: FakeModel, expected: tuple[str, ...] = (), alias: str | None = None) -> None:
+    def __init__(self, *models: Model, expected: tuple[str, ...] = (), alias: str | None = None) -> None:
         self.model = RecordingModel(doubled)
-        served = models or (self.model, RecordingModel(doubled, version="2"))
+        served: tuple[Model, ...] = models or (self.model, RecordingModel(doubled, version="2"))
         self.models = serving(*served, expected=expected)
         if alias:
             self.models = Models(alias=alias)
@@ -81,7 +83,7 @@ class Server:
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
-            return messages.pop(0)
+            return messages.pop() if messages else await asyncio.Future()  # the client stays
 
         async def send(message: Any) -> None:
             sent.append(message)

@@ -60,14 +60,24 @@ async def test_tensors_travel_as_memory_both_ways_where_the_client_likes() -> No
     assert np.frombuffer(answer.body[length:], np.float32).tolist() == [2, 4]
 
 
-@pytest.mark.parametrize("value", ["-1", "ten", "1.5", "1000", "²"])
+@pytest.mark.parametrize("value", ["-1", "ten", "1.5", "²", "9" * 5000, "0" * 5000])
 async def test_a_length_of_the_json_that_cannot_be_is_refused(value: str) -> None:
     sent = body()
 
     answer = await Server().ask("POST", "/v2/models/m/infer", sent, **{LENGTH: value})
 
     assert answer.status == 400
-    assert answer.document["error"].endswith(f"it must be a number of bytes up to the body's {len(sent)}.")
+    assert answer.document["error"].endswith("; it must be a number of bytes up to the body's.")
+    assert len(answer.document["error"]) < 200
+
+
+async def test_a_length_of_the_json_beyond_the_body_is_refused() -> None:
+    sent = body()
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", sent, **{LENGTH: "1000"})
+
+    told = f"The header inference-header-content-length says 1000, but the body has {len(sent)} bytes; "
+    assert (answer.status, answer.document["error"].startswith(told)) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,20 @@ async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
     answer = await Server().ask("POST", "/v2/models/m/infer", body(), x_server_timing="1")
 
     assert answer.headers["server-timing"] == "model;dur=1.500"
+
+
+async def test_so_are_those_of_a_request_that_failed() -> None:
+    async def fail(_: InferRequest, call: Call) -> InferResponse:
+        call.timings["queue"] = 0.25
+        raise InferenceFailed("no")
+
+    server = Server(RecordingModel(fail))
+
+    failed = await server.ask("POST", "/v2/models/m/infer", body(), x_server_timing="1")
+    lost = await server.ask("POST", "/v2/models/x/infer", body(), x_server_timing="1")
+
+    assert (failed.status, failed.headers["server-timing"]) == (500, "queue;dur=250.000")
+    assert (lost.status, lost.headers.get("server-timing")) == (404, None)
 
 
 @pytest.mark.parametrize(

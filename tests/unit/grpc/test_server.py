@@ -39,6 +39,7 @@ from transformer_sdk.server.metrics import ServerMetrics
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m")
+REQUEST_TO_N = wire.request_to_proto(InferRequest((TENSOR,), "42"), "n")
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -145,6 +146,27 @@ async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
     assert dict(await call.trailing_metadata()) == {"x-request-id": "r-1"}
     assert before + 59 < patient.deadline <= after + 60
     assert before < hasty.deadline < before + 40  # on the wire gRPC rounds it up
+
+
+async def test_the_times_of_a_call_are_told_to_who_asks() -> None:
+    async def timed(request: InferRequest, call: Call) -> InferResponse:
+        call.timings.update(queue=0.25, model=0.0015)
+        return await echo(request, call)
+
+    async def late(request: InferRequest, call: Call) -> InferResponse:
+        await timed(request, call)
+        raise DeadlineExceeded("late")
+
+    asking_for_times = (("x-request-id", "r-1"), ("x-server-timing", "1"))
+    async with asking(serving(FakeModel(timed), FakeModel(late, "n"))) as ask:
+        told = ask("ModelInfer", REQUEST, metadata=asking_for_times)
+        untold = ask("ModelInfer", REQUEST, metadata=asking_for_times[:1])
+        metadata = [dict(await call.trailing_metadata()) for call in (told, untold)]
+        refused = await refusal(ask("ModelInfer", REQUEST_TO_N, metadata=asking_for_times))
+
+    times = "queue;dur=250.000, model;dur=1.500"
+    assert metadata == [{"x-request-id": "r-1", "server-timing": times}, {"x-request-id": "r-1"}]
+    assert refused[2] == {"x-request-id": "r-1", "server-timing": times, "x-component": "queue"}
 
 
 @pytest.mark.parametrize(

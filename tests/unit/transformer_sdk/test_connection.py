@@ -94,6 +94,10 @@ async def echo(request: Request) -> Response:
     return json_response({"method": request.method, "path": request.path, "body": request.body.decode()})
 
 
+async def tell_id(request: Request) -> Response:
+    return json_response(request.id)
+
+
 @pytest.fixture(scope="module", params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     loop = request.param()
@@ -104,7 +108,10 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
         await here.release.wait()
         return await echo(asked)
 
-    routes = [Route(method, "/echo", echo) for method in ("GET", "POST")] + [Route("POST", "/held", held)]
+    routes = [Route(method, "/echo", echo) for method in ("GET", "POST")] + [
+        Route("POST", "/held", held),
+        Route("GET", "/id", tell_id),
+    ]
     server = HttpServer(App(Router(routes), here.metrics, 1_000_000), listener, grace_period_s=5)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
     thread.start()
@@ -171,6 +178,26 @@ def test_requests_after_it_are_answered_in_turn(served: Served) -> None:
 def test_a_connection_that_is_to_close_after_it_is_closed(served: Served) -> None:
     with served.visit().send(post(headers="Connection: close, Upgrade\r\nUpgrade: h2c\r\n")) as visitor:
         assert (visitor.echoed(), visitor.is_closed()) == (posted(), True)
+
+
+# --- ids and lengths ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", ["ü-€".encode(), b"\xfc"], ids=["utf-8", "latin-1"])
+def test_an_id_comes_back_as_it_came_and_is_readable_in_documents(served: Served, sent: bytes) -> None:
+    readable = {"ü-€".encode(): "ü-€", b"\xfc": "ü"}[sent]
+    with served.visit() as visitor:
+        visitor.send(*(b"GET %b HTTP/1.1\r\nx-request-id: %b\r\n\r\n" % (path, sent) for path in (b"/id", b"/x")))
+        (_, *good), (_, *bad) = visitor.answer(), visitor.answer()
+    assert [headers["x-request-id"].encode("latin-1") for headers, _ in (good, bad)] == [sent, sent]
+    assert (good[1], bad[1]["request_id"]) == (readable, readable)
+
+
+def test_a_length_may_have_any_number_of_zeros(served: Served) -> None:
+    head = b"POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %b17 \r\n\r\n" % (b"0" * 5000)
+    with served.visit().send(head) as visitor:
+        assert visitor.line() == b"HTTP/1.1 100 Continue"
+        assert visitor.send(BODY).echoed() == posted()
 
 
 # --- what cannot be read -----------------------------------------------------------------------------

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from transformer_sdk.errors import InvalidInput
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
-from transformer_sdk.protocol.v2.document import JSON_LENGTH
+from transformer_sdk.protocol.v2.document import json_length
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
@@ -79,27 +78,14 @@ class HookEndpoints:
     async def _ask(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
         served = self._served(self._models.resolve(request.params["model"]), request.params.get("version"))
         call = self._calls.begin(request)
-        exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request))
+        exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
         if event := cloudevents.unwrap(request.headers, request.body):
             exchange.body, exchange.is_event = event.payload, True
         exchange.takes_pieces = event is None
         response = await served.answer(exchange)
         if isinstance(response, StreamingResponse):
             return response
-        response = self._calls.finish(request, call, response)
         return cloudevents.wrap(event, response, served.name) if event else response
 
     def _served(self, name: str, version: str | None = None) -> ServedModel:
         return cast("ServedModel", self._models.known(name, version))
-
-
-def json_length(request: Request) -> int | None:
-    """How much of a v2 body is JSON; raises InvalidInput."""
-    value = request.header(JSON_LENGTH)
-    if value is None:
-        return None
-    if not value.isdigit():
-        raise InvalidInput(
-            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; it is a number of bytes."
-        )
-    return int(value)

@@ -11,8 +11,11 @@ import msgspec
 import orjson
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.messages import Headers, header
 
 JSON_LENGTH = b"inference-header-content-length"
+
+_MAX_DIGITS = 20  # Python reads no number of any length
 
 Parameter = bool | int | float | str
 Parameters = dict[str, Parameter]
@@ -45,6 +48,19 @@ class ResponseDocument(msgspec.Struct):
     model_version: str | None = None
     id: str | None = None
     parameters: Parameters | None = None
+
+
+def json_length(headers: Headers) -> int | None:
+    """How much of a body is JSON, where a header says so; raises InvalidInput."""
+    value = header(headers, JSON_LENGTH)
+    if value is None:
+        return None
+    if not value.isdigit() or len(value) > _MAX_DIGITS:
+        shown = value[:_MAX_DIGITS].decode("latin-1")
+        raise InvalidInput(
+            f"The header {JSON_LENGTH.decode()} is {shown!r}; it must be a number of bytes up to the body's."
+        )
+    return int(value)
 
 
 def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:

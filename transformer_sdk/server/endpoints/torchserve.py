@@ -54,8 +54,7 @@ class TorchServeEndpoints:
         call = self._calls.begin(request)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")
         path = request.params.get("path", "")
-        response = await model.raw(request.body, content_type, path, call, explain=explain)
-        return self._calls.finish(request, call, response)
+        return await model.raw(request.body, content_type, path, call, explain=explain)
 
 
 def _paths(kind: str) -> tuple[str, ...]:

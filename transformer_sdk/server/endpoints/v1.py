@@ -44,5 +44,4 @@ class V1Endpoints:
         event = cloudevents.unwrap(request.headers, request.body)
         asked = v1.decode_request(event.payload if event else request.body)
         response = await (model.explain(asked, call) if explain else model.predict(asked, call))
-        response = self._calls.finish(request, call, response)
         return cloudevents.wrap(event, response, model.name) if event else response

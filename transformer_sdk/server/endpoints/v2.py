@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.document import JSON_LENGTH
+from transformer_sdk.protocol.v2.document import JSON_LENGTH, json_length
 from transformer_sdk.protocol.v2.requests import ModelMetadata
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
@@ -41,11 +40,11 @@ class V2Endpoints:
         model = self._models.get(request.params["model"], request.params.get("version"))
         call = self._calls.begin(request)
         event = cloudevents.unwrap(request.headers, request.body)
-        asked = rest.decode_request(event.payload if event else request.body, _json_length(request))
+        asked = rest.decode_request(event.payload if event else request.body, json_length(request.headers))
         answer = await model.infer(asked, call)
         answer = dataclasses.replace(answer, id=asked.id or request.id)
-        body, json_length = rest.encode_response(answer, asked)
-        response = self._calls.finish(request, call, _response(body, json_length))
+        body, length = rest.encode_response(answer, asked)
+        response = _response(body, length)
         return cloudevents.wrap(event, response, model.name) if event else response
 
     async def server(self, _: Request) -> Response:
@@ -64,20 +63,9 @@ class V2Endpoints:
         return model_readiness(self._models, request.params["model"], request.params.get("version"))
 
 
-def _json_length(request: Request) -> int | None:
-    value = request.header(JSON_LENGTH)
-    if value is None:
-        return None
-    if not value.isdigit() or (length := int(value)) > len(request.body):
-        raise InvalidInput(
-            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; "
-            f"it must be a number of bytes up to the body's {len(request.body)}."
-        )
-    return length
-
-
-def _response(body: bytes, json_length: int | None) -> Response:
-    if json_length is None:
+def _response(body: bytes, length: int | None) -> Response:
+    """`length` is that of the JSON, where raw tensors follow it."""
+    if length is None:
         return Response(body)
-    headers: Headers = ((JSON_LENGTH, str(json_length).encode()),)
+    headers: Headers = ((JSON_LENGTH, str(length).encode()),)
     return Response(body, content_type=b"application/octet-stream", headers=headers)
