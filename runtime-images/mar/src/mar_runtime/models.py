@@ -179,7 +179,9 @@ class ServedModels:
         plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, devices)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
-            await requirements.install(file, self._folder(request) / "packages", request.name)
+            await requirements.install(
+                file, self._folder(request) / "packages", request.name, plan.policy.startup_timeout_s
+            )
         return _Prepared(request, unpacked, plan)
 
     async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest], on_failure: OnFailure) -> None:

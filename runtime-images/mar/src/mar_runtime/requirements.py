@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from transformer_sdk.model_store.errors import ModelFailed
 
 log = logging.getLogger(__name__)
 
+# With pip's own five more tries, each of 15 s, an index that does not answer would take all the time that there is.
+_PATIENCE = {"PIP_RETRIES": "1"}
 
-async def install(requirements: Path, target: Path, model: str) -> None:
+
+async def install(requirements: Path, target: Path, model: str, timeout_s: float) -> None:
     """Raises ModelFailed, with pip's last word, for what cannot be installed."""
     if not await asyncio.to_thread(requirements.is_file):
         raise ModelFailed(
@@ -27,19 +31,33 @@ async def install(requirements: Path, target: Path, model: str) -> None:
     pip = await asyncio.create_subprocess_exec(
         *command,
         cwd=requirements.parent,
-        env={**os.environ, "PIP_CACHE_DIR": str(target.parent / "pip-cache")},
+        env={**_PATIENCE, **os.environ, "PIP_CACHE_DIR": str(target.parent / "pip-cache")},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,  # what it starts to build a package ends with it
     )
     try:
-        output, _ = await pip.communicate()
-    finally:
-        if pip.returncode is None:  # the server is told to stop
-            pip.kill()
-    if pip.returncode:
-        said = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-        errors = [line for line in said if line.startswith("ERROR")] or said[-1:]
+        async with asyncio.timeout(timeout_s):
+            output, _ = await pip.communicate()
+    except TimeoutError:
         raise ModelFailed(
-            f"Model {model}: {requirements.name} could not be installed: {' '.join(errors)[:500]} "
+            f"Model {model}: {requirements.name} was not installed within {timeout_s:g} s (startupTimeout); raise it, "
+            "look whether the index of packages answers, or put the packages into the image."
+        ) from None
+    finally:
+        if pip.returncode is None:  # or the server is told to stop
+            os.killpg(pip.pid, signal.SIGKILL)
+            await pip.wait()
+    if pip.returncode:
+        raise ModelFailed(
+            f"Model {model}: {requirements.name} could not be installed: {_errors(output)[:800]} "
             "Correct it, or put the packages into the image."
         )
+
+
+def _errors(output: bytes) -> str:
+    """What pip says is wrong; an index that cannot be reached it only warns of."""
+    said = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    unreachable = [line for line in said if line.startswith("WARNING: Retrying")]
+    errors = [line for line in said if line.startswith("ERROR")]
+    return " ".join([*unreachable[-1:], *errors] or said[-1:])

@@ -1,0 +1,82 @@
+"""What an archive asks for is installed in time, or it is said why not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mar_runtime import requirements
+from tests.support.waiting import eventually
+from transformer_sdk.model_store.errors import ModelFailed
+
+
+@pytest.fixture
+def silent_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """It takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for name, value in (
+            ("PIP_INDEX_URL", f"http://127.0.0.1:{listener.getsockname()[1]}/simple"),
+            ("PIP_CONFIG_FILE", "/dev/null"),
+            ("PIP_FIND_LINKS", ""),
+            ("NO_PROXY", "127.0.0.1"),
+        ):
+            monkeypatch.setenv(name, value)
+        yield listener
+
+
+def asking_for(folder: Path, *packages: str) -> Path:
+    file = folder / "requirements.txt"
+    file.write_text("\n".join(packages))
+    return file
+
+
+@pytest.mark.usefixtures("silent_index")
+async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
+    file = asking_for(tmp_path, "nothing-there")
+
+    with pytest.raises(ModelFailed) as raised:
+        await requirements.install(file, tmp_path / "packages", "m", 1)
+
+    assert str(raised.value) == (
+        "Model m: requirements.txt was not installed within 1 s (startupTimeout); raise it, "
+        "look whether the index of packages answers, or put the packages into the image."
+    )
+    assert [child for child in psutil.Process().children() if str(file) in child.cmdline()] == []
+
+
+async def test_an_index_that_cannot_be_reached_is_named(
+    tmp_path: Path, silent_index: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1")
+
+    with pytest.raises(ModelFailed) as raised:
+        await requirements.install(asking_for(tmp_path, "nothing-there"), tmp_path / "packages", "m", 200)
+
+    assert f"host='127.0.0.1', port={silent_index.getsockname()[1]}): Read timed out." in str(raised.value)
+    assert "ERROR: No matching distribution found for nothing-there" in str(raised.value)
+
+
+@pytest.mark.usefixtures("silent_index")
+async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None:
+    file = asking_for(tmp_path, "nothing-there")
+    installing = asyncio.ensure_future(requirements.install(file, tmp_path / "packages", "m", 200))
+
+    def running() -> list[psutil.Process]:
+        return [child for child in psutil.Process().children() if str(file) in child.cmdline()]
+
+    await asyncio.to_thread(eventually, running, "pip runs")
+    installing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await installing
+
+    assert running() == []
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match=r"its manifest names missing.txt, which is not in the archive"):
+        await requirements.install(tmp_path / "missing.txt", tmp_path / "packages", "m", 1)
