@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.server.app import App
@@ -36,6 +37,7 @@ class Doors:
     grace_period_s: int
     keep_alive_s: int = KEEP_ALIVE_S
     tls: Tls | None = None
+    cors: Headers = ()  # of every answer, for browsers
 
 
 def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:

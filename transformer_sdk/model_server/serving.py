@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.life import Doors, serve_app
+from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from transformer_sdk.server.app import App
+from transformer_sdk.server.cors import CorsApp
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import HealthEndpoints
 from transformer_sdk.server.endpoints.repository import RepositoryEndpoints
@@ -25,7 +28,8 @@ async def serve(
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
     """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
-    await serve_app(build_app(doors, models, metrics, more_metrics), doors, models, metrics, must_not_end)
+    app = build_app(doors, models, metrics, more_metrics, AnswerStyle.of(os.environ))
+    await serve_app(app, doors, models, metrics, must_not_end)
 
 
 def build_app(
@@ -33,16 +37,19 @@ def build_app(
     models: Models,
     metrics: ServerMetrics,
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
+    style: AnswerStyle = DEFAULT_STYLE,
 ) -> App:
     """Every protocol over the models."""
     calls = Calls(doors.request_timeout_s)
     health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
     surfaces = (
         health,
-        V1Endpoints(models, calls),
-        V2Endpoints(models, calls),
+        V1Endpoints(models, calls, style),
+        V2Endpoints(models, calls, style),
         RepositoryEndpoints(models),
         TorchServeEndpoints(models, calls),
     )
     routes = [route for surface in surfaces for route in surface.routes()]
+    if doors.cors:
+        return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors)
     return App(Router(routes), metrics, doors.max_request_size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE, BatchLimits
+from transformer_sdk.messages import Headers
 from transformer_sdk.model_store.errors import ConfigurationError
 
 
@@ -30,6 +31,12 @@ def batch_limits(options: BatchOptions, parameters: Mapping[str, Any], propertie
         queue_size=whole(parameters, "jobQueueSize") or whole(properties, "job_queue_size") or DEFAULT_QUEUE_SIZE,
         timeout_s=options.timeout_ms / 1000 if options.timeout_ms else None,
     )
+
+
+def cors_headers(properties: Mapping[str, str]) -> Headers:
+    """What every answer says to browsers, as TorchServe has it: the settings are the values, to the letter."""
+    told = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
+    return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in told if value)
 
 
 def check_supported(archive: str, settings: Mapping[str, Any]) -> None:

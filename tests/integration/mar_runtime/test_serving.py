@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import re
 from collections.abc import Iterator
@@ -43,6 +45,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"load_models={','.join(served)}",
         "install_py_dep_per_model=true",
         "model_snapshot=",
+        "cors_allowed_origin=https://pages.example",
         f"models={json.dumps({'versions': {'1.0': {'marName': 'versions-1.0.mar', 'defaultVersion': True}}})}",
     )
     return store
@@ -94,6 +97,15 @@ def test_a_handler_has_its_settings_and_its_surroundings(runtime: Runtime) -> No
 
     assert told(runtime, "pair", "tell_settings") == {"minWorkers": 2, "probe": [1, "two"]}
     assert told(runtime, "pair", "tell_where") == [folder, folder]
+
+
+def test_browsers_are_told_which_origins_may_ask(runtime: Runtime) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", runtime.port)
+    with contextlib.closing(connection):
+        connection.request("OPTIONS", "/v1/models/pair:predict", headers={"Origin": "https://pages.example"})
+        allowed = connection.getresponse()
+
+        assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://pages.example")
 
 
 def test_two_workers_serve_two_requests_at_a_time(runtime: Runtime, tmp_path: Path) -> None:

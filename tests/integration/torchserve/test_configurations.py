@@ -27,6 +27,7 @@ load_models=all
 # No more than names; TorchServe itself would not start with this.
 BARE = """
 enable_envvars_config=true
+cors_allowed_origin=https://pages.example
 install_py_dep_per_model=true
 model_snapshot={"models": {"named": {"1.0": {"marName": "lengths.mar"}}}}
 """
@@ -79,6 +80,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
 
 def test_a_snapshot_that_only_names_an_archive_which_has_requirements_is_served(bare: Adapter) -> None:
     assert bare.predict("named", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
+
+
+def test_browsers_are_told_which_origins_may_ask(bare: Adapter) -> None:
+    allowed = bare.request("OPTIONS", "/v1/models/named:predict", origin="https://pages.example")
+
+    assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://pages.example")
+    assert bare.get("/ping").headers["access-control-allow-origin"] == "https://pages.example"
 
 
 def test_a_request_that_takes_longer_than_the_batchers_timeout_is_given_up(bare: Adapter, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.messages import Response
+from transformer_sdk.messages import Headers, Response
 from transformer_sdk.model import Call, Model, Models
 from transformer_sdk.model_server.life import Doors
 from transformer_sdk.model_server.serving import build_app
@@ -66,7 +66,9 @@ async def doubled(request: InferRequest, call: Call) -> InferResponse:
 class Server:
     """The application over models: one, `m` in versions 1 and 2, unless told otherwise."""
 
-    def __init__(self, *models: Model, expected: tuple[str, ...] = (), alias: str | None = None) -> None:
+    def __init__(
+        self, *models: Model, expected: tuple[str, ...] = (), alias: str | None = None, cors: Headers = ()
+    ) -> None:
         self.model = RecordingModel(doubled)
         served: tuple[Model, ...] = models or (self.model, RecordingModel(doubled, version="2"))
         self.models = serving(*served, expected=expected)
@@ -75,7 +77,8 @@ class Server:
             for one in served:
                 self.models.add(one)
         self.metrics = ServerMetrics()
-        self._app = build_app(Doors(None, "", 0, 1_000_000, 60.0, 1), self.models, self.metrics)  # type: ignore[arg-type]
+        doors = Doors(None, "", 0, 1_000_000, 60.0, 1, cors=cors)  # type: ignore[arg-type]
+        self.app = build_app(doors, self.models, self.metrics)
 
     async def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> Answer:
         """`x_name="value"` is the header `x-name: value`."""
@@ -94,7 +97,7 @@ class Server:
             "type": "http", "method": method, "path": path, "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in named.items()],
         }  # fmt: skip
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
         start, content = sent
         answered = {name.decode(): value.decode() for name, value in start["headers"]}
         return Answer(start["status"], content["body"], answered)

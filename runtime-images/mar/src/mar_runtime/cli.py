@@ -28,7 +28,7 @@ from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import serve
 from transformer_sdk.model_store import rules
 from transformer_sdk.model_store.errors import StartError
-from transformer_sdk.model_store.settings import BatchOptions, whole
+from transformer_sdk.model_store.settings import BatchOptions, cors_headers, whole
 from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger("mar_runtime")
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = directory.read(around, options.service_name)
             doors = Doors(
                 listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
-                options.grace_period,
+                options.grace_period, cors=cors_headers(found.properties),
             )  # fmt: skip
             uvloop.run(_run(options, around, found, doors))
     except StartError as error:

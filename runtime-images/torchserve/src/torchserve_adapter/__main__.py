@@ -38,7 +38,7 @@ from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.models import requested_models
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.safety import check_mar
-from transformer_sdk.model_store.settings import BatchOptions, check_supported
+from transformer_sdk.model_store.settings import BatchOptions, check_supported, cors_headers
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
@@ -100,6 +100,7 @@ def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: so
         max_request_size=int(written.get("max_request_size", DEFAULT_MAX_REQUEST_SIZE)),
         request_timeout_s=options.request_timeout,
         grace_period_s=options.grace_period,
+        cors=cors_headers(written),
     )
 
 

@@ -1,0 +1,77 @@
+"""What browsers are told, where config.properties says which origins may ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.fake_models import FakeModel
+from tests.unit.endpoints.asking import Server
+from transformer_sdk.errors import UnreadableRequest
+from transformer_sdk.messages import Response
+from transformer_sdk.model import Call
+from transformer_sdk.model_store.settings import cors_headers
+
+ORIGIN = "https://pages.example"
+SETTINGS = {
+    "cors_allowed_origin": ORIGIN, "cors_allowed_methods": "GET, POST", "cors_allowed_headers": "content-type",
+}  # fmt: skip
+TOLD = {
+    "access-control-allow-origin": ORIGIN,
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "content-type",
+}
+
+
+class OwnOrigin(FakeModel):
+    """A handler that says itself who may read its answers."""
+
+    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
+        return Response(b"", headers=((b"access-control-allow-origin", b"https://own.example"),))
+
+
+def told(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith("access-control-")}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/v1/models", 200), ("POST", "/predictions/m", 201), ("GET", "/no", 404)]
+)
+async def test_every_answer_says_who_may_read_it(method: str, path: str, status: int) -> None:
+    answer = await Server(cors=cors_headers(SETTINGS)).ask(method, path, origin=ORIGIN)
+
+    assert (answer.status, told(answer.headers)) == (status, TOLD)
+
+
+async def test_a_browser_that_asks_before_it_sends_is_answered_whatever_the_path() -> None:
+    answer = await Server(cors=cors_headers(SETTINGS)).ask("OPTIONS", "/v1/models/m:predict", origin=ORIGIN)
+
+    assert (answer.status, answer.body, told(answer.headers)) == (200, b"", TOLD)
+
+
+async def test_what_a_handler_says_of_its_own_answer_stays() -> None:
+    answer = await Server(OwnOrigin(), cors=cors_headers(SETTINGS)).ask("POST", "/predictions/m")
+
+    assert told(answer.headers) == {**TOLD, "access-control-allow-origin": "https://own.example"}
+
+
+def test_what_cannot_be_read_as_a_request_is_answered_alike() -> None:
+    _, headers = Server(cors=cors_headers(SETTINGS)).app.refuse(UnreadableRequest("no HTTP"), ())
+
+    assert told({name.decode(): value.decode() for name, value in headers}) == TOLD
+
+
+async def test_only_what_is_set_is_told() -> None:
+    properties = {"cors_allowed_origin": " * ", "cors_allowed_methods": ""}
+
+    answer = await Server(cors=cors_headers(properties)).ask("GET", "/ping")
+
+    assert told(answer.headers) == {"access-control-allow-origin": "*"}
+
+
+async def test_without_settings_browsers_are_told_nothing() -> None:
+    server = Server(cors=cors_headers({}))
+
+    assert told((await server.ask("GET", "/ping")).headers) == {}
+    assert (await server.ask("OPTIONS", "/ping")).status == 405
