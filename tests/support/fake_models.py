@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from transformer_sdk.errors import Unsupported
 from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Models
+from transformer_sdk.model import Call, Model, Models
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 
@@ -45,7 +45,7 @@ class FakeModel:
         raise Unsupported("v2 only")
 
 
-def serving(*models: FakeModel, expected: tuple[str, ...] = ()) -> Models:
+def serving(*models: Model, expected: tuple[str, ...] = ()) -> Models:
     """A registry with these models, which are ready, and with `expected`, which are not."""
     registry = Models(expected)
     for model in models:

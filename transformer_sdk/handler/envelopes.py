@@ -12,16 +12,18 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from transformer_sdk.handler import values
+from transformer_sdk.errors import InvalidInput, ServingError
+from transformer_sdk.handler import frames, values
 from transformer_sdk.handler.context import describe_requests
 from transformer_sdk.handler.frames import Answer, Batch, Form, Request
 from transformer_sdk.handler.values import HandlerOutputError
 
 Handle = Callable[[list[Any], Any], Any]
+_Pieces = TypeVar("_Pieces")  # what the handler gets of one request
 
 _JSON = "application/json"
 
@@ -90,20 +92,8 @@ class Instances:
             case _:
                 return self._serve_raw(batch, handle, context)
 
-    def instances(self, request: Request) -> list[Any] | None:
-        """The instances in a request's body; None if that is something else."""
-        body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
-        try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return None
-        if not isinstance(document, dict):
-            return None
-        instances = document.get("instances", document.get("inputs"))
-        return self.prepare(instances) if isinstance(instances, list) else None
-
     def prepare(self, instances: list[Any]) -> list[Any]:
-        """What the handler gets of the instances."""
+        """What the handler gets of the instances; raises InvalidInput."""
         return instances
 
     def encode_raw(self, results: list[Any], form: Form) -> bytes:
@@ -111,26 +101,25 @@ class Instances:
         return values.encode_indented({"explanations" if form == "raw-explain" else "predictions": results})
 
     def _serve(self, batch: Batch, handle: Handle, context: Any, encode: Callable[[list[Any]], bytes]) -> list[Answer]:
-        rows = [self.instances(request) for request in batch.requests]
-        served = [row for row in rows if row is not None]
-        readable = Batch(
-            batch.form, [request for request, row in zip(batch.requests, rows, strict=True) if row is not None]
-        )
-        cut = iter(call_merged(readable, served, handle, context)) if served else iter(())
-        bodies = [(encode(results), _JSON) for results in cut]
-        found = iter(values.answers(bodies, context))
-        return [_UNREADABLE if row is None else next(found) for row in rows]
+        def answer(readable: Batch, rows: list[list[Any]]) -> list[Answer]:
+            cut = call_merged(readable, rows, handle, context)
+            return values.answers([(encode(results), _JSON) for results in cut], context)
+
+        return serve_readable(batch, lambda request: self.prepare(_instances(request)), answer)
 
     def _serve_tensors(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         from transformer_sdk.handler import tensors
 
-        rows = [self.prepare(tensors.instances(request.parts)) for request in batch.requests]
-        cut = call_merged(batch, rows, handle, context)
-        return values.answers([(tensors.encode_predictions(results), tensors.CONTENT_TYPE) for results in cut], context)
+        def answer(readable: Batch, rows: list[list[Any]]) -> list[Answer]:
+            cut = call_merged(readable, rows, handle, context)
+            bodies = [(tensors.encode_predictions(results), tensors.CONTENT_TYPE) for results in cut]
+            return values.answers(bodies, context)
+
+        return serve_readable(batch, lambda request: self.prepare(tensors.instances(request.parts)), answer)
 
     def _serve_raw(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         """As TorchServe for {"instances": …}; anything else is the handler's to understand."""
-        wrapped = [self.instances(request) is not None for request in batch.requests]
+        wrapped = [_has_instances(request) for request in batch.requests]
         if all(wrapped):
             return self._serve(batch, handle, context, lambda results: self.encode_raw(results, batch.form))
         if any(wrapped):
@@ -142,7 +131,7 @@ class Json(Instances):
     """`json`: like `kserve`, with {"b64": …} in instances decoded."""
 
     def prepare(self, instances: list[Any]) -> list[Any]:
-        return [_decode_base64(instance) for instance in instances]
+        return [_decode_base64(instance, place) for place, instance in enumerate(instances)]
 
     def encode_raw(self, results: list[Any], form: Form) -> bytes:  # noqa: ARG002 - TorchServe makes no difference
         return values.encode_indented({"predictions": results}, indent=None)
@@ -154,28 +143,55 @@ class OpenInference:
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         from transformer_sdk.handler import tensors
 
+        def answer(readable: Batch, inputs: list[list[dict[str, Any]]]) -> list[Answer]:
+            cut = call_merged(readable, inputs, handle, context)
+            results = zip(readable.requests, inputs, cut, strict=True)
+            return values.answers([self._encode(batch.form, *one, context) for one in results], context)
+
         match batch.form:
             case "v2":
-                inputs = [tensors.inputs(request.parts) for request in batch.requests]
+                return answer(batch, [tensors.inputs(request.parts) for request in batch.requests])
             case "v1" | "explain":
-                inputs = [tensors.inputs_of_instances(_instances_of(request)) for request in batch.requests]
+                return serve_readable(batch, lambda request: tensors.inputs_of_instances(_instances(request)), answer)
             case _:
                 documents = [tensors.inputs_of_document(request.parts) for request in batch.requests]
                 if any(document is None for document in documents):
                     return Plain().serve(batch, handle, context)
-                inputs = [document for document in documents if document is not None]
-        names = [[one["name"] for one in some] for some in inputs]
-        cut = call_merged(batch, inputs, handle, context)
-        key = "explanations" if batch.form == "explain" else "predictions"
-        bodies: list[tuple[bytes, str]] = []
-        for results, named, request in zip(cut, names, batch.requests, strict=True):
-            if batch.form == "v2":
-                bodies.append((tensors.encode_outputs(results, named), tensors.CONTENT_TYPE))
-            elif batch.form in ("v1", "explain"):
-                bodies.append((values.encode_json({key: tensors.rows_of_result(results)}), _JSON))
-            else:
-                bodies.append((tensors.encode_document(results, named, request, context), _JSON))
-        return values.answers(bodies, context)
+                return answer(batch, [document for document in documents if document is not None])
+
+    def _encode(
+        self, form: Form, request: Request, inputs: list[dict[str, Any]], results: list[Any], context: Any
+    ) -> tuple[bytes, str]:
+        """(body, content type) of the answer to one request."""
+        from transformer_sdk.handler import tensors
+
+        names = [one["name"] for one in inputs]
+        match form:
+            case "v2":
+                return tensors.encode_outputs(results, names), tensors.CONTENT_TYPE
+            case "v1" | "explain":
+                key = "explanations" if form == "explain" else "predictions"
+                return values.encode_json({key: tensors.rows_of_result(results)}), _JSON
+            case _:
+                return tensors.encode_document(results, names, request, context), _JSON
+
+
+def serve_readable(
+    batch: Batch, read: Callable[[Request], _Pieces], serve: Callable[[Batch, list[_Pieces]], list[Answer]]
+) -> list[Answer]:
+    """`serve` with what `read` finds in each request; those that it raises a ServingError for are refused alone."""
+    pieces = []
+    refusals = {}
+    for index, request in enumerate(batch.requests):
+        try:
+            pieces.append(read(request))
+        except ServingError as error:
+            refusals[index] = Answer(error.message.encode(), error.status, frames.REFUSAL)
+    if not refusals:
+        return serve(batch, pieces)
+    readable = [request for index, request in enumerate(batch.requests) if index not in refusals]
+    answers = iter(serve(Batch(batch.form, readable), pieces) if readable else [])
+    return [refusals[index] if index in refusals else next(answers) for index in range(len(batch.requests))]
 
 
 def call_merged(batch: Batch, rows: Sequence[Sequence[Any]], handle: Handle, context: Any) -> list[list[Any]]:
@@ -194,28 +210,52 @@ _ENVELOPES: dict[str, Callable[[], Envelope]] = {
     "kservev2": OpenInference,
 }
 
-# The server has checked the JSON, but not every number in it.
-_UNREADABLE = Answer(
-    orjson.dumps({"error": 'The request holds a number that is out of range, or is not {"instances": [...]}.'}),
-    400,
-    _JSON,
-)
-
 
 def _body(row: dict[str, Any]) -> Any:
     return row.get("data") or row.get("body")
 
 
-def _instances_of(request: Request) -> list[Any]:
-    return Instances().instances(request) or []
+def _instances(request: Request) -> list[Any]:
+    """The instances in a request's body; raises InvalidInput, as the server has not looked deep into a v1 request."""
+    body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(
+            f"The request body cannot be read: {error.msg} (line {error.lineno}, column {error.colno})."
+        ) from error
+    instances = document.get("instances", document.get("inputs")) if isinstance(document, dict) else None
+    if not isinstance(instances, list):
+        raise InvalidInput('The request is not {"instances": [...]}.')
+    return instances
 
 
-def _decode_base64(instance: Any) -> Any:
+def _has_instances(request: Request) -> bool:
+    try:
+        _instances(request)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _decode_base64(instance: Any, place: int) -> Any:
     if not isinstance(instance, dict):
         return instance
     if list(instance) == ["b64"]:
-        return b64decode(instance["b64"])
+        return _bytes_of(instance["b64"], f"instance {place}")
     return {
-        name: b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
+        name: _bytes_of(value["b64"], f'"{name}" of instance {place}')
+        if isinstance(value, dict) and list(value) == ["b64"]
+        else value
         for name, value in instance.items()
     }
+
+
+def _bytes_of(text: Any, where: str) -> bytes:
+    """Line breaks are welcome, as `base64` writes them; raises InvalidInput for what Python would skip over."""
+    if not isinstance(text, str):
+        raise InvalidInput(f'The "b64" in {where} is no text; it takes base64.')
+    try:
+        return b64decode("".join(text.split()), validate=True)
+    except ValueError as error:
+        raise InvalidInput(f'The "b64" in {where} is not base64: {error}.') from error

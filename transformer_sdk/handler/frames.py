@@ -10,6 +10,9 @@ from typing import Literal
 import msgspec
 
 CONTENT_TYPE = "application/vnd.isvc.batch"
+# An answer of this type says why the request was refused before the handler saw it: its body is the message of a
+# ServingError, its status the error's.
+REFUSAL = "application/vnd.isvc.refusal"
 
 # Which form the requests of a batch have; the handler's envelope decides what the handler sees of it.
 Form = Literal["v1", "explain", "v2", "raw", "raw-explain"]

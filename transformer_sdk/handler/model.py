@@ -9,7 +9,7 @@ from typing import Protocol
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InferenceFailed, ServingError
+from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput
 from transformer_sdk.handler import frames, parts, tensors
 from transformer_sdk.messages import Response
 from transformer_sdk.model import Call
@@ -19,6 +19,7 @@ from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, Mo
 log = logging.getLogger(__name__)
 
 _JSON = "application/json"
+_REFUSALS = {error.status: error for error in (InvalidInput, UnprocessableInput)}
 
 
 class Transport(Protocol):
@@ -70,7 +71,8 @@ class HandlerModel:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
         frame = frames.Request(request.id or call.id, call.headers, tensors.to_parts(request.inputs))
         answer = await self.queue.submit(frame, size, "v2", call)
-        _raise_for_status(answer)
+        if answer.status >= 400:
+            raise _error(answer)
         outputs = tensors.outputs(answer.body, request.outputs)
         return InferResponse(self.name, self.version, outputs, request.id, {})
 
@@ -82,6 +84,8 @@ class HandlerModel:
 
     async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:
         answer = await self.queue.submit(request, size, form, call)
+        if answer.content_type == frames.REFUSAL:
+            raise _error(answer)
         headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers)
         return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), headers)
 
@@ -105,6 +109,8 @@ def _whole(body: bytes, call: Call) -> frames.Request:
     return frames.Request(call.id, call.headers, [frames.Part("body", _JSON, body)])
 
 
-def _raise_for_status(answer: frames.Answer) -> None:
-    if answer.status >= 400:
-        raise InferenceFailed(answer.body.decode("utf-8", "replace"), answer.status)
+def _error(answer: frames.Answer) -> ServingError:
+    message = answer.body.decode("utf-8", "replace")
+    if answer.content_type == frames.REFUSAL:
+        return _REFUSALS[answer.status](message)
+    return InferenceFailed(message, answer.status)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from transformer_sdk.errors import InvalidInput
+from transformer_sdk.errors import InvalidInput, UnprocessableInput
 from transformer_sdk.handler.frames import Part, Request
 from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json
 from transformer_sdk.protocol.v2.requests import RequestedOutput
@@ -37,13 +37,16 @@ def to_parts(inputs: Sequence[Tensor]) -> list[Part]:
 
 
 def instances(parts: Sequence[Part]) -> list[Any]:
-    """Input tensors as instances: one for each row, a dictionary by name where there are several inputs."""
+    """Input tensors as instances: one for each row, a dictionary by name where there are several inputs.
+
+    Raises UnprocessableInput where they have different numbers of rows.
+    """
     tensors = [_tensor(part) for part in parts]
     columns = {tensor.name: _list(tensor) if tensor.shape else [_list(tensor)] for tensor in tensors}
     (first, *others) = columns
     if any(len(columns[name]) != len(columns[first]) for name in others):
         sizes = ", ".join(f'"{name}" has {len(column)}' for name, column in columns.items())
-        raise HandlerOutputError(f"The inputs must have as many rows each: {sizes}.")
+        raise UnprocessableInput(f"The inputs must have as many rows each: {sizes}.")
     if not others and first not in _KEYS:
         return columns[first]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -64,7 +64,10 @@ KSERVEV2 = (
 JSON_INSTANCES = (
     Case("json-instances", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
     Case("json-b64", "envelope `json`: `b64` is decoded", "probe", predictions("probe", BASE64, JSON)),
-)
+    Case("json-b64-broken", "envelope `json`: `b64` that is no base64", "probe",
+         predictions("probe", b'{"instances": [{"b64": "abc"}]}', JSON), 503, Refusal(400, "is not base64"),
+         f"{ERROR_FORM}; it is the request's fault"),
+)  # fmt: skip
 BODY = (
     Case("body-json", "envelope `body`: the row is the body", "probe", predictions("probe", b'{"a": 1}', JSON)),
     Case("body-bytes", "envelope `body`: bytes", "probe", predictions("probe", b"\x00\x01\x02")),

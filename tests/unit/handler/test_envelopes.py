@@ -42,6 +42,7 @@ def seen(envelope: str, form: Form, request: Request) -> Any:
         ("kserve", "v2", tensor_request(data=[b"a", b"b"]), [{"data": "a"}, {"data": "b"}]),
         ("kserve", "v2", tensor_request(x=3), [3]),
         ("json", "v1", instances({"b64": "YQ=="}, {"data": {"b64": "YQ=="}, "n": 1}), [b"a", {"data": b"a", "n": 1}]),
+        ("json", "v1", instances({"b64": "YWFh\nYWFh\r\nYQ==\n"}, {"x": {"b64": ""}}), [b"aaaaaaa", {"x": b""}]),
         ("none", "v1", instances(1), [{"body": {"instances": [1]}}]),
         ("none", "v2", tensor_request(x=[[1], [2]]), [{"body": {"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}}]),
         ("none", "raw", whole(b"text", "text/plain"), [{"body": "text"}]),

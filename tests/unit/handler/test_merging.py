@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.handler.running import documents, instances, json_request, outputs, run, tensor_request, whole
-from transformer_sdk.handler.frames import Failure, Form, Request, Result
+from transformer_sdk.handler.frames import REFUSAL, Answer, Failure, Form, Request
 
 JSON = st.recursive(
     st.none()
@@ -32,6 +32,10 @@ def echo(data: list[Any], _: Any) -> list[Any]:
 def counting(data: list[Any], _: Any) -> list[Any]:
     """Results of a kind for each place in the batch: whoever gets another's place gets another result."""
     return [{"place": place, "value": value} for place, value in enumerate(data)]
+
+
+def zeros(data: list[Any], _: Any) -> list[Any]:
+    return [0 for _ in data]
 
 
 def alone(envelope: str, form: Form, requests: list[Request]) -> list[Any]:
@@ -108,14 +112,36 @@ def test_one_call_serves_all_requests() -> None:
     assert calls == [[1, 2, 3]]
 
 
-def test_a_request_that_is_no_v1_request_is_refused_and_the_others_are_served() -> None:
-    result = run("kserve", echo, "v1", [instances(1), whole(b'{"instances": [1e999]}'), instances(2)])
+INFINITE = whole(b'{"instances": [1e999]}')
+DEEP = whole(b'{"instances": [%b%b]}' % (b"[" * 1100, b"]" * 1100))
+UNREAD = "The request body cannot be read: "
 
-    assert [(answer.status, answer.body) for answer in result.answers] == [
-        (200, b'{"predictions":[1]}'),
-        (400, b'{"error":"The request holds a number that is out of range, or is not {\\"instances\\": [...]}."}'),
-        (200, b'{"predictions":[2]}'),
-    ]
+
+@pytest.mark.parametrize(
+    ("envelope", "form", "bad", "status", "message"),
+    [
+        ("kserve", "v1", INFINITE, 400, UNREAD + "number is infinity when parsed as double (line 1, column 16)."),
+        ("kserve", "v1", DEEP, 400, UNREAD + "depth limit exceeded (line 1, column 1039)."),
+        ("kserve", "explain", json_request([]), 400, 'The request is not {"instances": [...]}.'),
+        ("kservev2", "v1", INFINITE, 400, UNREAD + "number is infinity when parsed as double (line 1, column 16)."),
+        ("json", "v1", instances(1, {"b64": "abc"}), 400, 'The "b64" in instance 1 is not base64: Incorrect padding.'),
+        ("json", "v1", instances({"b64": 5}), 400, 'The "b64" in instance 0 is no text; it takes base64.'),
+        ("json", "raw", instances({"b64": None}), 400, 'The "b64" in instance 0 is no text; it takes base64.'),
+        ("json", "v1", instances({"x": {"b64": "!"}}), 400,
+         'The "b64" in "x" of instance 0 is not base64: Only base64 data is allowed.'),
+        ("kserve", "v2", tensor_request(a=[1, 2], b=[1]), 422,
+         'The inputs must have as many rows each: "a" has 2, "b" has 1.'),
+    ],
+)  # fmt: skip
+def test_a_request_that_cannot_be_read_is_refused_and_the_others_are_served(
+    envelope: str, form: Form, bad: Request, status: int, message: str
+) -> None:
+    good = tensor_request(a=[1, 2]) if form == "v2" else instances("a", "b")
+    (served,) = run(envelope, zeros, form, [good]).answers
+    refused = Answer(message.encode(), status, REFUSAL)
+
+    assert run(envelope, zeros, form, [good, bad, good]).answers == [served, refused, served]
+    assert run(envelope, zeros, form, [bad]).answers == [refused]
 
 
 def test_several_inputs_are_rows_by_name() -> None:
@@ -127,11 +153,11 @@ def test_several_inputs_are_rows_by_name() -> None:
     )
 
 
-def test_inputs_with_different_numbers_of_rows_are_refused() -> None:
-    result = run("kserve", echo, "v2", [tensor_request(a=[1, 2], b=[1])])
+@pytest.mark.parametrize("envelope", ["none", "kservev2"])
+def test_a_handler_of_tensors_may_take_inputs_with_different_numbers_of_rows(envelope: str) -> None:
+    result = run(envelope, zeros, "v2", [tensor_request(a=[1, 2], b=[1])])
 
-    assert isinstance(result, Result)
-    assert result.failure == Failure('The inputs must have as many rows each: "a" has 2, "b" has 1.', 500)
+    assert [answer.status for answer in result.answers] == [200]
 
 
 def test_raw_requests_with_and_without_instances_are_not_mixed() -> None:

@@ -1,0 +1,109 @@
+"""A model behind a handler, asked as clients ask: what they get of requests that the handler never sees."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.unit.endpoints.asking import Server, error
+from tests.unit.handler.running import Handle, context
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.errors import UnprocessableInput
+from transformer_sdk.handler import frames
+from transformer_sdk.handler.calls import HandlerCalls
+from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.model import Call
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+V1 = "/v1/models/m:predict"
+V2 = "/v2/models/m/infer"
+
+
+class InProcess:
+    """The way to a handler in this process; everything goes through its frame. `sizes` are those of the batches."""
+
+    def __init__(self, envelope: str, handle: Handle) -> None:
+        self._calls = HandlerCalls(handle, envelope)
+        self.sizes: list[int] = []
+
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+        self.sizes.append(len(batch.requests))
+        result = self._calls.run(frames.decode_batch(frames.encode(batch)), context())
+        return frames.decode_result(frames.encode(result))
+
+
+def model(transport: InProcess) -> HandlerModel:
+    metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
+    return HandlerModel("m", "1", transport, BatchLimits(), metrics, concurrency=1)
+
+
+def echo(data: list[Any], _: Any) -> list[Any]:
+    return data
+
+
+def tensor(name: str, *values: float) -> dict[str, Any]:
+    return {"name": name, "datatype": "FP64", "shape": [len(values)], "data": values}
+
+
+def infer_request(*inputs: dict[str, Any], **more: Any) -> bytes:
+    return orjson.dumps({"id": "an-id", "inputs": inputs, **more})
+
+
+@pytest.mark.parametrize(
+    ("envelope", "path", "body", "status", "message"),
+    [
+        ("kserve", V1, b'{"instances": [1e400]}', 400,
+         "The request body cannot be read: number is infinity when parsed as double (line 1, column 16)."),
+        ("kservev2", V1, b'{"instances": [1e400]}', 400,
+         "The request body cannot be read: number is infinity when parsed as double (line 1, column 16)."),
+        ("json", V1, b'{"instances": [{"b64": 5}]}', 400, 'The "b64" in instance 0 is no text; it takes base64.'),
+        ("json", "/predictions/m", b'{"instances": [{"b64": 5}]}', 400,
+         'The "b64" in instance 0 is no text; it takes base64.'),
+    ],
+)  # fmt: skip
+async def test_a_request_that_cannot_be_read_is_answered_as_every_error_is(
+    envelope: str, path: str, body: bytes, status: int, message: str
+) -> None:
+    answer = await Server(model(InProcess(envelope, echo))).ask("POST", path, body)
+
+    assert (answer.status, answer.document) == (status, error(message))
+
+
+UNEVEN = infer_request(tensor("x", 1), tensor("y", 1, 2))
+UNEVEN_MESSAGE = 'The inputs must have as many rows each: "x" has 1, "y" has 2.'
+
+
+async def test_inputs_with_different_numbers_of_rows_are_no_instances() -> None:
+    answer = await Server(model(InProcess("kserve", echo))).ask("POST", V2, UNEVEN)
+
+    assert (answer.status, answer.document) == (422, error(UNEVEN_MESSAGE, "model"))
+
+
+async def test_the_same_over_grpc() -> None:
+    message = pb.ModelInferRequest(model_name="m")
+    for name, values in (("x", [1]), ("y", [1, 2])):
+        message.inputs.add(name=name, datatype="FP64", shape=[len(values)]).contents.fp64_contents.extend(values)
+
+    with pytest.raises(UnprocessableInput) as raised:
+        await model(InProcess("kserve", echo)).infer(wire.request_from_proto(message), Call((), "1", bool, math.inf))
+
+    assert str(raised.value) == UNEVEN_MESSAGE
+
+
+async def test_it_does_not_fail_those_that_it_is_merged_with() -> None:
+    transport = InProcess("kserve", echo)
+    server = Server(model(transport))
+    good = infer_request(tensor("x", 1))
+
+    answers = await asyncio.gather(*(server.ask("POST", V2, body) for body in (good, UNEVEN, good)))
+
+    assert [answer.status for answer in answers] == [200, 422, 200]
+    assert transport.sizes == [3]
