@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,17 @@ class Handler:
     def handle(self, instances, context):
         return instances
 """
+SAYS_ITS_GPU = b"""
+from pathlib import Path
+
+class Handler:
+    def initialize(self, context):
+        properties = context.system_properties
+        Path(properties["model_dir"], f"gpu {properties['gpu_id']}").touch(exist_ok=False)
+
+    def handle(self, instances, context):
+        return instances
+"""
 ALL = {"m": {"minWorkers": 0, "batchSize": 1}}
 
 
@@ -46,12 +57,12 @@ def test_it_has_one_for_each_processor(tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def pool(archive: Path, policy: PoolPolicy) -> AsyncIterator[list[int]]:
+async def pool(archive: Path, policy: PoolPolicy, gpus: Sequence[int] = ()) -> AsyncIterator[list[int]]:
     """Of a pool that has started: how many workers it told of, one after the other."""
     unpacked = archives.unpack(archive, archive.parent / "unpacked")
     spec = HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
     failed: list[BaseException] = []
-    started = WorkerPool(workers_context(gpu=False), spec, archive.name, policy, 0, lambda _: None, failed.append)
+    started = WorkerPool(workers_context(gpu=False), spec, archive.name, policy, gpus, lambda _: None, failed.append)
     numbers: list[int] = []
     await started.start()
     try:
@@ -95,3 +106,10 @@ async def test_one_that_cannot_be_loaded_is_done_without(tmp_path: Path, caplog:
         await until(lambda: words in caplog.text, "it is told")
 
         assert numbers == [1]
+
+
+async def test_workers_take_the_models_gpus_in_turn(tmp_path: Path) -> None:
+    archive = write_mar(tmp_path / "gpus.mar", manifest(modelName="m"), {"handler.py": SAYS_ITS_GPU})
+
+    async with pool(archive, PoolPolicy(workers=2), (3, 1)):
+        assert sorted(file.name for file in (tmp_path / "unpacked").glob("gpu *")) == ["gpu 1", "gpu 3"]

@@ -16,6 +16,7 @@ import yaml
 
 from mar_runtime import archives, requirements
 from mar_runtime.archives import Unpacked
+from mar_runtime.devices import choose
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
 from mar_runtime.pool import WorkerPool
 from mar_runtime.process import workers_context
@@ -65,6 +66,7 @@ class _Prepared:
     request: ArchiveRequest
     unpacked: Unpacked
     plan: ArchivePlan
+    gpus: tuple[int, ...]  # that its workers take in turn; none for the CPU
 
     @property
     def workers(self) -> int:
@@ -167,22 +169,23 @@ class ServedModels:
 
     async def _prepared(self, requests: Sequence[ModelRequest], models: int) -> list[_Prepared | FileRequest]:
         """`models`: how many there will be, to share what there is."""
-        devices = (self._around.gpus or self._around.processors) // models
-        return await asyncio.gather(*(self._prepare(request, devices) for request in requests))
+        return await asyncio.gather(*(self._prepare(request, models) for request in requests))
 
-    async def _prepare(self, request: ModelRequest, devices: int) -> _Prepared | FileRequest:
+    async def _prepare(self, request: ModelRequest, models: int) -> _Prepared | FileRequest:
         if isinstance(request, FileRequest):
             return request
         unpacked = await asyncio.to_thread(archives.unpack, request.path, self._folder(request) / "archive")
         yaml_config = _read_yaml(unpacked, request.version.archive)
         around = self._around
-        plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, devices)
+        gpus = choose(request.version.archive, yaml_config, around.gpus)
+        share = (len(gpus) or around.processors) // models
+        plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, share)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
             await requirements.install(
                 file, self._folder(request) / "packages", request.name, plan.policy.startup_timeout_s
             )
-        return _Prepared(request, unpacked, plan)
+        return _Prepared(request, unpacked, plan, gpus)
 
     async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest], on_failure: OnFailure) -> None:
         for one in prepared:
@@ -211,7 +214,7 @@ class ServedModels:
             limit_max_image_pixels=self._around.properties.get("limit_max_image_pixels", "true").lower() == "true",
             metrics=str(self._around.metrics) if self._around.metrics else None,
         )
-        how = (spec, version.archive, plan.policy, self._around.gpus, self._samples.add)
+        how = (spec, version.archive, plan.policy, prepared.gpus, self._samples.add)
         runner: Runner
         if plan.worker_type == "thread":
             runner = HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case
@@ -220,7 +223,7 @@ class ServedModels:
         metrics = self._metrics.batches.of_model(version.name)
         model = HandlerModel(
             version.name, version.version, runner, plan.limits, metrics, plan.policy.workers,
-            ahead=self._ahead and plan.worker_type == "process",
+            envelope=plan.envelope, ahead=self._ahead and plan.worker_type == "process",
         )  # fmt: skip
         self._parts.setdefault(version.name, []).append(_Part(model.queue, runner))
         await runner.start()

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from multiprocessing.context import ForkServerContext
 
 from mar_runtime import resources
@@ -43,7 +43,7 @@ class WorkerPool:
         spec: HandlerSpec,
         archive: str,
         policy: PoolPolicy,
-        gpus: int,
+        gpus: Sequence[int],
         on_samples: Callable[[list[frames.Sample]], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
@@ -147,7 +147,7 @@ class WorkerPool:
             await asyncio.wait([worker.gone for worker in ending], timeout=_CLOSE_S)
 
     def _gpu(self, worker: int) -> int | None:
-        return worker % self._gpus if self._gpus else None
+        return self._gpus[worker % len(self._gpus)] if self._gpus else None
 
     async def _add_more(self) -> None:
         """One after another, as long as there is room; a model goes on without them."""

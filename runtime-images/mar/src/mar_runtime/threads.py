@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,14 +84,14 @@ class HandlerThreads:
         spec: HandlerSpec,
         archive: str,
         policy: PoolPolicy,
-        gpus: int,
+        gpus: Sequence[int],
         on_samples: Callable[[list[frames.Sample]], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._spec = spec
         self._archive = archive
         self._policy = policy
-        self._gpus = [index % gpus if gpus else None for index in range(policy.workers)]
+        self._gpus = [gpus[index % len(gpus)] if gpus else None for index in range(policy.workers)]
         self._on_samples = on_samples
         self._on_failure = on_failure
         self._idle: deque[_Worker] = deque()

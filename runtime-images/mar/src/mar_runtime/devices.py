@@ -1,0 +1,32 @@
+"""On which GPUs an archive's workers run, by the archive's YAML. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformer_sdk.model_store.errors import ConfigurationError
+
+_PARALLEL_TYPES = ("pp", "tp", "pptp", "custom")
+
+
+def choose(archive: str, yaml_config: Mapping[str, Any], gpus: int) -> tuple[int, ...]:
+    """Of `gpus`, those that its workers take in turn; none for the CPU. Raises ConfigurationError.
+
+    As in TorchServe, only the YAML is asked, and `deviceType: gpu` takes the CPU where there is no GPU.
+    """
+    parallel_type = str(yaml_config.get("parallelType") or "").lower()
+    if parallel_type in _PARALLEL_TYPES:
+        raise ConfigurationError(
+            f"{archive} asks for parallelType: {parallel_type}, a model in several processes that torchrun starts; "
+            "serve it with the runtime kserve-torchserve, or remove parallelType from the archive's YAML."
+        )
+    if str(yaml_config.get("deviceType") or "").lower() == "cpu":
+        return ()
+    wanted = yaml_config.get("deviceIds")
+    if not wanted or not gpus:
+        return tuple(range(gpus))
+    if not isinstance(wanted, list) or not all(type(one) is int and 0 <= one < gpus for one in wanted):
+        there = f"the GPUs here are {', '.join(map(str, range(gpus)))}"
+        raise ConfigurationError(f"deviceIds of {archive} is {wanted!r}; write a list of numbers, {there}.")
+    return tuple(wanted)

@@ -1,0 +1,49 @@
+"""On which GPUs an archive's workers run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mar_runtime.devices import choose
+from transformer_sdk.model_store.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("yaml", "gpus", "chosen"),
+    [
+        ({}, 2, (0, 1)),
+        ({}, 0, ()),
+        ({"deviceType": "cpu"}, 2, ()),
+        ({"deviceType": "CPU", "deviceIds": [1]}, 2, ()),
+        ({"deviceType": "gpu"}, 2, (0, 1)),
+        ({"deviceType": "gpu"}, 0, ()),
+        ({"deviceIds": [1]}, 2, (1,)),
+        ({"deviceIds": [3, 0]}, 4, (3, 0)),
+        ({"deviceIds": []}, 2, (0, 1)),
+        ({"deviceType": "gpu", "deviceIds": [7]}, 0, ()),
+        ({"parallelType": "", "torchrun": {"nproc-per-node": 1}}, 1, (0,)),
+    ],
+)
+def test_an_archive_has_the_gpus_that_it_asks_for(yaml: dict[str, Any], gpus: int, chosen: tuple[int, ...]) -> None:
+    assert choose("m.mar", yaml, gpus) == chosen
+
+
+@pytest.mark.parametrize("wanted", [[2], [0, -1], ["0"], [True], 1, "0,1"])
+def test_gpus_that_are_not_there_are_refused(wanted: object) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        choose("m.mar", {"deviceIds": wanted}, 2)
+
+    assert str(raised.value) == f"deviceIds of m.mar is {wanted!r}; write a list of numbers, the GPUs here are 0, 1."
+
+
+@pytest.mark.parametrize("asked", ["pp", "tp", "PPTP", "custom"])
+def test_a_model_in_several_processes_is_refused(asked: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        choose("m.mar", {"parallelType": asked, "torchrun": {"nproc-per-node": 2}}, 2)
+
+    assert str(raised.value) == (
+        f"m.mar asks for parallelType: {asked.lower()}, a model in several processes that torchrun starts; "
+        "serve it with the runtime kserve-torchserve, or remove parallelType from the archive's YAML."
+    )
