@@ -54,6 +54,18 @@ _MORE = (
 )  # fmt: skip
 # What stands around a handler; tested with the rest of each runtime.
 _AROUND = (
+    ("packages that workers have imported already, pinned by `requirementsFile`, `isvc-mar`", "the archive's", "the same",
+     "tests/integration/mar_runtime/test_surroundings.py"
+     "::test_what_an_archive_brings_is_found_before_what_workers_have_imported"),
+    ("`multiprocessing.set_start_method` in a handler, `isvc-mar`", "its choice", "the same",
+     "tests/integration/mar_runtime/test_surroundings.py::test_a_handler_chooses_how_its_processes_are_started"),
+    ("`OMP_NUM_THREADS`, and the metrics of `metrics_config`, `isvc-mar`", "the user's", "the same",
+     "tests/integration/mar_runtime/test_settings.py::test_a_handler_has_the_users_threads_and_metrics"),
+    ("`deviceType`, `deviceIds`, `isvc-mar`", "the GPUs that are named", "the same",
+     "tests/unit/mar_runtime/test_devices.py::test_an_archive_has_the_gpus_that_it_asks_for"),
+    ("`parallelType` with `torchrun`, `isvc-mar`", "several processes", "exit code 3",
+     "tests/integration/mar_runtime/test_settings.py"
+     "::test_an_archive_that_asks_for_several_processes_ends_the_server"),
     ("`useJobTicket`: requests that come while no worker is idle", "503", "200, they wait",
      "tests/integration/torchserve/test_configurations.py"
      "::test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets"),
