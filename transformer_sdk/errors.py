@@ -9,6 +9,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     │  └─ ModelNotFound         404
     ├─ MethodNotAllowed         405
     ├─ BodyTooLarge             413
+    ├─ EncodedBody              415
     ├─ UnprocessableInput       422
     ├─ QueueFull                429 with Retry-After
     ├─ HeadTooLarge             431
@@ -85,6 +86,15 @@ class BodyTooLarge(ServingError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The request body is over the limit of {limit} bytes (--max-request-size).")
+
+
+class EncodedBody(ServingError):
+    """The body is compressed, or encoded otherwise, and so cannot be read."""
+
+    status = 415
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"The request body is encoded (Content-Encoding: {encoding}); send it as it is, uncompressed.")
 
 
 class UnprocessableInput(ServingError):

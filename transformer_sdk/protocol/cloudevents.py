@@ -1,7 +1,8 @@
 """CloudEvents 1.0 over HTTP: the payload out of a request's event, and the answer into an event. Pure.
 
 An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). The answer
-to an event is one, in the same mode, with the type and source that KServe gives it.
+to an event is one, in the same mode, with the type and source that KServe gives it. A structured event that is sent as
+plain JSON is answered as plain JSON, too.
 """
 
 from __future__ import annotations
@@ -22,20 +23,46 @@ from transformer_sdk.messages import Headers, Response, header
 RESPONSE_TYPE = "io.kserve.inference.response"
 RESPONSE_SOURCE = "io.kserve.inference"
 
+_EVENTS = b"application/cloudevents"
 _STRUCTURED = b"application/cloudevents+json"
 _BATCH = b"application/cloudevents-batch"
 _JSON = b"application/json"
 _REQUIRED = ("specversion", "id", "source", "type")
+_DATA = ("data", "data_base64")
+_MAX_INTEGER = 2**31
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+
+Attribute = str | int  # or bool, which is one
 
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
     """An event that came as a request."""
 
-    id: str
+    attributes: Mapping[str, Attribute]  # those of extensions, too
     payload: bytes
     structured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStyle:
+    """What the events of answers say."""
+
+    merges: bool = False  # the attributes of the request's event, where the answer has none of its own
+    type: str = RESPONSE_TYPE
+    source: str | None = None  # if it is not to name the model
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> AnswerStyle:
+        """By KServe's variables."""
+        return cls(
+            environment.get("CE_MERGE", "").lower() == "true",
+            environment.get("CE_TYPE") or RESPONSE_TYPE,
+            environment.get("CE_SOURCE") or None,
+        )
+
+
+DEFAULT_STYLE = AnswerStyle()
 
 
 class _Document(msgspec.Struct):
@@ -48,15 +75,17 @@ class _Document(msgspec.Struct):
 
 
 _document = msgspec.json.Decoder(_Document)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
     """The event in a request, None if it is none; raises InvalidInput for one that is not whole."""
     content_type = (header(headers, b"content-type") or b"").lower()
-    if content_type.startswith(_STRUCTURED):
+    # Some send binary events with the structured ones' type: it is then the payload's.
+    if content_type.startswith(_EVENTS) and any(header(headers, f"ce-{name}".encode()) is None for name in _REQUIRED):
+        if content_type.startswith(_BATCH):
+            raise InvalidInput("Batches of CloudEvents are not served; send each event as a request of its own.")
         return _structured(body)
-    if content_type.startswith(_BATCH):
-        raise InvalidInput("Batches of CloudEvents are not served; send each event as a request of its own.")
     # Only this header makes an event: the others are also set by gateways and for logs.
     if header(headers, b"ce-specversion") is None:
         return None
@@ -66,27 +95,43 @@ def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
         if name.startswith(b"ce-")
     }
     _check(attributes, "header ce-")
-    return CloudEvent(attributes["id"], body, structured=False)
+    return CloudEvent(attributes, body, structured=False)
+
+
+def data_in(body: bytes) -> bytes | None:
+    """The payload of a structured event that no header calls one; None if the body is no such event."""
+    try:
+        return _structured(body).payload
+    except InvalidInput:
+        return None
+
+
+def is_structured(document: object) -> bool:
+    """Whether a JSON document is a structured event with JSON for its data."""
+    return isinstance(document, dict) and all(name in document for name in (*_REQUIRED, "data"))
 
 
 def wrap(
     event: CloudEvent,
     response: Response,
-    model: str | None = None,
+    model: str,
+    style: AnswerStyle = DEFAULT_STYLE,
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
 ) -> Response:
     """The answer to `event` as an event. It has the request's id: with its own source that is unique."""
-    attributes = {
+    own = {
         "specversion": "1.0",
-        "id": event.id,
-        "source": f"{RESPONSE_SOURCE}.{model}" if model else RESPONSE_SOURCE,
-        "type": RESPONSE_TYPE,
+        "id": event.attributes["id"],
+        "source": style.source or f"{RESPONSE_SOURCE}.{model}",
+        "type": style.type,
         "time": now().isoformat(),
     }
+    attributes = {**event.attributes, **own} if style.merges else own
+    attributes.pop("datacontenttype", None)  # that of the request's data
     if event.structured:
         return dataclasses.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
     ce_headers = tuple(
-        (f"ce-{name}".encode(), quote(value, safe=_PRINTABLE).encode()) for name, value in attributes.items()
+        (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
     )
     return dataclasses.replace(response, headers=(*response.headers, *ce_headers))
 
@@ -94,13 +139,21 @@ def wrap(
 def _structured(body: bytes) -> CloudEvent:
     try:
         document = _document.decode(body)
+        members = {name: msgspec.json.decode(raw) for name, raw in _members.decode(body).items() if name not in _DATA}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"The structured CloudEvent cannot be read: {error}.") from error
     _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
     if bool(document.data) == (document.data_base64 is not None):
         raise InvalidInput('The structured CloudEvent needs "data" or "data_base64", and not both.')
     payload = bytes(document.data) if document.data_base64 is None else document.data_base64
-    return CloudEvent(document.id, payload, structured=True)
+    return CloudEvent(
+        {name: value for name, value in members.items() if _is_attribute(value)}, payload, structured=True
+    )
+
+
+def _is_attribute(value: object) -> bool:
+    """What else JSON has, no attribute may be."""
+    return isinstance(value, str) or (isinstance(value, int) and -_MAX_INTEGER <= value < _MAX_INTEGER)
 
 
 def _check(attributes: Mapping[str, str], kind: str) -> None:
@@ -111,7 +164,7 @@ def _check(attributes: Mapping[str, str], kind: str) -> None:
         raise InvalidInput(f"The CloudEvent's specversion is {attributes['specversion']!r}; send 1.0.")
 
 
-def _encode(attributes: Mapping[str, str], response: Response) -> bytes:
+def _encode(attributes: Mapping[str, Attribute], response: Response) -> bytes:
     if response.content_type.startswith(_JSON):
         return orjson.dumps(
             {**attributes, "datacontenttype": "application/json", "data": orjson.Fragment(response.body)}

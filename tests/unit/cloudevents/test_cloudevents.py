@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 import orjson
 import pytest
@@ -18,7 +19,7 @@ from tests.support.fuzz import damaged
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Headers, Response
 from transformer_sdk.protocol import cloudevents
-from transformer_sdk.protocol.cloudevents import CloudEvent
+from transformer_sdk.protocol.cloudevents import RESPONSE_TYPE, AnswerStyle, CloudEvent
 
 STRUCTURED: Headers = ((b"content-type", b"application/cloudevents+json; charset=UTF-8"),)
 ATTRIBUTES = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image"}
@@ -33,6 +34,10 @@ def binary(**attributes: str) -> Headers:
     return tuple((f"ce-{name}".encode(), value.encode()) for name, value in attributes.items())
 
 
+def with_id(identity: str, structured: bool) -> CloudEvent:
+    return CloudEvent({**ATTRIBUTES, "id": identity}, PAYLOAD, structured)
+
+
 def structured(members: bytes = b'"data": {"instances": [1]}', **attributes: object) -> bytes:
     return orjson.dumps({**ATTRIBUTES, **attributes})[:-1] + b", " + members + b"}"
 
@@ -43,22 +48,47 @@ def test_a_request_that_is_no_event_is_left_alone() -> None:
 
 
 def test_the_body_of_a_binary_event_is_its_payload() -> None:
-    assert cloudevents.unwrap(binary(**{**ATTRIBUTES, "id": "4%202", "subject": "x"}), PAYLOAD) == CloudEvent(
-        "4 2", PAYLOAD, structured=False
-    )
+    sent = {**ATTRIBUTES, "id": "4%202", "subject": "x"}
+    assert cloudevents.unwrap(binary(**sent), PAYLOAD) == CloudEvent({**sent, "id": "4 2"}, PAYLOAD, structured=False)
+
+
+def test_a_binary_event_is_one_whatever_the_type_of_its_body() -> None:
+    headers = (*binary(**ATTRIBUTES), *STRUCTURED)
+    assert cloudevents.unwrap(headers, PAYLOAD) == CloudEvent(ATTRIBUTES, PAYLOAD, structured=False)
+    assert cloudevents.unwrap(headers[1:], structured()) == CloudEvent(ATTRIBUTES, PAYLOAD, structured=True)
+
+
+MORE = {"time": "2030-01-01T00:00:00Z", "retries": 3, "urgent": True, "datacontenttype": "application/json"}
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "more"),
     [
-        structured(),
-        structured(b'"data_base64": "%b"' % base64.b64encode(PAYLOAD)),
-        structured(time="2030-01-01T00:00:00Z", retries=3, urgent=True, datacontenttype="application/json"),
+        (structured(), {}),
+        (structured(b'"data_base64": "%b"' % base64.b64encode(PAYLOAD)), {}),
+        (structured(**MORE), MORE),
+        (structured(subject=None, large=2**31, nested={"a": 1}, text=[]), {}),
     ],
-    ids=["json", "base64", "extensions"],
+    ids=["json", "base64", "extensions", "no-attributes"],
 )
-def test_the_data_of_a_structured_event_is_its_payload(body: bytes) -> None:
-    assert cloudevents.unwrap(STRUCTURED, body) == CloudEvent("42", PAYLOAD, structured=True)
+def test_the_data_of_a_structured_event_is_its_payload(body: bytes, more: dict[str, str | int]) -> None:
+    assert cloudevents.unwrap(STRUCTURED, body) == CloudEvent({**ATTRIBUTES, **more}, PAYLOAD, structured=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "data"),
+    [
+        (structured(), PAYLOAD),
+        (structured(time="2030-01-01T00:00:00Z"), PAYLOAD),
+        (PAYLOAD, None),
+        (structured(source=""), None),
+        (b"[]", None),
+        (b"", None),
+    ],
+    ids=["event", "with-time", "none", "not-whole", "list", "empty"],
+)
+def test_the_data_of_an_event_that_no_header_calls_one_is_found(body: bytes, data: bytes | None) -> None:
+    assert cloudevents.data_in(body) == data
 
 
 @pytest.mark.parametrize("missing", sorted(ATTRIBUTES.keys() - {"specversion"}))
@@ -93,7 +123,7 @@ def test_what_is_wrong_with_an_event_is_said(headers: Headers, body: bytes, mess
 
 def test_a_binary_event_is_answered_by_one() -> None:
     answer = Response(b'{"predictions":[1]}', headers=((b"server-timing", b"model;dur=1"),))
-    assert cloudevents.wrap(CloudEvent("4 2", PAYLOAD, structured=False), answer, "bert", now) == Response(
+    assert cloudevents.wrap(with_id("4 2", structured=False), answer, "bert", now=now) == Response(
         b'{"predictions":[1]}',
         headers=(
             (b"server-timing", b"model;dur=1"),
@@ -121,9 +151,9 @@ def test_a_binary_event_is_answered_by_one() -> None:
     ids=["json", "bytes"],
 )
 def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str, object]) -> None:
-    event = cloudevents.wrap(CloudEvent("42", PAYLOAD, structured=True), answer, "bert", now)
-    assert event.content_type == b"application/cloudevents+json"
-    assert orjson.loads(event.body) == {
+    wrapped = cloudevents.wrap(with_id("42", structured=True), answer, "bert", now=now)
+    assert wrapped.content_type == b"application/cloudevents+json"
+    assert orjson.loads(wrapped.body) == {
         "specversion": "1.0",
         "id": "42",
         "source": "io.kserve.inference.bert",
@@ -133,13 +163,45 @@ def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str,
     }
 
 
+@pytest.mark.parametrize(
+    ("asked", "extensions"),
+    [
+        (CloudEvent({**ATTRIBUTES, **MORE}, PAYLOAD, structured=True), {"retries": 3, "urgent": True}),
+        (CloudEvent({**ATTRIBUTES, "time": "now", "retries": "3"}, PAYLOAD, structured=False), {"retries": "3"}),
+    ],
+    ids=["structured", "binary"],
+)
+def test_its_attributes_come_back_where_that_is_asked_for(asked: CloudEvent, extensions: dict[str, object]) -> None:
+    style = AnswerStyle(merges=True, type="scored", source="/models")
+    answer = cloudevents.wrap(asked, Response(b"1"), "bert", style, now)
+
+    headers = {name.decode().removeprefix("ce-"): unquote(value.decode()) for name, value in answer.headers}
+    told = orjson.loads(answer.body) if asked.structured else headers
+    own = {"specversion": "1.0", "id": "42", "source": "/models", "type": "scored", "time": now().isoformat()}
+    data = {"datacontenttype": "application/json", "data": 1} if asked.structured else {}
+    assert told == {**own, **extensions, **data}
+
+
+@pytest.mark.parametrize(
+    ("environment", "style"),
+    [
+        ({}, AnswerStyle()),
+        ({"CE_MERGE": "false", "CE_TYPE": "", "CE_SOURCE": ""}, AnswerStyle(merges=False, type=RESPONSE_TYPE)),
+        ({"CE_MERGE": "True", "CE_TYPE": "t", "CE_SOURCE": "s"}, AnswerStyle(merges=True, type="t", source="s")),
+    ],
+    ids=["none", "empty", "all"],
+)
+def test_kserves_variables_say_what_answers_are(environment: dict[str, str], style: AnswerStyle) -> None:
+    assert AnswerStyle.of(environment) == style
+
+
 @pytest.mark.parametrize("mode", [to_binary, to_structured], ids=["binary", "structured"])
 def test_events_of_the_cloudevents_sdk_are_read_and_answered(mode) -> None:  # type: ignore[no-untyped-def]
     headers, body = mode(SdkEvent({"source": "/camera", "type": "image", "id": "42"}, {"instances": [1]}))
     event = cloudevents.unwrap(tuple((name.encode(), value.encode()) for name, value in headers.items()), body)
     assert event is not None
     assert orjson.loads(event.payload) == {"instances": [1]}
-    answer = cloudevents.wrap(event, Response(b'{"predictions":[1]}'), "bert", now)
+    answer = cloudevents.wrap(event, Response(b'{"predictions":[1]}'), "bert", now=now)
     sent = {name.decode(): value.decode() for name, value in answer.headers}
     read = from_http({"content-type": answer.content_type.decode(), **sent}, answer.body)
     assert (read["id"], read["source"], read.data) == ("42", "io.kserve.inference.bert", {"predictions": [1]})
@@ -147,9 +209,10 @@ def test_events_of_the_cloudevents_sdk_are_read_and_answered(mode) -> None:  # t
 
 @given(st.text(min_size=1), st.booleans())
 def test_any_id_comes_back(identity: str, in_body: bool) -> None:
-    answer = cloudevents.wrap(CloudEvent(identity, b"", in_body), Response(b"1"), "m", now)
-    headers = ((b"content-type", answer.content_type), *answer.headers)
-    assert cloudevents.unwrap(headers, answer.body) == CloudEvent(identity, b"1", in_body)
+    answer = cloudevents.wrap(with_id(identity, in_body), Response(b"1"), "m", now=now)
+    read = cloudevents.unwrap(((b"content-type", answer.content_type), *answer.headers), answer.body)
+    assert read is not None
+    assert (read.attributes["id"], read.payload, read.structured) == (identity, b"1", in_body)
 
 
 def test_damaged_events_are_events_or_refused() -> None:

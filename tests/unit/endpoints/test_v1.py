@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import orjson
 import pytest
 
@@ -178,3 +180,56 @@ async def test_an_event_that_is_not_whole_is_refused() -> None:
     answer = await Server().ask("POST", "/v1/models/m:predict", INSTANCES, ce_specversion="1.0")
 
     assert (answer.status, "The CloudEvent has no header ce-id" in answer.document["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+async def test_an_event_that_no_header_calls_one_is_answered_in_plain_json(content_type: str, verb: str) -> None:
+    event = orjson.dumps({**ATTRIBUTES, "time": "2030-01-01T00:00:00Z", "data": orjson.loads(INSTANCES)})
+
+    answer = await Server().ask("POST", f"/v1/models/m:{verb}", event, content_type=content_type)
+
+    key = {"predict": "predictions", "explain": "explanations"}[verb]
+    assert (answer.status, answer.document) == (200, {key: [[1, 2], [3, 4]]})
+    assert answer.headers.keys() == {"content-type", "content-length", "x-request-id"}
+
+
+async def test_what_is_wrong_with_its_data_is_said() -> None:
+    event = orjson.dumps({**ATTRIBUTES, "data": {"instances": 1}})
+
+    answer = await Server().ask("POST", "/v1/models/m:predict", event)
+
+    assert (answer.status, answer.document) == (
+        400, error('"instances" is a JSON number, not a list; send {"instances": [...]}.'),
+    )  # fmt: skip
+
+
+async def test_a_binary_event_may_have_the_type_of_structured_ones() -> None:
+    headers = {f"ce_{name}": value for name, value in ATTRIBUTES.items()}
+
+    answer = await Server().ask(
+        "POST", "/v1/models/m:predict", INSTANCES, content_type="application/cloudevents+json", **headers
+    )
+
+    assert (answer.document, answer.headers["content-type"]) == ({"predictions": [[1, 2], [3, 4]]}, "application/json")
+    assert answer.headers["ce-id"] == "42"
+
+
+# --- what is encoded ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m:predict", "/v2/models/m/infer"])
+@pytest.mark.parametrize("content_type", ["application/json", "application/cloudevents+json"])
+async def test_a_compressed_body_is_refused_with_what_to_do(path: str, content_type: str) -> None:
+    body = gzip.compress(INSTANCES)
+
+    answer = await Server().ask("POST", path, body, content_encoding="gzip", content_type=content_type)
+
+    message = "The request body is encoded (Content-Encoding: gzip); send it as it is, uncompressed."
+    assert (answer.status, answer.document) == (415, error(message))
+
+
+async def test_a_body_that_is_said_not_to_be_encoded_is_read() -> None:
+    answer = await Server().ask("POST", "/v1/models/m:predict", INSTANCES, content_encoding="identity")
+
+    assert answer.status == 200

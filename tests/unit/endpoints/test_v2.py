@@ -150,6 +150,14 @@ async def test_an_event_is_answered_by_one() -> None:
     assert (answer.status, answer.headers["ce-id"], answer.headers["ce-source"]) == (200, "42", "io.kserve.inference.m")
 
 
+async def test_an_event_that_no_header_calls_one_is_answered_in_plain_json() -> None:
+    event = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image", "data": {"inputs": [INPUT]}}
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", orjson.dumps(event))
+
+    assert (answer.status, answer.document["outputs"][0]["data"]) == (200, [2, 4])
+
+
 # --- what there is -----------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -170,6 +171,21 @@ def test_a_cloud_event_is_unwrapped_for_the_hooks_and_its_answer_is_one() -> Non
         reply = server.post(b'{"a": 1}', headers=event)
 
     assert (reply.json(), reply.headers["ce-type"]) == ({"a": 1}, "io.kserve.inference.response")
+
+
+def test_of_an_event_that_no_header_calls_one_hooks_see_the_data_too() -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "time": "2030-01-01T00:00:00Z"}
+    with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
+        reply = server.post({**event, "data": {"a": 1}})
+
+    assert (reply.json(), "ce-type" in reply.headers) == ({"a": 1}, False)
+
+
+def test_a_compressed_body_is_refused_with_what_to_do() -> None:
+    with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
+        reply = server.post(gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+
+    assert (reply.status, "send it as it is, uncompressed" in reply.json()["error"]) == (415, True)
 
 
 @pytest.mark.parametrize(

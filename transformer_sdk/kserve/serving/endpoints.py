@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
+from transformer_sdk.errors import InvalidInput, ServingError
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
+from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2.document import json_length
+from transformer_sdk.server.endpoints.bodies import refuse_encoded
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
@@ -20,9 +23,10 @@ from transformer_sdk.server.routing import Route
 class HookEndpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls) -> None:
+    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
         self._models = models
         self._calls = calls
+        self._style = style
 
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of both protocols."""
@@ -82,10 +86,15 @@ class HookEndpoints:
         if event := cloudevents.unwrap(request.headers, request.body):
             exchange.body, exchange.is_event = event.payload, True
         exchange.takes_pieces = event is None
-        response = await served.answer(exchange)
+        try:
+            response = await served.answer(exchange)
+        except ServingError as error:
+            if error.status == InvalidInput.status:
+                refuse_encoded(request)
+            raise
         if isinstance(response, StreamingResponse):
             return response
-        return cloudevents.wrap(event, response, served.name) if event else response
+        return cloudevents.wrap(event, response, served.name, self._style) if event else response
 
     def _served(self, name: str, version: str | None = None) -> ServedModel:
         return cast("ServedModel", self._models.known(name, version))

@@ -13,6 +13,7 @@ from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
 from transformer_sdk.messages import header
 from transformer_sdk.model import Call
+from transformer_sdk.protocol import cloudevents
 
 UNREAD: Any = object()
 
@@ -73,8 +74,10 @@ class Exchange:
         if self.content_type not in _JSON:
             return self.body
         try:
-            return orjson.loads(self.body)
+            document = orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
             raise InvalidInput(
                 f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
             ) from error
+        # KServe takes what has an event's attributes for one, whatever it was called.
+        return document["data"] if not self.is_event and cloudevents.is_structured(document) else document

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import os
 import socket
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, cast
@@ -21,6 +22,7 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.kserve.serving.watch import watched_loop
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.life import Doors, serve_app
+from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from transformer_sdk.server.app import App
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import HealthEndpoints
@@ -47,7 +49,8 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
         server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
         Tls(server.ssl_certfile, server.ssl_keyfile) if server.ssl_certfile and server.ssl_keyfile else None,
     )  # fmt: skip
-    app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size)
+    style = AnswerStyle.of(os.environ)
+    app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size, style)
     must_not_end: list[Awaitable[None]] = [served.keep_fresh()]
     must_not_end += [_run_engine(model) for model in server.registered_models.get_models().values() if model.engine]
     try:
@@ -59,12 +62,18 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
             server.registered_models.unload(name)
 
 
-def build_app(models: Models, metrics: ServerMetrics, timeout_s: float, max_request_size: int) -> App:
+def build_app(
+    models: Models,
+    metrics: ServerMetrics,
+    timeout_s: float,
+    max_request_size: int,
+    style: AnswerStyle = DEFAULT_STYLE,
+) -> App:
     """Every endpoint over models with hooks; where two have a path, the last one has it."""
     surfaces = (
         HealthEndpoints(models, metrics, _users_metrics),
         RepositoryEndpoints(models),
-        HookEndpoints(models, Calls(timeout_s)),
+        HookEndpoints(models, Calls(timeout_s), style),
     )
     return App(Router(route for one in surfaces for route in one.routes()), metrics, max_request_size)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents, v1
+from transformer_sdk.protocol.cloudevents import AnswerStyle
+from transformer_sdk.server.endpoints import bodies
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.routing import Route
@@ -13,9 +15,10 @@ from transformer_sdk.server.routing import Route
 class V1Endpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls) -> None:
+    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
         self._models = models
         self._calls = calls
+        self._style = style
 
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of the protocol."""
@@ -41,7 +44,6 @@ class V1Endpoints:
     async def _ask(self, request: Request, *, explain: bool) -> Response:
         model = self._models.get(request.params["model"])
         call = self._calls.begin(request)
-        event = cloudevents.unwrap(request.headers, request.body)
-        asked = v1.decode_request(event.payload if event else request.body)
+        asked, event = bodies.read(request, v1.decode_request)
         response = await (model.explain(asked, call) if explain else model.predict(asked, call))
-        return cloudevents.wrap(event, response, model.name) if event else response
+        return cloudevents.wrap(event, response, model.name, self._style) if event else response

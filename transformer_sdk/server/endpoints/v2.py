@@ -7,9 +7,11 @@ import dataclasses
 from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
+from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2 import rest
 from transformer_sdk.protocol.v2.document import JSON_LENGTH, json_length
 from transformer_sdk.protocol.v2.requests import ModelMetadata
+from transformer_sdk.server.endpoints import bodies
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
@@ -19,9 +21,10 @@ from transformer_sdk.server.routing import Route
 class V2Endpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls) -> None:
+    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
         self._models = models
         self._calls = calls
+        self._style = style
 
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of the protocol but health."""
@@ -39,13 +42,13 @@ class V2Endpoints:
     async def infer(self, request: Request) -> Response:
         model = self._models.get(request.params["model"], request.params.get("version"))
         call = self._calls.begin(request)
-        event = cloudevents.unwrap(request.headers, request.body)
-        asked = rest.decode_request(event.payload if event else request.body, json_length(request.headers))
+        length = json_length(request.headers)
+        asked, event = bodies.read(request, lambda body: rest.decode_request(body, length))
         answer = await model.infer(asked, call)
         answer = dataclasses.replace(answer, id=asked.id or request.id)
         body, length = rest.encode_response(answer, asked)
         response = _response(body, length)
-        return cloudevents.wrap(event, response, model.name) if event else response
+        return cloudevents.wrap(event, response, model.name, self._style) if event else response
 
     async def server(self, _: Request) -> Response:
         return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
