@@ -29,6 +29,9 @@ class Router:
         by_template: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_template.setdefault(route.template, {})[route.method] = route
+        for by_method in by_template.values():
+            if "GET" in by_method:
+                by_method.setdefault("HEAD", by_method["GET"])  # whose body the connection leaves out
         # The most specific first: "/v1/models/{model}" would else swallow "...:predict".
         self._patterns = [
             (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)

@@ -268,7 +268,7 @@ async def test_a_model_that_is_not_ready_says_when_to_come_back(method: str, pat
     ("method", "path", "allowed"),
     [
         ("GET", "/v2/models/m/infer", "POST"),
-        ("POST", "/v2/health/live", "GET"),
+        ("POST", "/v2/health/live", "GET, HEAD"),
         ("GET", "/v2/repository/index", "POST"),
     ],
 )
@@ -304,6 +304,30 @@ async def test_the_index_names_every_version_and_its_state() -> None:
         {"name": "m", "version": "1", "state": "READY", "reason": ""},
         {"name": "m", "version": "2", "state": "READY", "reason": ""},
     ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        (b'{"ready": true}', ["m", "m"]),
+        (b'{"ready": false}', ["slow", "m", "m"]),
+        (b"{}", ["slow", "m", "m"]),
+        (b"", ["slow", "m", "m"]),
+    ],
+)
+async def test_the_index_names_only_ready_models_where_that_is_asked_for(sent: bytes, named: list[str]) -> None:
+    answer = await Server(expected=("slow",)).ask("POST", "/v2/repository/index", sent)
+
+    assert [entry["name"] for entry in answer.document] == named
+
+
+async def test_a_wish_for_the_index_that_cannot_be_read_is_refused() -> None:
+    answer = await Server().ask("POST", "/v2/repository/index", b'{"ready": 1}')
+
+    told = (
+        'The request body cannot be read: Expected `bool`, got `int` - at `$.ready`; send {"ready": true}, or nothing.'
+    )
+    assert (answer.status, answer.document) == (400, error(told))
 
 
 async def test_models_are_loaded_and_unloaded() -> None:

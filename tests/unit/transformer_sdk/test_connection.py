@@ -200,6 +200,19 @@ def test_a_length_may_have_any_number_of_zeros(served: Served) -> None:
         assert visitor.send(BODY).echoed() == posted()
 
 
+def test_head_is_get_without_the_body(served: Served) -> None:
+    def ask(method: str) -> bytes:
+        return f"{method} /id HTTP/1.1\r\nHost: x\r\nx-request-id: 7\r\n\r\n".encode()
+
+    with served.visit().send(ask("HEAD") + ask("GET")) as visitor:
+        head = visitor.line().decode().split("\r\n")
+        _, headers, document = visitor.answer()
+
+    assert document == "7"
+    assert head[0] == "HTTP/1.1 200 OK"
+    assert {f"{name}: {headers[name]}" for name in ("content-type", "content-length", "x-request-id")} <= {*head}
+
+
 # --- what cannot be read -----------------------------------------------------------------------------
 
 

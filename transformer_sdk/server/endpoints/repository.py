@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.server.routing import Route
+
+
+class _IndexDocument(msgspec.Struct):
+    ready: bool = False  # only models that can answer
+
+
+_index_document = msgspec.json.Decoder(_IndexDocument)
 
 
 class RepositoryEndpoints:
@@ -21,11 +31,13 @@ class RepositoryEndpoints:
             Route("POST", "/v2/repository/models/{model}/unload", self.unload),
         )
 
-    async def index(self, _: Request) -> Response:
+    async def index(self, request: Request) -> Response:
+        asked = _asked(request.body)
         return json_response(
             [
                 {"name": entry.name, "version": entry.version, "state": entry.state, "reason": entry.reason}
                 for entry in self._models.index()
+                if entry.state == "READY" or not asked.ready
             ]
         )
 
@@ -36,3 +48,11 @@ class RepositoryEndpoints:
     async def unload(self, request: Request) -> Response:
         await self._models.unload(request.params["model"])
         return json_response({"name": request.params["model"], "unload": True})
+
+
+def _asked(body: bytes) -> _IndexDocument:
+    """A body is optional."""
+    try:
+        return _index_document.decode(body) if body else _IndexDocument()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f'The request body cannot be read: {error}; send {{"ready": true}}, or nothing.') from error
