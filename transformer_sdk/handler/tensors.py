@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from transformer_sdk.errors import InvalidInput, UnprocessableInput
 from transformer_sdk.handler.frames import Part, Request
 from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json
 from transformer_sdk.protocol.v2.requests import RequestedOutput
-from transformer_sdk.protocol.v2.tensors import Tensor, from_buffer, from_values, to_buffer
+from transformer_sdk.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
 
 CONTENT_TYPE = "application/vnd.isvc.tensors"
 
@@ -26,6 +27,8 @@ _PREDICTIONS = "predictions"
 _INSTANCES = "instances"
 # A lone input of such a name was meant as the key that TorchServe's handlers look for in an instance.
 _KEYS = ("data", "body")
+
+_PLAIN = {str, int, float, bool, NoneType}
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Part])
@@ -54,7 +57,7 @@ def instances(parts: Sequence[Part]) -> list[Any]:
 
 def encode_predictions(results: list[Any]) -> bytes:
     """A handler's predictions as tensors that travel: one, or one for each key where they are dictionaries."""
-    plain = orjson.loads(encode_json(results))
+    plain = [_plain(one) for one in results]
     if plain and all(isinstance(one, dict) and one.keys() == plain[0].keys() for one in plain):
         return _encoder.encode([_part(_of_values(name, [one[name] for one in plain])) for name in plain[0]])
     return _encoder.encode([_part(_of_values(_PREDICTIONS, plain))])
@@ -112,9 +115,7 @@ def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
 
 def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
     """One output for each input, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
-    return _encoder.encode(
-        [_part(Tensor.from_numpy(name, _flattened(one))) for name, one in zip(names, results, strict=True)]
-    )
+    return _encoder.encode([_part(_flattened(name, one)) for name, one in zip(names, results, strict=True)])
 
 
 def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
@@ -124,7 +125,7 @@ def encode_document(results: Sequence[Any], names: Sequence[str], request: Reque
         "id": request.id,
         "model_name": model.get("modelName"),
         "model_version": model.get("modelVersion"),
-        "outputs": [_output(name, _flattened(one)) for name, one in zip(names, results, strict=True)],
+        "outputs": [_output(_flattened(name, one)) for name, one in zip(names, results, strict=True)],
     }
     return encode_indented(answer)
 
@@ -178,23 +179,59 @@ def _described(tensor: Tensor, data: Any) -> dict[str, Any]:
 
 
 def _of_values(name: str, values: list[Any]) -> Tensor:
-    """Values of any kind as a tensor: numbers as numbers, all else as text or as the JSON of each element."""
+    return Tensor.from_numpy(name, _array(values))
+
+
+def _flattened(name: str, result: Any) -> Tensor:
+    result = result.tolist() if hasattr(result, "tolist") else result
+    return Tensor.from_numpy(name, _array(result if isinstance(result, list | tuple) else [result]).reshape(-1))
+
+
+def _output(tensor: Tensor) -> Mapping[str, Any]:
+    return {"name": tensor.name, "datatype": tensor.datatype, "data": _list(tensor), "shape": list(tensor.shape)}
+
+
+def _array(values: Sequence[Any]) -> Array:
+    """Values of any kind: numbers as numbers, all else as text or as the JSON of each.
+
+    Among numbers None is NaN, as KServe's servers read it (numpy and pandas do) and as both are written in JSON.
+    """
     try:
         array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array
     except ValueError:  # rows of different lengths
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "biufSU":
-        array = np.array([one if isinstance(one, str) else encode_json(one).decode() for one in values], dtype=object)
-    return Tensor.from_numpy(name, array)
+        pass
+    plain = _plain(values)
+    objects = np.array(plain, dtype=object)  # numpy's own text has a fixed width, and loses NULs at its end
+    kinds = set(map(type, objects.flat))
+    if kinds <= {str, bytes}:
+        return objects
+    if kinds <= {int, float, NoneType} and kinds != {NoneType}:
+        return objects.astype(np.float64)
+    return np.array([one if isinstance(one, str | bytes) else encode_json(one).decode() for one in plain], dtype=object)
 
 
-def _flattened(result: Any) -> np.ndarray[Any, Any]:
-    return np.array(result.tolist() if hasattr(result, "tolist") else result).reshape(-1)
+def _plain(value: Any) -> Any:
+    """What a value is in JSON, as Python's own objects; but bytes, NaN and infinity, which JSON has not, stay."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, list | tuple):
+        return [one if type(one) in _PLAIN else _plain(one) for one in value]
+    if isinstance(value, dict):
+        return {_key(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return orjson.loads(encode_json(value))
 
 
-def _output(name: str, array: np.ndarray[Any, Any]) -> Mapping[str, Any]:
-    tensor = Tensor.from_numpy(name, array)
-    return {"name": name, "datatype": tensor.datatype, "data": _list(tensor), "shape": list(tensor.shape)}
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    (written,) = orjson.loads(encode_json({key: None}))
+    return str(written)
 
 
 def _flat(data: Any) -> list[Any]:

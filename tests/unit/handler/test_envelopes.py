@@ -117,6 +117,68 @@ def test_a_result_becomes_tensors(envelope: str, result: Any, tensors: Any) -> N
     assert outputs(run(envelope, lambda *_: result, "v2", [tensor_request(x=[1, 2])])) == [tensors]
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("results", "tensors"),
+    [
+        ([1.0, NAN], {"predictions": ("FP64", [1.0, NAN])}),
+        ([float("inf"), 1], {"predictions": ("FP64", [float("inf"), 1.0])}),
+        ([np.float32(0.5), np.array(NAN)], {"predictions": ("FP64", [0.5, NAN])}),
+        ([1.0, None], {"predictions": ("FP64", [1.0, NAN])}),
+        ([1, None], {"predictions": ("FP64", [1.0, NAN])}),
+        ([[1.5, None], [NAN, 2]], {"predictions": ("FP64", [[1.5, NAN], [NAN, 2.0]])}),
+        ([{"p": NAN, "t": None}, {"p": 1, "t": "x"}], {"p": ("FP64", [NAN, 1.0]), "t": ("BYTES", [b"null", b"x"])}),
+        ([None, None], {"predictions": ("BYTES", [b"null", b"null"])}),
+        ([True, None], {"predictions": ("BYTES", [b"true", b"null"])}),
+        ([{1: NAN}, {1: 0.5}], {"1": ("FP64", [NAN, 0.5])}),
+        ([[NAN], [1, 2]], {"predictions": ("BYTES", [b"[null]", b"[1,2]"])}),
+    ],
+)  # fmt: skip
+def test_predictions_that_are_no_number_are_nan(results: list[Any], tensors: Any) -> None:
+    found = outputs(run("kserve", lambda *_: results, "v2", [tensor_request(x=[1, 2])]))
+
+    assert repr(found) == repr([tensors])  # NaN equals nothing
+
+
+@pytest.mark.parametrize(
+    ("envelope", "result", "tensors"),
+    [
+        ("kserve", ["a\0", "\0"], {"predictions": ("BYTES", [b"a\0", b"\0"])}),
+        ("kserve", [["a\0", "b"], ["\0", ""]], {"predictions": ("BYTES", [[b"a\0", b"b"], [b"\0", b""]])}),
+        ("kserve", [b"\xff\0", "b"], {"predictions": ("BYTES", [b"\xff\0", b"b"])}),
+        ("kserve", ["a\0", 1.5], {"predictions": ("BYTES", [b"a\0", b"1.5"])}),
+        ("kserve", [{"t": "a\0"}, {"t": "b"}], {"t": ("BYTES", [b"a\0", b"b"])}),
+        ("none", [["a\0", "\0"]], {"predictions": ("BYTES", [b"a\0", b"\0"])}),
+        ("kservev2", [["a\0", "\0"]], {"x": ("BYTES", [b"a\0", b"\0"])}),
+        ("kservev2", ["a\0"], {"x": ("BYTES", [b"a\0"])}),
+        ("kservev2", [b"\xff\0"], {"x": ("BYTES", [b"\xff\0"])}),
+    ],
+)
+def test_text_stays_as_it_is(envelope: str, result: Any, tensors: Any) -> None:
+    rows = tensor_request(x=[1] * len(result)) if envelope == "kserve" else tensor_request(x=[1])
+
+    assert outputs(run(envelope, lambda *_: result, "v2", [rows])) == [tensors]
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        (np.array([[0.5], [1.5]], np.float32), ("FP64", [0.5, 1.5])),
+        ([np.float32(0.5)], ("FP32", [0.5])),
+        ([1.0, None], ("FP64", [1.0, NAN])),
+        (7, ("INT64", [7])),
+        ({"a": 1}, ("BYTES", [b'{"a":1}'])),
+        ([[1], [1, 2]], ("BYTES", [b"[1]", b"[1,2]"])),
+    ],
+)
+def test_a_handler_of_tensors_may_return_values_of_any_kind(result: Any, output: Any) -> None:
+    found = outputs(run("kservev2", lambda *_: [result], "v2", [tensor_request(x=[1])]))
+
+    assert repr(found) == repr([{"x": output}])
+
+
 def test_outputs_that_are_no_tensors_are_the_handlers_fault() -> None:
     result = run("none", lambda *_: [{"outputs": [{"name": "y"}]}], "v2", [tensor_request(x=[1])])
 

@@ -23,6 +23,7 @@ from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
+CALL = Call((), "1", bool)
 V1 = "/v1/models/m:predict"
 V2 = "/v2/models/m/infer"
 
@@ -77,6 +78,24 @@ async def test_a_request_that_cannot_be_read_is_answered_as_every_error_is(
     assert (answer.status, answer.document) == (status, error(message))
 
 
+async def test_nan_is_null_in_json_and_itself_over_grpc() -> None:
+    def nan_at_the_end(data: list[Any], _: Any) -> list[Any]:
+        return [*data[:-1], math.nan]
+
+    served = model(InProcess("kserve", nan_at_the_end))
+    message = pb.ModelInferRequest(model_name="m")
+    message.inputs.add(name="x", datatype="FP64", shape=[2]).contents.fp64_contents.extend([1, 2])
+
+    by_rest = await Server(served).ask("POST", V2, infer_request(tensor("x", 1, 2)))
+    by_grpc = wire.response_to_proto(await served.infer(wire.request_from_proto(message), CALL))
+
+    assert by_rest.document["outputs"] == [
+        {"name": "predictions", "datatype": "FP64", "shape": [2], "data": [1.0, None]}
+    ]
+    (output,) = by_grpc.outputs
+    assert (output.datatype, str(output.contents.fp64_contents)) == ("FP64", "[1.0, nan]")
+
+
 UNEVEN = infer_request(tensor("x", 1), tensor("y", 1, 2))
 UNEVEN_MESSAGE = 'The inputs must have as many rows each: "x" has 1, "y" has 2.'
 
@@ -93,7 +112,7 @@ async def test_the_same_over_grpc() -> None:
         message.inputs.add(name=name, datatype="FP64", shape=[len(values)]).contents.fp64_contents.extend(values)
 
     with pytest.raises(UnprocessableInput) as raised:
-        await model(InProcess("kserve", echo)).infer(wire.request_from_proto(message), Call((), "1", bool, math.inf))
+        await model(InProcess("kserve", echo)).infer(wire.request_from_proto(message), CALL)
 
     assert str(raised.value) == UNEVEN_MESSAGE
 
