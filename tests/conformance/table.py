@@ -54,7 +54,13 @@ _MORE = (
 )  # fmt: skip
 # What stands around a handler; tested with the rest of each runtime.
 _AROUND = (
-    ("packages that workers have imported already, pinned by `requirementsFile`, `isvc-mar`", "the archive's", "the same",
+    ("no `batchSize`: requests to `/predictions/<model>` that come at once", "one by one", "the same",
+     "tests/conformance/test_batches.py::test_a_handler_of_which_nothing_is_said_gets_one_row_at_a_time"),
+    ("`cors_allowed_origin`, `cors_allowed_methods`, `cors_allowed_headers`",
+     "in every answer, also to `OPTIONS`", "the same",
+     "tests/unit/endpoints/test_cors.py::test_every_answer_says_who_may_read_it"),
+    ("packages that workers have imported already, pinned by `requirementsFile`, `isvc-mar`",
+     "the archive's", "the same",
      "tests/integration/mar_runtime/test_surroundings.py"
      "::test_what_an_archive_brings_is_found_before_what_workers_have_imported"),
     ("`multiprocessing.set_start_method` in a handler, `isvc-mar`", "its choice", "the same",
