@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from tests.conformance.archives import HANDLERS
 from tests.conformance.batches import ENVELOPED, ONE_RAISES, PLAIN, TEXTS
+from tests.conformance.case import predictions
 from tests.conformance.conftest import Record
-from tests.support.runtimes import OURS, TORCHSERVE, Answer
+from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import OURS, TORCHSERVE, Answer, Runtime
 
 pytestmark = pytest.mark.timeout(600)
 each_of_ours = pytest.mark.parametrize("kind", OURS)
@@ -45,3 +50,18 @@ def test_the_instances_of_each_request_are_predicted_in_order(recorded: Record, 
 
     texts = [[prediction["text"] for prediction in answer.document["predictions"]] for answer in answers]
     assert texts == [list(TEXTS[: number + 1]) for number in range(len(TEXTS))]
+
+
+@pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
+def test_a_handler_of_which_nothing_is_said_gets_one_row_at_a_time(tmp_path: Path, kind: str) -> None:
+    handler = {"first_row.py": (HANDLERS / "first_row.py").read_bytes()}
+    write_mar(tmp_path / "model-store/first.mar", manifest(modelName="first", handler="first_row.py"), handler)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.properties").write_text("load_models=all\ndefault_workers_per_model=1\n")
+    bodies = [b"body %d" % number for number in range(8)]
+
+    with Runtime(kind, tmp_path) as runtime, ThreadPoolExecutor(len(bodies)) as clients:
+        runtime.wait_ready(["first"])
+        answers = list(clients.map(lambda body: runtime.send(predictions("first", body)), bodies))
+
+    assert [answer.body for answer in answers] == bodies

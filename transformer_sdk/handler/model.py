@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, get_args
 
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
@@ -45,12 +45,14 @@ class HandlerModel:
         metrics: BatchMetrics,
         concurrency: int,
         *,
+        envelope: str = "kserve",
         ahead: bool = False,
     ) -> None:
         self.name = name
         self.version = version
+        alone = () if limits.merges_rows else _rows(envelope)
         self.queue: BatchQueue[frames.Request, frames.Answer] = BatchQueue(
-            name, self._run, limits, metrics, concurrency, ahead=ahead
+            name, self._run, limits, metrics, concurrency, alone=alone, ahead=ahead
         )
         self._transport = transport
 
@@ -103,6 +105,11 @@ class HandlerModel:
             )  # fmt: skip
             self.queue.merging = False
         raise InferenceFailed(failure.message, failure.status)
+
+
+def _rows(envelope: str) -> Collection[str]:
+    """The forms whose requests are one row each for a handler behind this envelope."""
+    return get_args(frames.Form) if envelope in ("none", "body") else ("raw", "raw-explain")
 
 
 def _whole(body: bytes, call: Call) -> frames.Request:

@@ -45,6 +45,7 @@ class Archive:
     model_name: str
     problem: str = ""
     model_version: str = "1.0"
+    handler: str = ""  # a file's name, or the name of one of TorchServe's own
 
 
 def read_store(store: Path) -> Mapping[str, Archive]:
@@ -56,7 +57,8 @@ def read_archive(path: Path) -> Archive:
     """What a file or folder says of itself; nothing is raised, what is wrong with it becomes its `problem`."""
     try:
         model = json.loads(read_file(path, _MANIFEST))["model"]
-        return Archive(path.name, model["modelName"], model_version=str(model.get("modelVersion", "1.0")))
+        version, handler = str(model.get("modelVersion", "1.0")), str(model.get("handler", ""))
+        return Archive(path.name, model["modelName"], model_version=version, handler=handler)
     except UNREADABLE as error:
         return Archive(path.name, "", f"cannot be opened ({error}); is it truncated?")
     except (KeyError, TypeError, ValueError) as error:

@@ -10,6 +10,9 @@ from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEU
 from transformer_sdk.messages import Headers
 from transformer_sdk.model_store.errors import ConfigurationError
 
+# TorchServe's own, which are made for batches.
+_STOCK_HANDLERS = {"image_classifier", "image_segmenter", "object_detector", "text_classifier"}
+
 
 @dataclass(frozen=True)
 class BatchOptions:
@@ -20,17 +23,27 @@ class BatchOptions:
     timeout_ms: int | None = None
 
 
-def batch_limits(options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str]) -> BatchLimits:
+def batch_limits(
+    options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str], handler: str = ""
+) -> BatchLimits:
     """For one version of a model; `parameters` are those that the user wrote down for it.
 
+    TorchServe gives a handler one row at a time unless it is told of batches, so one may answer by the first row alone.
     `maxBatchDelay` needs nothing done: no request waits for others to come.
     """
+    batch_size = options.max_batch_size or whole(parameters, "batchSize")
     return BatchLimits(
-        max_batch_size=options.max_batch_size or whole(parameters, "batchSize") or DEFAULT_MAX_BATCH_SIZE,
+        max_batch_size=batch_size or DEFAULT_MAX_BATCH_SIZE,
         max_latency_s=options.max_latency_ms / 1000 if options.max_latency_ms else None,
         queue_size=whole(parameters, "jobQueueSize") or whole(properties, "job_queue_size") or DEFAULT_QUEUE_SIZE,
         timeout_s=options.timeout_ms / 1000 if options.timeout_ms else None,
+        merges_rows=batch_size is not None or handler in _STOCK_HANDLERS,
     )
+
+
+def envelope(properties: Mapping[str, str]) -> str:
+    """The service envelope, "none" for none; where nothing is said it is the one that the v1 protocol needs."""
+    return properties.get("service_envelope", "kserve").strip() or "none"
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:

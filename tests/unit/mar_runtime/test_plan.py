@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
         handler="handler.py",
         envelope="kserve",
         requirements=None,
-        limits=BatchLimits(),
+        limits=BatchLimits(merges_rows=False),
         policy=PoolPolicy(workers=1, response_timeout_s=120, startup_timeout_s=120),
         worker_type="process",
     )
@@ -76,6 +76,23 @@ def test_the_archives_yaml_gives_way_to_a_snapshot_and_wins_over_models(snapshot
 
 def test_the_services_batch_size_wins() -> None:
     assert plan(options=Options(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
+
+
+@pytest.mark.parametrize(
+    ("made", "merges"),
+    [
+        (lambda: plan(), False),
+        (lambda: plan(batchSize=4), True),
+        (lambda: plan(yaml={"batchSize": 4}), True),
+        (lambda: plan(options=Options(BatchOptions(16))), True),
+        (lambda: plan(ModelManifest("image_classifier")), True),
+        (lambda: plan(ModelManifest("image_classifier.py")), False),
+    ],
+)
+def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
+    made: Callable[[], ArchivePlan], merges: bool
+) -> None:
+    assert made().limits.merges_rows is merges
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,43 @@ def test_the_flags_win() -> None:
 
     limits = BatchLimits(max_batch_size=16, max_latency_s=0.05, queue_size=7, timeout_s=2.0)
     assert wishes.limits("a", "1.0", "a.mar") == limits
-    assert wishes.registered(8) == limits
+    assert wishes.registered(8, merges_rows=False) == limits
+
+
+@pytest.mark.parametrize(
+    ("properties", "yaml", "handler", "merges"),
+    [
+        ({}, {}, "handler.py", False),
+        (in_models(maxBatchDelay=50), {}, "handler.py", False),
+        (in_models(batchSize=4), {}, "handler.py", True),
+        (in_snapshot(batchSize=4), {}, "handler.py", True),
+        ({}, {"batchSize": 4}, "handler.py", True),
+        ({}, {}, "image_classifier", True),
+        ({}, {}, "image_classifier.py", False),  # the user's own
+    ],
+)
+def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
+    properties: dict[str, str], yaml: dict[str, Any], handler: str, merges: bool
+) -> None:
+    wishes = Wishes(BatchOptions(), properties, {"a.mar": yaml}, {"a.mar": handler})
+
+    assert wishes.limits("a", "1.0", "a.mar").merges_rows is merges
+
+
+def test_the_services_batcher_merges_rows_as_well() -> None:
+    wishes = Wishes(BatchOptions(max_batch_size=16), {}, {})
+
+    assert wishes.limits("a", "1.0", "a.mar").merges_rows is True
 
 
 def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
     wishes = Wishes(BatchOptions(), in_models(batchSize=4), {})
 
-    assert wishes.registered(8).max_batch_size == 8
-    assert (wishes.default_batch_size({}), wishes.default_batch_size({"batchSize": 6})) == (32, 6)
+    assert wishes.registered(8, merges_rows=True) == BatchLimits(max_batch_size=8)
+    assert wishes.registered(32, merges_rows=False) == BatchLimits(merges_rows=False)
+    assert wishes.unsized({}, "handler.py") == BatchLimits(merges_rows=False)
+    assert wishes.unsized({}, "text_classifier") == BatchLimits()
+    assert wishes.unsized({"batchSize": 6}, "handler.py") == BatchLimits(max_batch_size=6)
 
 
 @pytest.mark.parametrize("properties", [in_models(batchSize=0), in_snapshot(batchSize="four")])

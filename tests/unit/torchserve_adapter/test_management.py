@@ -13,6 +13,7 @@ from tests.support.model_folder import manifest, write_mar
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
+from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
 from transformer_sdk.messages import Request, Response
@@ -44,8 +45,18 @@ class FakeWatch:
         self.looks += 1
 
 
+class FakeServed:
+    """Keeps which archives it was told to expect, and whether rows are merged for them."""
+
+    def __init__(self) -> None:
+        self.expected: dict[str, bool] = {}
+
+    def expect(self, archive: str, *, merges_rows: bool) -> None:
+        self.expected[archive] = merges_rows
+
+
 class Managed:
-    """The API over a store with one archive that asks for batches of 6."""
+    """The API over a store with one archive that asks for batches of 6, and one that says nothing of them."""
 
     def __init__(self, store: Path, answer: Response) -> None:
         write_mar(
@@ -53,10 +64,12 @@ class Managed:
             manifest(modelName="six", configFile="c.yaml"),
             {"handler.py": b"", "c.yaml": b"batchSize: 6"},
         )
-        self.client, self.watch = FakeClient(answer), FakeWatch()
+        write_mar(store / "x.mar", manifest(modelName="x"), {"handler.py": b""})
+        self.client, self.watch, self.served = FakeClient(answer), FakeWatch(), FakeServed()
         client, watch = cast(TorchServeClient, self.client), cast(ModelWatch, self.watch)
-        self.endpoints = ManagementEndpoints(client, watch, WISHES, store)
-        self.repository = StoreRepository(client, watch, WISHES, store, workers=2)
+        served = cast(ServedVersions, self.served)
+        self.endpoints = ManagementEndpoints(client, watch, served, WISHES, store)
+        self.repository = StoreRepository(client, watch, served, WISHES, store, workers=2)
 
     async def register(self, query: str = "", document: Any = None) -> Response:
         body = b"" if document is None else orjson.dumps(document)
@@ -70,25 +83,27 @@ def managed(tmp_path: Path) -> Managed:
 
 
 @pytest.mark.parametrize(
-    ("query", "document", "sent"),
+    ("query", "document", "sent", "merges_rows"),
     [
-        ("url=x.mar&batch_size=8&max_batch_delay=50", None, {"url": "x.mar", "batch_size": "8"}),
-        ("url=x.mar", None, {"url": "x.mar", "batch_size": "32"}),
-        ("url=six.mar", None, {"url": "six.mar", "batch_size": "6"}),
+        ("url=x.mar&batch_size=8&max_batch_delay=50", None, {"url": "x.mar", "batch_size": "8"}, True),
+        ("url=x.mar", None, {"url": "x.mar", "batch_size": "32"}, False),
+        ("url=six.mar", None, {"url": "six.mar", "batch_size": "6"}, True),
         (
             "",
             {"url": "x.mar", "batch_size": 1, "synchronous": True},
             {"url": "x.mar", "batch_size": "1", "synchronous": "true"},
+            True,
         ),
-        ("url=http%3A%2F%2Fhost%2Fa%20b.mar", None, {"url": "http://host/a b.mar", "batch_size": "32"}),
+        ("url=http%3A%2F%2Fhost%2Fa%20b.mar", None, {"url": "http://host/a b.mar", "batch_size": "32"}, False),
     ],
 )
 async def test_torchserve_is_told_the_batch_size_and_not_to_wait(
-    managed: Managed, query: str, document: Any, sent: dict[str, str]
+    managed: Managed, query: str, document: Any, sent: dict[str, str], merges_rows: bool
 ) -> None:
     answer = await managed.register(query, document)
 
     assert managed.client.sent == [("POST", "/models", {**sent, "max_batch_delay": "0"})]
+    assert managed.served.expected == {sent["url"]: merges_rows}
     assert (answer, managed.watch.looks) == (managed.client.answer, 1)
 
 
@@ -113,6 +128,7 @@ async def test_the_repository_loads_an_archive_by_its_models_name(managed: Manag
         ("POST", "/models", {"url": "six.mar", "model_name": "six", "initial_workers": "2", "synchronous": "true",
                              "batch_size": "6", "max_batch_delay": "0"})
     ]  # fmt: skip
+    assert managed.served.expected == {"six.mar": True}
     with pytest.raises(ModelNotFound, match="Models served here: six"):
         await managed.repository.load("seven")
 

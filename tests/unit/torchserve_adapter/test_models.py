@@ -68,8 +68,8 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     (tmp_path / ".hidden.mar").touch()
 
     assert read_store(tmp_path) == {
-        "b.mar": Archive("b.mar", "named"),
-        "c.tar.gz": Archive("c.tar.gz", "c"),
+        "b.mar": Archive("b.mar", "named", handler="handler.py"),
+        "c.tar.gz": Archive("c.tar.gz", "c", handler="handler.py"),
         "folder": Archive("folder", "unpacked"),
     }
 

@@ -15,7 +15,7 @@ from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, check_supported, whole
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, check_supported, envelope, whole
 from transformer_sdk.model_store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
@@ -87,9 +87,8 @@ def archive_plan(
     check_supported(request.version.archive, yaml_config)
     own = request.version.parameters
     parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
-    envelope = properties.get("service_envelope", "kserve").strip() or "none"
-    if envelope not in ENVELOPES:
-        raise ConfigurationError(f"There is no service envelope {envelope!r}; use one of {', '.join(ENVELOPES)}.")
+    if (named := envelope(properties)) not in ENVELOPES:
+        raise ConfigurationError(f"There is no service envelope {named!r}; use one of {', '.join(ENVELOPES)}.")
     worker_type = parameters.get("workerType", "process")
     if worker_type not in ("process", "thread"):
         raise ConfigurationError(f"workerType of model {request.name} is {worker_type!r}; write process or thread.")
@@ -102,9 +101,9 @@ def archive_plan(
     may_multiply = not workers and worker_type == "process"
     return ArchivePlan(
         handler=manifest.handler,
-        envelope=envelope,
+        envelope=named,
         requirements=manifest.requirements_file if installs else None,
-        limits=batch_limits(options.batching, parameters, properties),
+        limits=batch_limits(options.batching, parameters, properties, manifest.handler),
         policy=PoolPolicy(
             workers=workers or 1,
             more_workers=max(1, min(devices, _MOST_WORKERS)) - 1 if may_multiply else 0,

@@ -111,7 +111,9 @@ def _configure(
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     settings = {file: read_settings(store / file) for file in archives}
-    wishes = Wishes(BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout), written, settings)
+    batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
+    handlers = {file: archive.handler for file, archive in archives.items()}
+    wishes = Wishes(batching, written, settings, handlers)
     wishes.check()
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)

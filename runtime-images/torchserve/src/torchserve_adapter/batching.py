@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.archives import Archive
 from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
 from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, whole
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, whole
 from transformer_sdk.model_store.versions import requested_versions
 
 # Requests whose bodies make more than this together are not merged: they cost by the byte, and Java copies them often.
@@ -31,23 +31,34 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked for on batches: by flags, in config.properties, and in the archives' YAML (by file name)."""
+    """What was asked for on batches: by flags, in config.properties, and in the archives' YAML (by file name).
+
+    `handlers` are those that the archives' manifests name, by file name as well.
+    """
 
     options: BatchOptions
     properties: Mapping[str, str]  # as the user wrote them
     archives: Mapping[str, Settings]
+    handlers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def envelope(self) -> str:
+        """What stands between requests and handlers."""
+        return envelope(self.properties)
 
     def limits(self, model: str, version: str, archive: str) -> BatchLimits:
         """For one version of a model, as it was asked for; raises ConfigurationError."""
-        return batch_limits(self.options, self._parameters(model, version, archive), self.properties)
+        parameters = self._parameters(model, version, archive)
+        return batch_limits(self.options, parameters, self.properties, self.handlers.get(archive, ""))
 
-    def registered(self, batch_size: int) -> BatchLimits:
+    def registered(self, batch_size: int, *, merges_rows: bool) -> BatchLimits:
         """For one that was registered while TorchServe ran."""
-        return batch_limits(self.options, {"batchSize": batch_size}, self.properties)
+        limits = batch_limits(self.options, {"batchSize": batch_size}, self.properties)
+        return replace(limits, merges_rows=merges_rows or self.options.max_batch_size is not None)
 
-    def default_batch_size(self, yaml: Settings) -> int:
-        """For one that is registered without a batch size."""
-        return batch_limits(BatchOptions(), _usable(yaml), {}).max_batch_size
+    def unsized(self, yaml: Settings, handler: str) -> BatchLimits:
+        """For one that is registered without a batch size, as far as its archive goes."""
+        return batch_limits(BatchOptions(), _usable(yaml), {}, handler)
 
     def check(self) -> None:
         """Raises ConfigurationError for what cannot be obeyed."""

@@ -19,11 +19,13 @@ from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.errors import COMPONENT, message_of
+from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
 from transformer_sdk.messages import Request, Response
-from transformer_sdk.model_store.archives import read_store
+from transformer_sdk.model_store.archives import read_archive, read_store
 from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.models import file_name
 from transformer_sdk.server.routing import Route
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
@@ -34,9 +36,12 @@ _CONFLICT = 409  # it is there already
 class ManagementEndpoints:
     """TorchServe's own API: every request goes on to it."""
 
-    def __init__(self, client: TorchServeClient, watch: ModelWatch, wishes: Wishes, store: Path) -> None:
+    def __init__(
+        self, client: TorchServeClient, watch: ModelWatch, served: ServedVersions, wishes: Wishes, store: Path
+    ) -> None:
         self._client = client
         self._watch = watch
+        self._served = served
         self._wishes = wishes
         self._store = store
 
@@ -68,9 +73,13 @@ class ManagementEndpoints:
 
     def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """TorchServe describes the model with this batch size, and waits for nothing."""
-        if (size := parameters.get("batch_size")) is None:
-            yaml = read_settings(self._store / str(parameters.get("url", "")).rpartition("/")[2])
-            size = self._wishes.default_batch_size(yaml)
+        url = str(parameters.get("url", ""))
+        size, merges_rows = parameters.get("batch_size"), True
+        if size is None:
+            archive = self._store / file_name(url)
+            limits = self._wishes.unsized(read_settings(archive), read_archive(archive).handler)
+            size, merges_rows = limits.max_batch_size, limits.merges_rows
+        self._served.expect(url, merges_rows=merges_rows)
         return {"batch_size": size, "max_batch_delay": 0}
 
     async def _look(self) -> None:
@@ -84,6 +93,7 @@ class StoreRepository:
 
     client: TorchServeClient
     watch: ModelWatch
+    served: ServedVersions
     wishes: Wishes
     store: Path
     workers: int
@@ -93,10 +103,12 @@ class StoreRepository:
         archives = {archive.model_name: archive for archive in read_store(self.store).values() if not archive.problem}
         if (archive := archives.get(name)) is None:
             raise ModelNotFound(name, archives)
-        wishes = replace(self.wishes, archives={archive.file: read_settings(self.store / archive.file)})
+        settings = read_settings(self.store / archive.file)
+        wishes = replace(self.wishes, archives={archive.file: settings}, handlers={archive.file: archive.handler})
         limits = wishes.limits(name, archive.model_version, archive.file)
         if self.watch.has_given_up(name):
             await self.unload(name)
+        self.served.expect(archive.file, merges_rows=limits.merges_rows)
         parameters = {
             "url": archive.file, "model_name": name, "initial_workers": self.workers, "synchronous": "true",
             "batch_size": limits.max_batch_size, "max_batch_delay": 0,

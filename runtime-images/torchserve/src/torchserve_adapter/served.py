@@ -15,6 +15,7 @@ from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.handler.model import HandlerModel
 from transformer_sdk.model import Models
+from transformer_sdk.model_store.models import file_name
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +45,15 @@ class ServedVersions:
         self._metrics = metrics
         self._deaths = deaths
         self._versions: dict[str, dict[str, _Served]] = {}
+        self._rows_alone: set[str] = set()  # archives that were registered without a word on batches
 
     def has(self, name: str, version: str) -> bool:
         """Whether this version is served."""
         return name in self._models.names and version in self._models.versions(name)
+
+    def expect(self, archive: str, *, merges_rows: bool) -> None:
+        """The archive is about to be registered; TorchServe does not keep what was asked for and what is a default."""
+        (self._rows_alone.discard if merges_rows else self._rows_alone.add)(file_name(archive))
 
     def update(self, name: str, described: Sequence[Version], *, configured: bool) -> None:
         """A model's versions are these, the first one its default. `configured`: as config.properties has them."""
@@ -87,12 +93,15 @@ class ServedVersions:
         if configured:
             limits = self._wishes.limits(name, version.version, version.archive)
         else:
-            limits = self._wishes.registered(version.batch_size)
+            merges_rows = file_name(version.archive) not in self._rows_alone
+            limits = self._wishes.registered(version.batch_size, merges_rows=merges_rows)
         log.info("model %s, version %s: %s", name, version.version, _said(limits))
         answered = functools.partial(self._deaths.forgive, name, version.version)
         transport = self._client.transport(name, version, answered)
         metrics = self._metrics.of_model(name)
-        return _Served(HandlerModel(name, version.version, transport, limits, metrics, version.workers), transport)
+        envelope = self._wishes.envelope
+        model = HandlerModel(name, version.version, transport, limits, metrics, version.workers, envelope=envelope)
+        return _Served(model, transport)
 
 
 def _refuse_waiting(versions: Mapping[str, _Served]) -> None:
@@ -108,4 +117,7 @@ def _said(limits: BatchLimits) -> str:
             "requests are not merged, as batchSize is 1; without it, or with a batcher in the service's spec, "
             "those that wait go to the model together"
         )
-    return f"requests that wait go to the model together, up to {limits.max_batch_size} instances"
+    together = f"requests that wait go to the model together, up to {limits.max_batch_size} instances"
+    if limits.merges_rows:
+        return together
+    return f"{together}; those without instances go one at a time, as no batchSize is set"

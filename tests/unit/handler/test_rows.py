@@ -1,0 +1,61 @@
+"""Requests that are one row each for the handler are merged only where the limits say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.support.batching import call
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.handler import frames
+from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.protocol.v1 import decode_request
+
+
+class Recording:
+    """A way to a handler that answers with the batch's number of requests."""
+
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+        size = len(batch.requests)
+        return frames.Result([frames.Answer(b"%d" % size)] * size, 0.0)
+
+
+async def sizes(envelope: str, form: str, *, merges_rows: bool = False) -> list[int]:
+    """How many requests each of three had in its batch, all having come at once."""
+    metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
+    model = HandlerModel("m", "1", Recording(), BatchLimits(merges_rows=merges_rows), metrics, 1, envelope=envelope)
+    instances = decode_request(b'{"instances": [1]}')
+    ask = {
+        "raw": lambda: model.raw(b"", "", "", call()),
+        "raw-explain": lambda: model.raw(b"", "", "", call(), explain=True),
+        "v1": lambda: model.predict(instances, call()),
+        "explain": lambda: model.explain(instances, call()),
+    }[form]
+    return [int(answer.body) for answer in await asyncio.gather(*(ask() for _ in range(3)))]
+
+
+@pytest.mark.parametrize("envelope", ["none", "body", "kserve", "json", "kservev2"])
+@pytest.mark.parametrize("form", ["raw", "raw-explain"])
+async def test_requests_of_torchserves_own_api_are_not_merged(envelope: str, form: str) -> None:
+    assert await sizes(envelope, form) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("envelope", ["none", "body"])
+@pytest.mark.parametrize("form", ["v1", "explain"])
+async def test_without_an_envelope_of_instances_nothing_is_merged(envelope: str, form: str) -> None:
+    assert await sizes(envelope, form) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("envelope", ["kserve", "json", "kservev2"])
+@pytest.mark.parametrize("form", ["v1", "explain"])
+async def test_instances_are_merged(envelope: str, form: str) -> None:
+    assert await sizes(envelope, form) == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("envelope", "form"), [("none", "v1"), ("body", "raw"), ("kserve", "raw-explain")])
+async def test_rows_are_merged_where_the_limits_say_so(envelope: str, form: str) -> None:
+    assert await sizes(envelope, form, merges_rows=True) == [3, 3, 3]
