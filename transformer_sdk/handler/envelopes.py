@@ -150,7 +150,7 @@ class OpenInference:
 
         match batch.form:
             case "v2":
-                return answer(batch, [tensors.inputs(request.parts) for request in batch.requests])
+                return answer(batch, [tensors.inputs(request) for request in batch.requests])
             case "v1" | "explain":
                 return serve_readable(batch, lambda request: tensors.inputs_of_instances(_instances(request)), answer)
             case _:

@@ -5,7 +5,7 @@ Both ends ship together, so structs travel as arrays, without their field names.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,11 +27,12 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
-    """One client's request."""
+    """One client's request; `more` is what the JSON of a v2 request says besides its id and its inputs."""
 
     id: str
     headers: tuple[tuple[bytes, bytes], ...]
     parts: list[Part]
+    more: dict[str, Any] | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):

@@ -71,12 +71,11 @@ class HandlerModel:
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Answers tensors; what a handler of instances returns becomes tensors."""
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
-        frame = frames.Request(request.id or call.id, call.headers, tensors.to_parts(request.inputs))
+        frame = tensors.frame(request, call.id, call.headers)
         answer = await self.queue.submit(frame, size, "v2", call)
         if answer.status >= 400:
             raise _error(answer)
-        outputs = tensors.outputs(answer.body, request.outputs)
-        return InferResponse(self.name, self.version, outputs, request.id, {})
+        return tensors.response(answer.body, request, self.name, self.version)
 
     async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
         """Answers a body of any kind, as the handler understands it."""

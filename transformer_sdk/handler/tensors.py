@@ -6,6 +6,7 @@ A tensor travels to the handler's process as one Part: its name, what it is (as 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any
@@ -17,7 +18,9 @@ import orjson
 from transformer_sdk.errors import InvalidInput, UnprocessableInput
 from transformer_sdk.handler.frames import Part, Request
 from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json
-from transformer_sdk.protocol.v2.requests import RequestedOutput
+from transformer_sdk.messages import Headers
+from transformer_sdk.protocol.v2.document import Parameter, Parameters
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 from transformer_sdk.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
 
 CONTENT_TYPE = "application/vnd.isvc.tensors"
@@ -30,13 +33,23 @@ _KEYS = ("data", "body")
 
 _PLAIN = {str, int, float, bool, NoneType}
 
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    """A response as it travels."""
+
+    tensors: list[Part]
+    parameters: Parameters
+
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[Part])
+_decoder = msgspec.msgpack.Decoder(_Answer)
 
 
-def to_parts(inputs: Sequence[Tensor]) -> list[Part]:
-    """Tensors as they travel."""
-    return [_part(tensor) for tensor in inputs]
+def frame(request: InferRequest, id: str, headers: Headers) -> Request:  # noqa: A002 - the protocol's word
+    """A request as it travels; `id` is for one that has none."""
+    outputs = [{"name": one.name, **_given(one.parameters)} for one in request.outputs]
+    more = {**_given(request.parameters), **({"outputs": outputs} if outputs else {})}
+    return Request(request.id or id, headers, [_part(tensor) for tensor in request.inputs], more or None)
 
 
 def instances(parts: Sequence[Part]) -> list[Any]:
@@ -59,23 +72,23 @@ def encode_predictions(results: list[Any]) -> bytes:
     """A handler's predictions as tensors that travel: one, or one for each key where they are dictionaries."""
     plain = [_plain(one) for one in results]
     if plain and all(isinstance(one, dict) and one.keys() == plain[0].keys() for one in plain):
-        return _encoder.encode([_part(_of_values(name, [one[name] for one in plain])) for name in plain[0]])
-    return _encoder.encode([_part(_of_values(_PREDICTIONS, plain))])
+        return _encode([_of_values(name, [one[name] for one in plain]) for name in plain[0]])
+    return _encode([_of_values(_PREDICTIONS, plain)])
 
 
-def outputs(body: bytes, wanted: Sequence[RequestedOutput]) -> tuple[Tensor, ...]:
-    """The tensors in an answer; where there is just one, it goes by the name that the client asks for."""
-    tensors = tuple(_tensor(part) for part in _decoder.decode(body))
-    if len(tensors) == 1 and len(wanted) == 1:
-        only = tensors[0]
-        return (Tensor(wanted[0].name, only.datatype, only.shape, only.data, only.parameters),)
-    return tensors
+def response(body: bytes, request: InferRequest, model: str, version: str) -> InferResponse:
+    """The response in an answer; a lone output goes by the name that the client asks for."""
+    found = _decoder.decode(body)
+    tensors = tuple(map(_tensor, found.tensors))
+    if len(tensors) == len(request.outputs) == 1:
+        tensors = (dataclasses.replace(tensors[0], name=request.outputs[0].name),)
+    return InferResponse(model, version, tensors, request.id, found.parameters)
 
 
 def document(request: Request) -> dict[str, Any]:
     """A request as the JSON that a client would have sent, its data in one row."""
     inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]
-    return {"id": request.id, "inputs": inputs}
+    return {"id": request.id, **(request.more or {}), "inputs": inputs}
 
 
 def encode_result(result: Any) -> bytes:
@@ -85,16 +98,22 @@ def encode_result(result: Any) -> bytes:
             result = orjson.loads(result)
     if isinstance(result, dict) and isinstance(result.get("outputs"), list):
         try:
-            return _encoder.encode([_part(_of_json(one)) for one in result["outputs"]])
-        except (KeyError, TypeError, InvalidInput) as error:
+            outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]
+            return _encode(outputs, _parameters(result))
+        except (KeyError, TypeError, InvalidInput, msgspec.ValidationError) as error:
             raise HandlerOutputError(f"The handler's outputs are no tensors: {error}") from error
     result = result.tolist() if hasattr(result, "tolist") else result
     return encode_predictions(result if isinstance(result, list) else [result])
 
 
-def inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """Input tensors as TorchServe's kservev2 envelope gives them to a handler."""
-    return [_input(_tensor(part)) for part in parts]
+def inputs(request: Request) -> list[dict[str, Any]]:
+    """Input tensors as TorchServe's kservev2 envelope gives them to a handler.
+
+    Each has the request's parameters beside its own: it is all that the handler gets, be it one request's or several'.
+    """
+    of_all = (request.more or {}).get("parameters", {})
+    tensors = map(_tensor, request.parts)
+    return [_input(dataclasses.replace(one, parameters={**of_all, **one.parameters})) for one in tensors]
 
 
 def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
@@ -108,14 +127,14 @@ def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
     body = next((part.value for part in parts if part.name in ("data", "body")), b"")
     try:
         document = orjson.loads(body)
-        return [_input(_of_json(one)) for one in document["inputs"]]
+        return [{**one, **_input(_of_json(one))} for one in document["inputs"]]
     except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput):
         return None
 
 
 def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
     """One output for each input, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
-    return _encoder.encode([_part(_flattened(name, one)) for name, one in zip(names, results, strict=True)])
+    return _encode([_flattened(name, one) for name, one in zip(names, results, strict=True)])
 
 
 def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
@@ -134,6 +153,10 @@ def rows_of_result(results: Sequence[Any]) -> Any:
     """Predictions for instances that went to a handler of tensors as one input: its one result."""
     (only,) = results
     return only
+
+
+def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> bytes:
+    return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
 
 
 def _part(tensor: Tensor) -> Part:
@@ -165,6 +188,15 @@ def _of_json(one: Mapping[str, Any]) -> Tensor:
     return from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {})
 
 
+def _parameters(document: Mapping[str, Any]) -> Parameters:
+    """Raises msgspec.ValidationError for others than the protocol has."""
+    return msgspec.convert(document.get("parameters") or {}, Parameters)
+
+
+def _given(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    return {"parameters": dict(parameters)} if parameters else {}
+
+
 def _input(tensor: Tensor) -> dict[str, Any]:
     values = _list(tensor)
     if tensor.datatype == "BYTES":
@@ -175,7 +207,7 @@ def _input(tensor: Tensor) -> dict[str, Any]:
 
 def _described(tensor: Tensor, data: Any) -> dict[str, Any]:
     described = {"name": tensor.name, "shape": list(tensor.shape), "datatype": tensor.datatype, "data": data}
-    return {**described, "parameters": dict(tensor.parameters)} if tensor.parameters else described
+    return {**described, **_given(tensor.parameters)}
 
 
 def _of_values(name: str, values: list[Any]) -> Tensor:

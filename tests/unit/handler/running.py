@@ -12,6 +12,7 @@ from ts.context import Context
 from transformer_sdk.handler import tensors
 from transformer_sdk.handler.calls import HandlerCalls
 from transformer_sdk.handler.frames import Batch, Form, Part, Request, Result
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 from transformer_sdk.protocol.v2.tensors import Tensor
 
 Handle = Callable[[Any, Any], Any]
@@ -53,15 +54,24 @@ def whole(body: bytes, content_type: str = "", id: str = "1", **headers: str) ->
 
 
 def tensor_request(**arrays: Any) -> Request:
-    return Request(
-        "1", (), tensors.to_parts([Tensor.from_numpy(name, np.asarray(value)) for name, value in arrays.items()])
-    )
+    return v2_request(*(Tensor.from_numpy(name, np.asarray(value)) for name, value in arrays.items()))
+
+
+def v2_request(*inputs: Tensor, **more: Any) -> Request:
+    """`more` are fields of an InferRequest."""
+    return tensors.frame(InferRequest(inputs, **more), "1", ())
+
+
+def responses(result: Result) -> list[InferResponse]:
+    """The response in each answer."""
+    assert result.failure is None, result.failure
+    asked = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+    return [tensors.response(answer.body, asked, "m", "1") for answer in result.answers]
 
 
 def outputs(result: Result) -> list[dict[str, Any]]:
     """The tensors of each answer, by name."""
-    assert result.failure is None, result.failure
     return [
-        {tensor.name: (tensor.datatype, cast(Any, tensor.data).tolist()) for tensor in tensors.outputs(answer.body, ())}
-        for answer in result.answers
+        {tensor.name: (tensor.datatype, cast(Any, tensor.data).tolist()) for tensor in response.outputs}
+        for response in responses(result)
     ]

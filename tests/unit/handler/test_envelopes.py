@@ -8,9 +8,20 @@ import numpy as np
 import orjson
 import pytest
 
-from tests.unit.handler.running import documents, instances, json_request, outputs, run, tensor_request, whole
+from tests.unit.handler.running import (
+    documents,
+    instances,
+    json_request,
+    outputs,
+    run,
+    tensor_request,
+    v2_request,
+    whole,
+)
 from transformer_sdk.handler.envelopes import envelope_named
 from transformer_sdk.handler.frames import Answer, Failure, Form, Part, Request
+from transformer_sdk.protocol.v2.requests import RequestedOutput
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 V2 = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 1], "data": [1, 2]}]}
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -179,10 +190,78 @@ def test_a_handler_of_tensors_may_return_values_of_any_kind(result: Any, output:
     assert repr(found) == repr([{"x": output}])
 
 
-def test_outputs_that_are_no_tensors_are_the_handlers_fault() -> None:
-    result = run("none", lambda *_: [{"outputs": [{"name": "y"}]}], "v2", [tensor_request(x=[1])])
+OUTPUT = {"name": "y", "datatype": "BOOL", "shape": [1], "data": [True]}
 
-    assert result.failure == Failure("The handler's outputs are no tensors: 'datatype'", 500)
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"outputs": [{"name": "y"}]}, "'datatype'"),
+        ({"outputs": ["y"]}, "string indices must be integers, not 'str'"),
+        ({"outputs": [OUTPUT], "parameters": {"a": None}},
+         "Expected `bool | int | float | str`, got `null` - at `$[...]`"),
+        ({"outputs": [{**OUTPUT, "parameters": {"a": [1]}}]},
+         "Expected `bool | int | float | str`, got `array` - at `$[...]`"),
+        ({"outputs": [OUTPUT], "parameters": "a"}, "Expected `object`, got `str`"),
+    ],
+)  # fmt: skip
+def test_outputs_that_are_no_tensors_are_the_handlers_fault(answer: Any, message: str) -> None:
+    result = run("none", lambda *_: [answer], "v2", [tensor_request(x=[1])])
+
+    assert result.failure == Failure(f"The handler's outputs are no tensors: {message}", 500)
+
+
+LOUD = Tensor("x", "INT64", (1,), np.array([1]), {"gain": 2.5, "unit": "dB"})
+
+
+def test_without_an_envelope_a_v2_request_is_whole() -> None:
+    request = v2_request(
+        LOUD, parameters={"top_k": 3}, outputs=(RequestedOutput("y", {"as": "text"}), RequestedOutput("z"))
+    )
+
+    assert seen("none", "v2", request) == [
+        {
+            "body": {
+                "id": "1",
+                "parameters": {"top_k": 3},
+                "inputs": [
+                    {
+                        "name": "x",
+                        "shape": [1],
+                        "datatype": "INT64",
+                        "data": [1],
+                        "parameters": {"gain": 2.5, "unit": "dB"},
+                    }
+                ],
+                "outputs": [{"name": "y", "parameters": {"as": "text"}}, {"name": "z"}],
+            }
+        }
+    ]
+
+
+def test_a_tensor_has_its_parameters_and_its_requests() -> None:
+    """Merged or not: the handler gets tensors of several requests in one list."""
+    calls: list[Any] = []
+
+    def record(data: list[Any], _: Any) -> list[Any]:
+        calls.append([one.get("parameters") for one in data])
+        return [0] * len(data)
+
+    plain = Tensor("y", "INT64", (1,), np.array([1]))
+    requests = [v2_request(LOUD, plain, parameters={"top_k": 3, "unit": "B"}), v2_request(LOUD), v2_request(plain)]
+    run("kservev2", record, "v2", requests)
+
+    assert calls == [
+        [{"top_k": 3, "gain": 2.5, "unit": "dB"}, {"top_k": 3, "unit": "B"}, {"gain": 2.5, "unit": "dB"}, None]
+    ]
+
+
+def test_in_torchserves_api_a_tensor_has_what_the_client_wrote() -> None:
+    inputs = [{**INPUT, "data": [1, 2], "parameters": {"a": None}, "own": 1}]
+
+    request = json_request({"inputs": inputs, "parameters": {"b": 2}})
+
+    assert seen("kservev2", "raw", request) == [{**INPUT, "parameters": {"a": None}, "own": 1}]
 
 
 def test_a_handler_of_tensors_answers_v2_json_with_its_own_names() -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from prometheus_client import CollectorRegistry
@@ -22,6 +23,8 @@ from transformer_sdk.handler.model import HandlerModel
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import InferRequest, RequestedOutput
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 CALL = Call((), "1", bool)
 V1 = "/v1/models/m:predict"
@@ -94,6 +97,50 @@ async def test_nan_is_null_in_json_and_itself_over_grpc() -> None:
     ]
     (output,) = by_grpc.outputs
     assert (output.datatype, str(output.contents.fp64_contents)) == ("FP64", "[1.0, nan]")
+
+
+def as_asked(rows: list[Any], _: Any) -> list[Any]:
+    """Outputs by the names that are asked for, with all parameters that came."""
+    answers = []
+    for document in (row["body"] for row in rows):
+        (read,) = document["inputs"]
+        (asked,) = document["outputs"]
+        answers.append({"outputs": [{**read, **asked}], "parameters": {**document["parameters"], "by": "handler"}})
+    return answers
+
+
+PARAMETERS = {"whole": 7, "half": 0.5, "yes": True, "text": "a"}
+
+
+async def test_parameters_reach_the_handler_and_the_client() -> None:
+    body = infer_request(
+        {**tensor("x", 1), "parameters": {"of": "input"}},
+        parameters=PARAMETERS,
+        outputs=[{"name": "y", "parameters": PARAMETERS}],
+    )
+
+    answer = await Server(model(InProcess("none", as_asked))).ask("POST", V2, body)
+
+    assert answer.document == {
+        "model_name": "m",
+        "model_version": "1",
+        "id": "an-id",
+        "parameters": {**PARAMETERS, "by": "handler"},
+        "outputs": [{"name": "y", "datatype": "FP64", "shape": [1], "parameters": PARAMETERS, "data": [1.0]}],
+    }
+
+
+async def test_parameters_go_both_ways_over_grpc() -> None:
+    asked = InferRequest(
+        (Tensor.from_numpy("x", np.array([1.0])),), "an-id", PARAMETERS, (RequestedOutput("y", PARAMETERS),)
+    )
+    served = model(InProcess("none", as_asked))
+
+    given = await served.infer(wire.request_from_proto(wire.request_to_proto(asked, "m")), CALL)
+
+    answer = wire.response_from_proto(wire.response_to_proto(given))
+    (output,) = answer.outputs
+    assert (answer.parameters, output.name, output.parameters) == ({**PARAMETERS, "by": "handler"}, "y", PARAMETERS)
 
 
 UNEVEN = infer_request(tensor("x", 1), tensor("y", 1, 2))
