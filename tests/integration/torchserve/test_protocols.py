@@ -166,4 +166,4 @@ def test_the_stages_of_a_request_are_timed_on_request(adapter: Adapter) -> None:
     answer = adapter.request("POST", "/v1/models/one:predict", b'{"instances": [1]}', X_Server_Timing="1")
 
     stages = [stage.partition(";")[0] for stage in answer.headers["server-timing"].split(", ")]
-    assert stages == ["queue", "model", "transport"]
+    assert stages == ["queue", "batch", "model", "transport"]
