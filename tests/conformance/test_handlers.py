@@ -41,7 +41,7 @@ def test_ours_answer_the_same(recorded: Record, kind: str, envelope: str, case: 
         assert answer.document == reference.document
     else:
         assert answer == replace(reference, content_type=reference.content_type or answer.content_type)
-        assert answer.content_type is not None
+        assert answer.content_type is not None or not answer.body
 
 
 @pytest.mark.parametrize("kind", OURS)

@@ -14,7 +14,7 @@ from ts.utils.util import PredictionException
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.context import NeedsOwnBatch
 from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
-from transformer_sdk.handler.values import HandlerOutputError
+from transformer_sdk.handler.values import HandlerOutputError, status_of
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class HandlerCalls:
 
 def _failure(error: Exception) -> frames.Failure:
     if isinstance(error, PredictionException):
-        return frames.Failure(str(error.message), int(error.error_code))
+        return frames.Failure(str(error.message), status_of(error.error_code) or 500)
     if isinstance(error, NeedsOwnBatch):
         return frames.Failure(str(error), 500, alone=True)
     log.warning("the handler failed", exc_info=error)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -15,6 +16,12 @@ from transformer_sdk.handler.frames import Answer, Part
 
 log = logging.getLogger(__name__)
 
+# Of the connection, not of the answer (RFC 9110 §7.6.1), or the server's to say: as in TorchServe, a handler sets none.
+_NOT_ITS_OWN = {
+    "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}  # fmt: skip
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _DUMP_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
@@ -84,9 +91,32 @@ def _answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
         return Answer(body, content_type=kind)
-    headers = {name.lower(): str(value) for name, value in context.get_response_headers(index).items()}
+    headers = _headers(context.get_response_headers(index))
     kind = headers.pop("content-type", "") or kind
-    return Answer(body, int(status or 200), kind, list(headers.items()))
+    code = status_of(status or 200)
+    if code is None:
+        raise HandlerOutputError(f"The handler set the status {status!r}, which no answer can have (200 to 599).")
+    return Answer(body, code, kind, list(headers.items()))
+
+
+def status_of(code: Any) -> int | None:
+    """A handler's word for a status as one that an answer can have; None if it is none."""
+    try:
+        status = int(code)
+    except (TypeError, ValueError):
+        return None
+    return status if 200 <= status < 600 else None
+
+
+def _headers(given: Mapping[Any, Any]) -> dict[str, str]:
+    """What HTTP can carry of the handler's headers; what latin-1 lacks becomes a question mark, as in TorchServe."""
+    headers = {}
+    for name, value in ((str(name), str(value)) for name, value in given.items()):
+        if not _NAME.fullmatch(name) or _CONTROLS.search(value):
+            raise HandlerOutputError(f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry.")
+        if name.lower() not in _NOT_ITS_OWN:
+            headers[name.lower()] = value.strip().encode("latin-1", "replace").decode("latin-1")
+    return headers
 
 
 def _is_tensor(value: Any) -> bool:

@@ -37,6 +37,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 REQUEST_ID = b"x-request-id"
 _UNROUTED = "none"
+_BODILESS = (204, 304)  # whatever came behind the head would be taken for the next answer
 # Of a body that is too large this much is read and thrown away, so that the client gets to read its answer:
 # closing a connection with unread data resets it.
 _DISCARDED_BYTES = 64 * 1024 * 1024
@@ -218,10 +219,12 @@ async def _close(response: StreamingResponse) -> None:
 async def _send_response(send: Send, response: Response, request_id: bytes) -> None:
     headers = _whole_headers(response, request_id)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})
+    await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
 
 
 def _whole_headers(response: Response, request_id: bytes) -> Headers:
+    if response.status in _BODILESS:
+        return ((REQUEST_ID, request_id), *response.headers)
     return (
         (b"content-type", response.content_type),
         (b"content-length", str(len(response.body)).encode()),

@@ -31,6 +31,8 @@ WITHOUT_ENVELOPE = "without `service_envelope` ours take it for `kserve`, so tha
 NONE = (
     Case("no-envelope-instances", "no envelope: `{\"instances\": …}` to `/predictions/<model>`", "probe",
          predictions("probe", ONE, JSON), ours=Answer(200, JSON, PREDICTED), why=WITHOUT_ENVELOPE),
+    Case("no-envelope-inputs", "no envelope: `{\"inputs\": …}` to `/predictions/<model>`", "probe",
+         predictions("probe", b'{"inputs": [1], "parameters": {"k": 1}}', JSON)),
     Case("no-envelope-v1", "no envelope: `/v1/models/<model>:predict`", "probe", v1("probe", ONE),
          ours=Answer(200, JSON, b'{"predictions":[{"int":1}]}'), why=WITHOUT_ENVELOPE),
 )  # fmt: skip

@@ -62,6 +62,7 @@ CASES = (
     _taken("tensor", "no list but a tensor of as many rows", b"0.0"),
     _response("status", "`set_response_status`", "status", 201, 201),
     _response("client-error", "`set_response_status` with an error", "status", 422, 422),
+    _response("no-content", "`set_response_status` with 204, which has no body", "status", 204, 204),
     _response("type", "`set_response_content_type`", "content-type", "text/csv"),
     _response("header", "`set_response_header`", "x-answer", "42"),
     Case("respond-all", "response: `set_all_response_status`", "probe", predictions("probe", x_do="all_status"), 202),

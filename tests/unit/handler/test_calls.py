@@ -29,6 +29,8 @@ def raising(error: BaseException) -> Callable[..., Any]:
     [
         (ValueError("negative"), Failure("ValueError : negative", 500)),
         (PredictionException("too dark", 422), Failure("too dark", 422)),
+        (PredictionException("too dark", "422"), Failure("too dark", 422)),
+        *((PredictionException("too dark", code), Failure("too dark", 500)) for code in ("E42", None, 3, 199, 600)),
         (MemoryError(), Failure("Out of memory", 507)),
         (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
     ],
@@ -51,6 +53,40 @@ def test_a_result_that_is_no_answer_is_told(result: Any, message: str) -> None:
 
     assert failure is not None
     assert (failure.message[: len(message)], failure.status) == (message, 500)
+
+
+@pytest.mark.parametrize("status", [99, 100, 600, "none"])
+def test_a_status_that_no_answer_can_have_is_told(status: Any) -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        context.set_response_status(status, idx=0)
+        return ["result"]
+
+    message = f"The handler set the status {status!r}, which no answer can have (200 to 599)."
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("x-a", "b\r\nset-cookie: c"), ("x-a", "b\0"), ("two words", "b"), ("", "b"), ("x:a", "b")]
+)
+def test_a_header_that_http_cannot_carry_is_told(name: str, value: str) -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        context.set_response_header(0, name, value)
+        return ["result"]
+
+    message = f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry."
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+
+
+def test_headers_of_the_connection_are_the_servers_to_set() -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        for name, value in (("Content-Length", "2"), ("transfer-encoding", "chunked"), ("X-Place", " 日本\t")):
+            context.set_response_header(0, name, value)
+        context.set_response_content_type(0, "text/日本")
+        return ["result"]
+
+    assert run("none", handle, "raw", [whole(b"{}")]).answers == [
+        Answer(b"result", 200, "text/??", [("x-place", "??")])
+    ]
 
 
 def test_a_handler_reads_the_headers_of_a_lone_request() -> None:

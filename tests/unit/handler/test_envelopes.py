@@ -49,6 +49,7 @@ def seen(envelope: str, form: Form, request: Request) -> Any:
         ("kserve", "raw", instances(1), [1]),
         ("kserve", "raw", whole(b"\xff", "image/jpeg"), [{"body": bytearray(b"\xff")}]),
         ("kserve", "raw", json_request({"a": 1}), [{"body": {"a": 1}}]),
+        ("kserve", "raw", json_request({"inputs": [1], "k": 1}), [{"body": {"inputs": [1], "k": 1}}]),
         ("kserve", "v2", tensor_request(x=[[1], [2]]), [[1], [2]]),
         ("kserve", "v2", tensor_request(data=[b"a", b"b"]), [{"data": "a"}, {"data": "b"}]),
         ("kserve", "v2", tensor_request(x=3), [3]),

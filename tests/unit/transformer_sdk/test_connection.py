@@ -98,6 +98,10 @@ async def tell_id(request: Request) -> Response:
     return json_response(request.id)
 
 
+async def tell_status(request: Request) -> Response:
+    return Response(b"a body", int(request.params["status"]), headers=((b"x-kind", b"odd"),))
+
+
 @pytest.fixture(scope="module", params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     loop = request.param()
@@ -111,6 +115,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     routes = [Route(method, "/echo", echo) for method in ("GET", "POST")] + [
         Route("POST", "/held", held),
         Route("GET", "/id", tell_id),
+        Route("GET", "/status/{status}", tell_status),
     ]
     server = HttpServer(App(Router(routes), here.metrics, 1_000_000), listener, grace_period_s=5)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
@@ -211,6 +216,20 @@ def test_head_is_get_without_the_body(served: Served) -> None:
     assert document == "7"
     assert head[0] == "HTTP/1.1 200 OK"
     assert {f"{name}: {headers[name]}" for name in ("content-type", "content-length", "x-request-id")} <= {*head}
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_whose_status_has_no_body_has_none(served: Served, status: int) -> None:
+    def ask(path: str) -> bytes:
+        return f"GET {path} HTTP/1.1\r\nHost: x\r\nx-request-id: 7\r\n\r\n".encode()
+
+    with served.visit().send(ask(f"/status/{status}") + ask("/id")) as visitor:
+        head = visitor.line().decode().split("\r\n")
+
+        assert visitor.echoed() == "7"
+    assert head[0].startswith(f"HTTP/1.1 {status} ")
+    assert {"x-request-id: 7", "x-kind: odd"} <= {*head}
+    assert not [line for line in head if line.startswith("content-")]
 
 
 # --- what cannot be read -----------------------------------------------------------------------------
