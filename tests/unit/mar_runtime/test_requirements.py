@@ -43,7 +43,7 @@ async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path)
         await requirements.install(file, tmp_path / "packages", "m", 1)
 
     assert str(raised.value) == (
-        "Model m: requirements.txt was not installed within 1 s (startupTimeout); raise it, "
+        "Model m: requirements.txt was not installed within 1 s; "
         "look whether the index of packages answers, or put the packages into the image."
     )
     assert [child for child in psutil.Process().children() if str(file) in child.cmdline()] == []

@@ -182,9 +182,7 @@ class ServedModels:
         plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, share)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
-            await requirements.install(
-                file, self._folder(request) / "packages", request.name, plan.policy.startup_timeout_s
-            )
+            await requirements.install(file, self._folder(request) / "packages", request.name)
         return _Prepared(request, unpacked, plan, gpus)
 
     async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest], on_failure: OnFailure) -> None:

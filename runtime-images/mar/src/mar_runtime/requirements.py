@@ -15,9 +15,11 @@ log = logging.getLogger(__name__)
 
 # With pip's own five more tries, each of 15 s, an index that does not answer would take all the time that there is.
 _PATIENCE = {"PIP_RETRIES": "1"}
+# Packages of gigabytes come slowly in places; what has not come by now never will.
+INSTALL_S = 1800
 
 
-async def install(requirements: Path, target: Path, model: str, timeout_s: float) -> None:
+async def install(requirements: Path, target: Path, model: str, timeout_s: float = INSTALL_S) -> None:
     """Raises ModelFailed, with pip's last word, for what cannot be installed."""
     if not await asyncio.to_thread(requirements.is_file):
         raise ModelFailed(
@@ -41,7 +43,7 @@ async def install(requirements: Path, target: Path, model: str, timeout_s: float
             output, _ = await pip.communicate()
     except TimeoutError:
         raise ModelFailed(
-            f"Model {model}: {requirements.name} was not installed within {timeout_s:g} s (startupTimeout); raise it, "
+            f"Model {model}: {requirements.name} was not installed within {timeout_s:g} s; "
             "look whether the index of packages answers, or put the packages into the image."
         ) from None
     finally:
