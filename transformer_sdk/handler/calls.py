@@ -22,11 +22,14 @@ _OUT_OF_MEMORY = 507
 
 
 class HandlerCalls:
-    """One handler behind its envelope. To TorchServe it looks like an envelope whose every request is a frame."""
+    """One handler behind its envelope. To TorchServe it looks like an envelope whose every request is a frame.
 
-    def __init__(self, handle: Handle, envelope: str) -> None:
+    `parses_json`: whether bodies of JSON are decoded for a handler that gets them whole.
+    """
+
+    def __init__(self, handle: Handle, envelope: str, *, parses_json: bool = True) -> None:
         self._handle = handle
-        self._envelope: Envelope = envelope_named(envelope)
+        self._envelope: Envelope = envelope_named(envelope, parses_json=parses_json)
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
         """TorchServe's entry: a frame is the body of its request."""

@@ -36,10 +36,10 @@ class Envelope(Protocol):
         ...
 
 
-def envelope_named(name: str) -> Envelope:
+def envelope_named(name: str, *, parses_json: bool = True) -> Envelope:
     """The envelope of a setting or a manifest; "none" is the absence of one. Raises ValueError."""
     try:
-        return _ENVELOPES[name]()
+        return _ENVELOPES[name](parses_json=parses_json)
     except KeyError:
         known = ", ".join(sorted(_ENVELOPES))
         raise ValueError(f"There is no service envelope {name!r}; there are {known}.") from None
@@ -48,10 +48,16 @@ def envelope_named(name: str) -> Envelope:
 class Plain:
     """No envelope: a request is the dictionary of its parts, a result is the body of its answer."""
 
+    def __init__(self, *, parses_json: bool) -> None:
+        self._parses_json = parses_json
+
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         if batch.form == "v2":
             return self._serve_tensors(batch, handle, context)
-        rows = [{part.name: values.decode(part) for part in request.parts} for request in batch.requests]
+        rows = [
+            {part.name: values.decode(part, parses_json=self._parses_json) for part in request.parts}
+            for request in batch.requests
+        ]
         results = self._call(batch, rows, handle, context)
         return values.answers([values.encode(result) for result in results], context)
 
@@ -81,6 +87,9 @@ class Body(Plain):
 
 class Instances:
     """`kserve`: the handler gets instances and returns one prediction for each."""
+
+    def __init__(self, *, parses_json: bool) -> None:
+        self._plain = Plain(parses_json=parses_json)
 
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         match batch.form:
@@ -124,7 +133,7 @@ class Instances:
             return self._serve(batch, handle, context, lambda results: self.encode_raw(results, batch.form))
         if any(wrapped):
             raise HandlerOutputError("requests with and without instances came together")  # retried one by one
-        return Plain().serve(batch, handle, context)
+        return self._plain.serve(batch, handle, context)
 
 
 class Json(Instances):
@@ -139,6 +148,9 @@ class Json(Instances):
 
 class OpenInference:
     """`kservev2`: the handler gets input tensors as {"name", "shape", "datatype", "data"}, returns one output each."""
+
+    def __init__(self, *, parses_json: bool) -> None:
+        self._plain = Plain(parses_json=parses_json)
 
     def serve(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         from transformer_sdk.handler import tensors
@@ -156,7 +168,7 @@ class OpenInference:
             case _:
                 documents = [tensors.inputs_of_document(request.parts) for request in batch.requests]
                 if any(document is None for document in documents):
-                    return Plain().serve(batch, handle, context)
+                    return self._plain.serve(batch, handle, context)
                 return answer(batch, [document for document in documents if document is not None])
 
     def _encode(
@@ -202,7 +214,7 @@ def call_merged(batch: Batch, rows: Sequence[Sequence[Any]], handle: Handle, con
     return [list(islice(results, len(row))) for row in rows]
 
 
-_ENVELOPES: dict[str, Callable[[], Envelope]] = {
+_ENVELOPES: dict[str, Callable[..., Envelope]] = {
     "none": Plain,
     "body": Body,
     "kserve": Instances,

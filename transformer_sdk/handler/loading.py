@@ -35,12 +35,16 @@ class LoadFailure:
 
 
 class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no types
-    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` learns why a model cannot be loaded."""
+    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` learns why a model cannot be loaded.
+
+    `parses_json` is HandlerCalls'.
+    """
 
     calls: HandlerCalls
 
-    def __init__(self, report: Callable[[LoadFailure], None]) -> None:
+    def __init__(self, report: Callable[[LoadFailure], None], *, parses_json: bool = True) -> None:
         self._report = report
+        self._parses_json = parses_json
 
     def load(
         self,
@@ -69,7 +73,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
     def _load_default_envelope(self, envelope: str) -> Any:
         def wrap(entry_point: Any) -> HandlerCalls:
-            self.calls = HandlerCalls(entry_point, envelope)
+            self.calls = HandlerCalls(entry_point, envelope, parses_json=self._parses_json)
             return self.calls
 
         return wrap

@@ -29,10 +29,10 @@ class HandlerOutputError(Exception):
     """What the handler returned cannot be an answer."""
 
 
-def decode(part: Part) -> Any:
+def decode(part: Part, *, parses_json: bool = True) -> Any:
     """A part as handlers get it: JSON and text decoded, where that works."""
     try:
-        if part.content_type == "application/json":
+        if parses_json and part.content_type == "application/json":
             return json.loads(part.value)
         if part.content_type.startswith("text"):
             return part.value.decode()

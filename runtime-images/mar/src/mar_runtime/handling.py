@@ -23,7 +23,7 @@ class Handler:
 
     def __init__(self, spec: HandlerSpec) -> None:
         torch.set_num_threads(spec.threads)
-        loader = HandlerLoader(lambda _: None)
+        loader = HandlerLoader(lambda _: None, parses_json=spec.parses_json)
         try:
             service = loader.load(
                 spec.model, spec.folder, spec.handler, spec.gpu, spec.batch_size, spec.envelope,

@@ -209,7 +209,8 @@ class ServedModels:
             threads=self._threads,
             gpu=None,
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
-            limit_max_image_pixels=self._around.properties.get("limit_max_image_pixels", "true").lower() == "true",
+            limit_max_image_pixels=self._is_on("limit_max_image_pixels"),
+            parses_json=self._is_on("decode_input_request"),
             metrics=str(self._around.metrics) if self._around.metrics else None,
         )
         how = (spec, version.archive, plan.policy, prepared.gpus, self._samples.add)
@@ -226,6 +227,10 @@ class ServedModels:
         self._parts.setdefault(version.name, []).append(_Part(model.queue, runner))
         await runner.start()
         self._models.add(model, default=version.is_default)
+
+    def _is_on(self, setting: str) -> bool:
+        """Of a setting that is on where nothing is said."""
+        return self._around.properties.get(setting, "true").strip().lower() == "true"
 
     async def _serve_file(self, request: FileRequest) -> None:
         from mar_runtime.engines import CannotLoad, load_engine

@@ -18,6 +18,7 @@ class HandlerSpec:
     gpu: int | None
     packages: str | None  # folder with the archive's own requirements
     limit_max_image_pixels: bool
+    parses_json: bool = True  # for a handler that gets bodies whole
     metrics: str | None = None  # file that defines them; None for TorchServe's own
 
 

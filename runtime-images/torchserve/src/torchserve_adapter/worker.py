@@ -49,7 +49,9 @@ def main() -> None:
 
     from transformer_sdk.handler.loading import HandlerLoader, describe
 
-    loader = Loader(HandlerLoader(report))
+    # TorchServe passes on what decode_input_request says.
+    parses_json = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"
+    loader = Loader(HandlerLoader(report, parses_json=parses_json))
     ModelLoaderFactory.get_model_loader = staticmethod(lambda: loader)
     try:
         runpy.run_module("ts.model_service_worker", run_name="__main__", alter_sys=True)
