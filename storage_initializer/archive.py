@@ -46,11 +46,20 @@ def check_archive(path: Path, name: str) -> ArchivedModel:
     return _check_manifest(content, name)
 
 
+def is_unpacked(folder: Path) -> bool:
+    """Whether a folder is an unpacked archive, be it a broken one; there may be others in a store."""
+    return folder.is_dir() and (_top(folder) / MANIFEST).parent.is_dir()
+
+
+def _top(folder: Path) -> Path:
+    """TorchServe looks into a lone folder, too: that is how some tools unpack an archive."""
+    entries = list(folder.iterdir())
+    is_lone = len(entries) == 1 and entries[0].is_dir() and entries[0].name != PurePosixPath(MANIFEST).parent.name
+    return entries[0] if is_lone else folder
+
+
 def _check_folder(path: Path, name: str) -> ArchivedModel:
-    entries = list(path.iterdir())
-    # TorchServe looks into a lone folder, too: that is how some tools unpack an archive.
-    top = entries[0] if len(entries) == 1 and entries[0].is_dir() else path
-    manifest = top / MANIFEST
+    manifest = _top(path) / MANIFEST
     if not manifest.is_file():
         raise ArchiveError(f"{name} has no {MANIFEST}; {_REPACK}")
     with manifest.open("rb") as stream:

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from storage_initializer.archive import ARCHIVES, ArchivedModel, check_archive
+from storage_initializer.archive import ARCHIVES, ArchivedModel, check_archive, is_unpacked
 from storage_initializer.errors import LayoutError
 from storage_initializer.plan import LayoutName
 from storage_initializer.suggest import suggestion
@@ -144,10 +144,14 @@ def _parse_json(key: str, text: str) -> dict[str, Any]:
 
 
 def _archives_of(key: str, models: object) -> Iterator[Reference]:
+    """Those of ``models`` may be left out: it holds parameters, for archives that ``load_models`` names."""
     for model, versions in _items(key, "models", models):
         for version, parameters in _items(key, f"model {model}", versions):
             where = f"model {model}, version {version}"
-            archive = dict(_items(key, where, parameters)).get("marName")
+            settings = dict(_items(key, where, parameters))
+            if key == "models" and "marName" not in settings:
+                continue
+            archive = settings.get("marName")
             if not isinstance(archive, str) or not archive:
                 raise LayoutError(f'{CONFIG}: {key} has no "marName" for {where}; add it')
             yield Reference(_file_name(archive), f"{key}, {where}")
@@ -176,7 +180,7 @@ def _file_name(archive: str) -> str:
 
 def _check_everything(store: str, entries: list[Path]) -> None:
     """What ``load_models=all`` loads, which is also what a server does that is told of no model."""
-    archives = sorted(entry for entry in entries if entry.name.endswith(ARCHIVES) or entry.is_dir())
+    archives = sorted(entry for entry in entries if entry.name.endswith(ARCHIVES) or is_unpacked(entry))
     if not archives:
         raise LayoutError(f"{store} holds no archive; put the .mar files there")
     models: dict[ArchivedModel, str] = {}

@@ -60,6 +60,19 @@ def test_several_archives_named_over_several_lines_pass(initialize: Initialize, 
     ]
 
 
+def test_parameters_need_no_archive_and_other_folders_are_no_models(
+    initialize: Initialize, tmp_path: Path, models: Path
+) -> None:
+    source = write_volume(tmp_path / "source", 'load_models=all\nmodels={"bert": {"1.0": {"minWorkers": 2}}}\n')
+    (source / "model-store/samples").mkdir()
+    (source / "model-store/samples/digit.json").write_text("{}")
+
+    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == read_tree(source)
+
+
 def test_another_store_than_the_configured_one_is_said(initialize: Initialize, tmp_path: Path, models: Path) -> None:
     source = write_volume(tmp_path / "source", store="mar-store")
 
@@ -199,13 +212,13 @@ def test_a_store_of_tar_gz_archives(initialize: Initialize, tmp_path: Path, mode
 
 def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: Path, models: Path) -> None:
     source = write_volume(tmp_path / "source", "load_models=all")
-    (source / "model-store/stray").mkdir()
-    (source / "model-store/stray/notes.txt").write_text("")
+    (source / "model-store/broken/MAR-INF").mkdir(parents=True)
+    (source / "model-store/broken/MAR-INF/notes.txt").write_text("")
 
     outcome = initialize(source, models)
 
     assert outcome.log[-1] == "checked model-store/bert-model.mar (all are loaded; model bert-model, version 1.0)"
     assert (outcome.exit_code, outcome.reason) == (
         14,
-        f"{source}: model-store/stray has no MAR-INF/MANIFEST.json; make it again with torch-model-archiver",
+        f"{source}: model-store/broken has no MAR-INF/MANIFEST.json; make it again with torch-model-archiver",
     )

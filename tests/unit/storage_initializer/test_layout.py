@@ -81,6 +81,7 @@ def test_a_broken_escape_is_no_properties_file() -> None:
             ],
         ),
         ({**snapshot({}), "load_models": "ignored.mar"}, []),
+        ({"models": '{"m": {"1.0": {"minWorkers": 1}}}', "load_models": "m.mar"}, [Reference("m.mar", "load_models")]),
         ({"load_models": "$$MODELS$$"}, []),
         ({"models": "{$$MODELS$$}"}, []),
     ],
