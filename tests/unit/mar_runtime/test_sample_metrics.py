@@ -79,3 +79,11 @@ async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -
     assert [record.message for record in caplog.records] == [
         "values of metric Calls are left out: a counter cannot fall by 1"
     ]
+
+
+async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:
+    metrics = SampleMetrics()
+
+    metrics.add([sample("lat.99"), sample("lat_99", 2.0)])
+
+    assert await shown(metrics) == {"lat_99": 3.0}

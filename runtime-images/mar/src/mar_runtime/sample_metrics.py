@@ -40,12 +40,12 @@ class SampleMetrics:
 
     def _add(self, sample: Sample) -> None:
         """Raises ValueError."""
+        name = _name(sample.name)  # two of a handler's names may be one to Prometheus
         labels = {_name(label): value for label, value in sample.labels.items()}
-        metric = self._metrics.get(sample.name)
+        metric = self._metrics.get(name)
         if metric is None:
-            kind = _KINDS[sample.kind]
-            metric = kind(_name(sample.name), "Reported by a handler.", list(labels), registry=self._registry)
-            self._metrics[sample.name] = metric
+            metric = _KINDS[sample.kind](name, "Reported by a handler.", list(labels), registry=self._registry)
+            self._metrics[name] = metric
         child = metric.labels(**labels) if labels else metric
         if isinstance(child, Histogram):
             child.observe(sample.value)

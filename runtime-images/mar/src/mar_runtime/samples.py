@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from ts.metrics.caching_metric import CachingMetric
@@ -32,5 +34,11 @@ def taken() -> list[Sample]:
 
 
 def _collect(metric: Any, request_id: str, value: float, dimensions: str) -> None:  # noqa: ARG001 - the wheel's signature
-    labels = dict(pair.partition(":")[::2] for pair in dimensions.split(",") if pair)
+    labels = _dimensions(dimensions, metric.dimension_names)
     _collected.samples.append(Sample(metric.metric_name, metric.metric_type.value, float(value), labels))
+
+
+def _dimensions(text: str, names: Sequence[str]) -> dict[str, str]:
+    """Of "name:value,name:value"; a value may hold commas and colons."""
+    found = re.fullmatch(",".join(f"{re.escape(name)}:(.*?)" for name in names), text, re.DOTALL)
+    return dict(zip(names, found.groups(), strict=True)) if found else {}
