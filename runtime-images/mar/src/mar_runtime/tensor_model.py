@@ -17,11 +17,11 @@ from transformer_sdk.batching.merge import Array, Arrays
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
-from transformer_sdk.messages import Response, header
+from transformer_sdk.messages import Response
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument
+from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from transformer_sdk.protocol.v2.tensors import Tensor
 
@@ -90,11 +90,11 @@ class TensorModel:
         """A v2 request, binary tensors and all; there is no handler to understand another."""
         if explain:
             raise self._unexplained()
-        request = rest.decode_request(body, _json_length(call))
-        encoded, json_length = rest.encode_response(await self.infer(request, call), request)
-        if json_length is None:
+        request = rest.decode_request(body, json_length(call.headers))
+        encoded, length = rest.encode_response(await self.infer(request, call), request)
+        if length is None:
             return Response(encoded)
-        headers = ((JSON_LENGTH, str(json_length).encode()),)
+        headers = ((JSON_LENGTH, str(length).encode()),)
         return Response(encoded, content_type=b"application/octet-stream", headers=headers)
 
     async def close(self) -> None:
@@ -146,18 +146,6 @@ class TensorModel:
     def _unknown(self, given: Iterable[str]) -> UnprocessableInput:
         expected = ", ".join(tensor.name for tensor in self._engine.inputs)
         return UnprocessableInput(f"Model {self.name} takes the inputs {expected}; the request has {', '.join(given)}.")
-
-
-def _json_length(call: Call) -> int | None:
-    """Where binary tensors begin; raises InvalidInput."""
-    value = header(call.headers, JSON_LENGTH)
-    if value is None:
-        return None
-    if not value.isdigit():
-        raise InvalidInput(
-            f"The header {JSON_LENGTH.decode()} is {value.decode('latin-1')!r}; it takes a number of bytes."
-        )
-    return int(value)
 
 
 def _instances(body: bytes) -> list[Any]:
