@@ -183,8 +183,6 @@ def flags() -> Iterator[Line]:
 FLAGS: Mapping[str, str] = {
     "--enable_latency_logging": "a line for each request costs more than the request; the times are in `/metrics`",
     "--timeout-keep-alive": "longer than any proxy keeps an idle connection, or it picks one that is closing",
-    "--protocol": "nothing given is v1",
-    "--predictor_protocol": "nothing given is what the older `--protocol` says, else v1",
 }
 
 

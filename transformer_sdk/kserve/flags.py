@@ -42,15 +42,21 @@ def build_parser() -> argparse.ArgumentParser:
 
 def predictor_config(args: argparse.Namespace) -> PredictorConfig:
     """What the flags say of the predictor."""
-    given = (args.predictor_protocol, args.protocol)
     return PredictorConfig(
         predictor_host=args.predictor_host,
-        predictor_protocol=next((one for one in given if one), PredictorProtocol.REST_V1.value),
+        predictor_protocol=args.predictor_protocol,
         predictor_use_ssl=args.predictor_use_ssl,
         predictor_request_timeout_seconds=args.predictor_request_timeout_seconds,
         predictor_request_retries=args.predictor_request_retries,
         predictor_health_check=args.enable_predictor_health_check,
     )
+
+
+class _Protocol(argparse.Action):
+    """Programs read it by either name, and may have been given the other one."""
+
+    def __call__(self, _: object, namespace: argparse.Namespace, values: Any, *__: object) -> None:
+        namespace.protocol = namespace.predictor_protocol = values
 
 
 def _add_server_flags(parser: argparse.ArgumentParser) -> None:
@@ -85,8 +91,11 @@ def _add_predictor_flags(parser: argparse.ArgumentParser) -> None:
 
     flag("--model_name", str, "model", "The model's name in paths.")
     flag("--predictor_host", str, None, "HOST or HOST:PORT of the predictor.")
-    flag("--protocol", str, None, "Old name of --predictor_protocol.", choices=_PROTOCOLS)
-    flag("--predictor_protocol", str, None, "How to speak with the predictor; v1 if not given.", choices=_PROTOCOLS)
+    for name, text in (
+        ("--protocol", "Old name of --predictor_protocol."),
+        ("--predictor_protocol", "How to speak with the predictor."),
+    ):
+        flag(name, str, PredictorProtocol.REST_V1.value, text, choices=_PROTOCOLS, action=_Protocol)
     flag("--predictor_use_ssl", strtobool, False, "Speak TLS with the predictor.")
     flag("--predictor_request_timeout_seconds", int, 600, "Seconds until a request to the predictor is given up.")
     flag("--predictor_request_retries", int, 0, "Further attempts to connect to the predictor, with a pause before.")

@@ -6,19 +6,19 @@ from transformer_sdk.kserve.constants.constants import PredictorProtocol
 
 
 class PredictorConfig:
-    """KServe's arguments, in KServe's order."""
+    """KServe's arguments, in KServe's order; a protocol of None is v1."""
 
     def __init__(
         self,
         predictor_host: str,
-        predictor_protocol: str | PredictorProtocol = PredictorProtocol.REST_V1.value,
+        predictor_protocol: str | PredictorProtocol | None = PredictorProtocol.REST_V1.value,
         predictor_use_ssl: bool = False,
         predictor_request_timeout_seconds: float = 600,
         predictor_request_retries: int = 0,
         predictor_health_check: bool = False,
     ) -> None:
         self.predictor_host = predictor_host
-        self.predictor_protocol: str = PredictorProtocol(predictor_protocol).value
+        self.predictor_protocol: str = PredictorProtocol(predictor_protocol or PredictorProtocol.REST_V1).value
         self.predictor_use_ssl = predictor_use_ssl
         self.predictor_request_timeout_seconds = predictor_request_timeout_seconds
         self.predictor_request_retries = predictor_request_retries
