@@ -12,7 +12,9 @@ from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.placeholders import fill, values_of
 
-_DNS_NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$")
+# What the API server takes for the host of an Ingress rule; it does not look at the length of a part.
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_PART = 63  # characters, in DNS
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,17 @@ def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
 
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:
+    """The host that the URLs show, and those beside it that can be looked up: they are for convenience only."""
     values = {**values_of(metadata), "Name": name, "IngressDomain": config.ingress_domain}
-    templates = (config.domain_template, *config.additional_domain_templates)
-    hosts = [fill(template, values) for template in templates]
-    for template, host in zip(templates, hosts, strict=True):
-        if not _DNS_NAME.match(host):
-            raise InvalidSpec(
-                f"host {host!r}, made by the domain template {template!r}, is no DNS name "
-                "(each part: a-z, 0-9 and '-', at most 63 characters); use a shorter name, or another template"
-            )
-    return tuple(dict.fromkeys(hosts))
+    main = fill(config.domain_template, values)
+    if not _HOST.fullmatch(main):
+        raise InvalidSpec(
+            f"host {main!r}, made by the domain template {config.domain_template!r}, is no host name "
+            "(parts of a-z, 0-9 and '-', at most 253 characters in all); use a shorter name, or another template"
+        )
+    others = (fill(template, values) for template in config.additional_domain_templates)
+    return tuple(dict.fromkeys((main, *filter(_is_resolvable, others))))
+
+
+def _is_resolvable(host: str) -> bool:
+    return bool(_HOST.fullmatch(host)) and all(len(part) <= _LONGEST_PART for part in host.split("."))

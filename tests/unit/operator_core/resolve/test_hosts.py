@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.base import ObjectMeta
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
@@ -85,17 +84,32 @@ def test_another_visibility_is_external() -> None:
     assert hosts_of(IngressConfig(), labels={"networking.kserve.io/visibility": "public"}).external
 
 
-def test_a_host_part_that_is_too_long_is_refused_with_its_template() -> None:
-    name = "a" * 48
+def test_a_further_host_that_dns_could_not_hold_is_left_out() -> None:
+    name, namespace = "sentiment-classifier-prod-v2", "kubeflow-user-example-com"
 
-    with pytest.raises(InvalidSpec) as caught:
-        hosts_of(IngressConfig(), name=name, namespace="a-namespace")
-
-    assert caught.value.reason == "InvalidPredictorSpec"
-    assert str(caught.value) == (
-        f"host '{name}-predictor-a-namespace.example.com', made by the domain template '{DASHED}', is no DNS name "
-        "(each part: a-z, 0-9 and '-', at most 63 characters); use a shorter name, or another template"
+    assert hosts_of(IngressConfig(), name=name, namespace=namespace) == Hosts(
+        service=(f"{name}.{namespace}.example.com", f"{name}-{namespace}.example.com"),
+        components={"predictor": (f"{name}-predictor.{namespace}.example.com",)},
+        url=f"http://{name}.{namespace}.example.com",
+        urls={"predictor": f"http://{name}-predictor.{namespace}.example.com"},
+        address=ADDRESS,
     )
+
+
+def test_a_further_host_that_is_no_host_name_is_left_out() -> None:
+    config = IngressConfig(additional_domain_templates=("{{ .Name }}.{{ .Labels.team }}.{{ .IngressDomain }}",))
+
+    assert hosts_of(config).service == ("torchserve.models.example.com",)
+    assert hosts_of(config, labels={"team": "vision"}).service[1:] == ("torchserve.vision.example.com",)
+
+
+def test_the_host_of_the_default_template_may_have_parts_as_long_as_an_ingress_takes() -> None:
+    name, namespace = "sentiment-classifier-prod-v2", "kubeflow-user-example-com"
+    config = IngressConfig(domain_template=DASHED, additional_domain_templates=())
+
+    hosts = hosts_of(config, name=name, namespace=namespace)
+
+    assert hosts.components == {"predictor": (f"{name}-predictor-{namespace}.example.com",)}
 
 
 @pytest.mark.parametrize(
@@ -107,20 +121,24 @@ def test_a_host_part_that_is_too_long_is_refused_with_its_template() -> None:
         "-{{ .Name }}",
     ],
 )
-def test_a_template_that_makes_no_dns_name_is_refused(template: str) -> None:
-    with pytest.raises(InvalidSpec, match="is no DNS name"):
+def test_a_default_template_that_makes_no_host_name_is_refused(template: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
         hosts_of(IngressConfig(domain_template=template))
+
+    assert caught.value.reason == "InvalidPredictorSpec"
+    assert str(caught.value).endswith(
+        f", made by the domain template {template!r}, is no host name (parts of a-z, 0-9 and '-', "
+        "at most 253 characters in all); use a shorter name, or another template"
+    )
 
 
 def test_a_host_may_have_253_characters_and_no_more() -> None:
-    def length(size: int) -> Hosts:
-        parts = ".".join(["a" * 61] * 3)
-        domain = f"{parts}.{'b' * (size - len(parts) - len('n..'))}"
-        config = IngressConfig(
-            ingress_domain=domain, domain_template="n.{{ .IngressDomain }}", additional_domain_templates=()
-        )
-        return resolve_hosts(ObjectMeta(name="n", namespace="models"), {"predictor": "n-predictor"}, ADDRESS, config)
+    def of_length(size: int) -> Hosts:
+        domain = "a" * (size - len("torchserve-predictor."))
+        config = IngressConfig(ingress_domain=domain, domain_template="{{ .Name }}.{{ .IngressDomain }}")
+        return hosts_of(config)
 
-    assert len(length(248).service[0]) == 248
+    (host,) = of_length(253).components["predictor"]
+    assert len(host) == 253
     with pytest.raises(InvalidSpec):
-        length(254)
+        of_length(254)
