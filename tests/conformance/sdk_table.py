@@ -89,7 +89,7 @@ REASONS: Mapping[str, str] = {
     "ModelServer.setup_event_loop": "the server's own affair: `event_loop` and `max_asyncio_workers` say which",
     "ModelServer.register_signal_handler": "the server's own affair: SIGTERM and SIGINT drain",
     "ModelServer.stop": "a signal stops it, and requests under way are answered first",
-    "Model.__init__": f"{_MORE}: `predictor_config`, as in kserve 0.13",
+    "Model.__init__": f"{_MORE}: a `predictor_config`, by name or, as in kserve 0.13, after the model's",
     "InferOutput.set_data_from_numpy": "the array is called `input_tensor`, as in InferInput",
     "InferRequest.from_inference_request": "there are no pydantic models of requests; `from_bytes` reads a body",
 }
@@ -209,7 +209,8 @@ ON_PURPOSE = (
     "names the address. KServe: 500.",
     "`--predictor_request_retries` works, and only where nothing was sent: a request is never predicted twice.",
     "`explain` asks the predictor where there is no `explainer_host`. KServe: an attribute that does not exist.",
-    "`Model.predictor_host`, set by models of kserve 0.13 and before, is honoured.",
+    "`Model.predictor_host`, set by models of kserve 0.13 and before, is honoured, and with it `protocol`, `timeout` "
+    "and `use_ssl`; unset they read as the config's.",
     "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it.",
     "A body is read only if a hook looks at it. KServe parses and writes every body.",
     "`x-request-id`, `authorization`, W3C and Zipkin trace headers go on to the predictor; KServe's list is shorter.",

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _V1 = PredictorProtocol.REST_V1.value
+_NOBODY = PredictorConfig("")
 Payload = Any  # a JSON document, bytes of another content type, or an InferRequest
 Result = Any  # a JSON document, an InferResponse, text, bytes, or an async iterator of pieces
 RequestHeaders = Mapping[str, str]
@@ -98,6 +99,24 @@ class InferenceModel(BaseKServeModel):
         return []
 
 
+class _OfPredictor:
+    """An attribute of the predictor's config that models of kserve 0.13 and before set; unset it is the config's."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Model | None, _: type) -> Any:
+        if model is None:
+            return self
+        return vars(model).get(self._name, getattr(model._given_config or _NOBODY, self._name))
+
+    def __set__(self, model: Model, value: Any) -> None:
+        if value is None:
+            vars(model).pop(self._name, None)
+        else:
+            vars(model)[self._name] = value
+
+
 class Model(InferenceModel):
     """Override `preprocess`, `predict`, `postprocess` and `explain`, each sync or async.
 
@@ -105,36 +124,46 @@ class Model(InferenceModel):
     asked.
     """
 
+    predictor_host = _OfPredictor()
+    protocol = _OfPredictor()
+    timeout = _OfPredictor()
+    use_ssl = _OfPredictor()
+
     def __init__(
-        self, name: str, return_response_headers: bool = False, *, predictor_config: PredictorConfig | None = None
+        self,
+        name: str,
+        *given: bool | PredictorConfig | None,
+        return_response_headers: bool = False,
+        predictor_config: PredictorConfig | None = None,
     ) -> None:
+        """After the name `return_response_headers`; or, as in kserve 0.13, the config, and then that."""
         super().__init__(name)
+        for one in given:
+            if isinstance(one, PredictorConfig):
+                predictor_config = one
+            elif one is not None:
+                return_response_headers = one
         self.required_response_headers = return_response_headers
         self.enable_latency_logging = False
         self.explainer_host: str | None = None
-        # Set by models of older SDKs; what is left None is the server's.
-        self.predictor_host: str | None = None
-        self.protocol: str | None = None
-        self.timeout: float | None = None
-        self.use_ssl: bool | None = None
         self._own_config = predictor_config
         self._clients: dict[tuple[Any, ...], Any] = {}
 
     @property
     def predictor_config(self) -> PredictorConfig | None:
-        """This model's, or else the server's."""
-        config = self._own_config or context.get_predictor_config()
-        if not self.predictor_host or (config and config.predictor_host == self.predictor_host):
+        """This model's, or else the server's; of a model that sets `predictor_host`, its old attributes count too."""
+        config = self._given_config
+        if "predictor_host" not in vars(self):  # the other names may be of anything
             return config
-        given = config or PredictorConfig(self.predictor_host)
+        given = config or _NOBODY
         return PredictorConfig(
-            self.predictor_host,
-            self.protocol or given.predictor_protocol,
-            given.predictor_use_ssl if self.use_ssl is None else self.use_ssl,
-            self.timeout or given.predictor_request_timeout_seconds,
-            given.predictor_request_retries,
-            given.predictor_health_check,
-        )
+            self.predictor_host, self.protocol, self.use_ssl, self.timeout,
+            given.predictor_request_retries, given.predictor_health_check,
+        )  # fmt: skip
+
+    @property
+    def _given_config(self) -> PredictorConfig | None:
+        return self._own_config or context.get_predictor_config()
 
     async def __call__(
         self,
