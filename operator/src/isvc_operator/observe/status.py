@@ -27,6 +27,7 @@ from isvc_operator.resolve import Resolved
 
 # Reasons of ours that KServe's clients are to take for a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
+_ADDRESSES = ("url", "address", "components", "serving_runtime_name", "cluster_serving_runtime_name")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def derive_status(seen: Observation, now: str) -> InferenceServiceStatus:
         conditions=conds.merge(previous.conditions, current, now),
         model_status=None if seen.stopped else _model_status(seen, previous, now),
         deployment_mode="Standard",
-        **_addresses(seen.resolved),
+        **_addresses(seen),
     )
 
 
@@ -150,10 +151,13 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
     return info.model_copy(update={"time": before.time if before and same else now})
 
 
-def _addresses(resolved: Resolved | None) -> dict[str, Any]:
-    if resolved is None:
+def _addresses(seen: Observation) -> dict[str, Any]:
+    """Where the service answers. What cannot be resolved is left as it runs, and so answers where it did."""
+    if seen.stopped:
         return {}
-    hosts, chosen = resolved.hosts, resolved.chosen
+    if seen.resolved is None:
+        return {name: getattr(seen.service.status, name) for name in _ADDRESSES}
+    hosts, chosen = seen.resolved.hosts, seen.resolved.chosen
     addresses: dict[str, Any] = {
         "url": hosts.url,
         "address": Addressable(url=hosts.address),

@@ -382,10 +382,19 @@ def test_what_is_derived_is_a_valid_status() -> None:
     assert isinstance(status.model_status and status.model_status.last_failure_info, FailureInfo)
 
 
-def test_a_service_without_a_resolution_has_no_addresses() -> None:
+def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
     status = status_of(resolved=None, problem=("NoSupportingRuntime", "m"))
 
-    assert not set(ADDRESSES) - {"deploymentMode"} & set(status)
+    assert {name for name in ADDRESSES if name in status} == {"deploymentMode"}
+
+
+@pytest.mark.parametrize("reason", ["NoSupportingRuntime", "InvalidCredentials", "ReconcileFailed"])
+def test_a_service_that_can_no_longer_be_resolved_answers_where_it_did(reason: str) -> None:
+    service = a_service(status=status_of())
+
+    status = status_of(service=service, resolved=None, problem=(reason, "m"))
+
+    assert {name: status[name] for name in ADDRESSES} == ADDRESSES
 
 
 def test_the_addresses_are_those_of_what_was_resolved() -> None:
