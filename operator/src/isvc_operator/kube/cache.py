@@ -48,7 +48,7 @@ class Cache:
         """Keep the object, unless a newer state of it is known."""
         key = key_of(manifest)
         known = self._objects.get(key)
-        if known is not None and _is_older(manifest, known):
+        if known is not None and version_of(manifest) < version_of(known):
             return
         self._forget(key)
         self._objects[key] = _trimmed(manifest)
@@ -92,11 +92,12 @@ class Cache:
             del self._by_service[service]
 
 
-def _is_older(candidate: Manifest, known: Manifest) -> bool:
-    """Resource versions of one object grow (guaranteed since Kubernetes 1.35, true of etcd before)."""
-    if candidate["metadata"].get("uid") != known["metadata"].get("uid"):
-        return False
-    return int(candidate["metadata"]["resourceVersion"]) < int(known["metadata"]["resourceVersion"])
+def version_of(manifest: Manifest) -> int:
+    """Its resource version. Those of one kind grow (guaranteed since Kubernetes 1.35, true of etcd before).
+
+    So a late event of an object that is gone is known to be older than the object that has taken its name.
+    """
+    return int(manifest["metadata"]["resourceVersion"])
 
 
 def _trimmed(manifest: Manifest) -> Manifest:

@@ -84,10 +84,18 @@ def test_the_same_version_again_changes_nothing(cache: Cache) -> None:
     assert list(cache.of_service(OURS)) == [an_object()]
 
 
-def test_another_object_of_the_same_name_replaces_the_first_whatever_its_version(cache: Cache) -> None:
-    second = an_object(version=2, uid="u2")
+def test_another_object_of_the_same_name_replaces_the_first(cache: Cache) -> None:
+    second = an_object(version=6, uid="u2")
     cache.put(an_object(version=5, uid="u1"))
     cache.put(second)
+
+    assert cache.get(key_of(second)) == second
+
+
+def test_a_late_event_of_an_object_that_is_gone_does_not_replace_its_namesake(cache: Cache) -> None:
+    second = an_object(version=6, uid="u2")
+    cache.put(second)
+    cache.put(an_object(version=5, uid="u1"))
 
     assert cache.get(key_of(second)) == second
 
