@@ -43,7 +43,7 @@ def component_ready(seen: Seen) -> Condition:
     """The component's condition, where nothing stands in the way of its pods."""
     type_, rollout = CONDITIONS[seen.kind], seen.rollout
     if rollout.complete:
-        return condition(type_, True, "NewReplicaSetAvailable")
+        return condition(type_, True, "NewReplicaSetAvailable", None if rollout.serving else rollout.message)
     if seen.failure:
         message = explain(seen.failure, seen.log)
         return condition(type_, False, seen.failure.reason, message + _still_serving(rollout))

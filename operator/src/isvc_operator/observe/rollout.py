@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+SCALED_TO_ZERO: Final = "scaled to zero: no pod answers until it is scaled up"
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,11 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
     available = status.get("availableReplicas", 0)
     seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     settled = seen and updated >= wanted and total <= updated
+    serving = available > 0 and (available >= wanted or _was_complete(status))
     return Rollout(
-        complete=settled and available > 0 and (available >= wanted or _was_complete(status)),
+        complete=settled and (wanted == 0 or serving),
         serving=available,
-        message=f"{updated} of {wanted} pods updated, {available} available",
+        message=f"{updated} of {wanted} pods updated, {available} available" if wanted else SCALED_TO_ZERO,
         refusal=_refusal(status),
         stuck=seen and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
     )

@@ -124,7 +124,7 @@ def _transition(seen: Observation) -> tuple[str, str]:
         return "BlockedByFailedLoad", "FailedToLoad"
     predictor = seen.predictor
     if predictor.rollout.complete:
-        return "UpToDate", "Loaded"
+        return "UpToDate", "Loaded" if predictor.rollout.serving else "Standby"
     if predictor.failure and predictor.failure.has_log:
         return "BlockedByFailedLoad", "FailedToLoad"
     if predictor.stage.reason == "LoadingModel":

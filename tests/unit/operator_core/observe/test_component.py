@@ -33,6 +33,17 @@ def test_every_component_has_its_condition(kind: str, type_: str) -> None:
     assert (found.type, found.status, found.severity) == (type_, "True", None)
 
 
+def test_a_service_that_was_scaled_to_zero_is_ready_says_so_and_has_no_model_loaded() -> None:
+    at_zero = an_observation(rollout=Rollout(complete=True, serving=0, message="scaled to zero"), pods=[])
+    status = derive_status(at_zero, NOW)
+
+    found = {item.type: (item.status, item.message) for item in status.conditions}
+    assert (found["PredictorReady"], found["Ready"][0]) == (("True", "scaled to zero"), "True")
+    assert status.model_status is not None
+    assert status.model_status.states is not None
+    assert status.model_status.states.target_model_state == "Standby"
+
+
 def test_a_component_that_is_not_there_has_none() -> None:
     assert sorted(conditions()) == ["IngressReady", "PredictorReady", "Ready", "Stopped"]
 

@@ -27,7 +27,7 @@ INCOMPLETE = {
         replicas=3, updated=3, total=3, available=2, progressing="ReplicaSetUpdated"
     ),
     "the only pod was lost after the roll-out": a_deployment(available=0),
-    "it is scaled to nothing": a_deployment(replicas=0, updated=0, total=0, available=0),
+    "it is scaled to zero and has a pod still": a_deployment(replicas=0, updated=0, total=1, available=1),
     "there is no status yet": a_child("Deployment", metadata={"name": "x", "generation": 1}),
 }
 
@@ -40,6 +40,14 @@ def test_a_rollout_is_complete_with(deployment: dict[str, Any]) -> None:
 @pytest.mark.parametrize("deployment", INCOMPLETE.values(), ids=INCOMPLETE.keys())
 def test_a_rollout_is_not_complete_while(deployment: dict[str, Any]) -> None:
     assert not rollout_of(deployment).complete
+
+
+def test_a_deployment_that_was_scaled_to_zero_is_as_it_should_be_and_says_so() -> None:
+    deployment = a_deployment(replicas=0, updated=0, total=0, available=0)
+
+    assert rollout_of(deployment) == Rollout(
+        complete=True, serving=0, message="scaled to zero: no pod answers until it is scaled up"
+    )
 
 
 def test_a_rollout_counts_pods() -> None:
