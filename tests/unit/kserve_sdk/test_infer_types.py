@@ -35,6 +35,19 @@ def test_data_of_a_list_becomes_an_array_of_the_datatype(sdk: ModuleType) -> Non
     assert (array.dtype, array.tolist()) == (np.float32, [[1.0, 2.0], [3.0, 4.5]])
 
 
+@pytest.mark.parametrize("binary", [False, True], ids=["JSON", "raw"])
+def test_the_array_of_a_body_can_be_written_to_and_the_body_stays(sdk: ModuleType, binary: bool) -> None:
+    sent = sdk.InferInput("x", [2], "FP32", [2.0, 4.0])
+    sent.set_data_from_numpy(np.array([2, 4], np.float32), binary_data=binary)
+    body, length = sdk.InferRequest("m", [sent]).to_rest()
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    one = sdk.InferRequest.from_bytes(content, length or len(content), "m").inputs[0]
+
+    array = one.as_numpy()
+    array /= 2
+    assert (array.tolist(), one.as_numpy().tolist()) == ([1, 2], [2, 4])
+
+
 def test_nested_data_becomes_an_array_and_stays_as_it_was_sent(sdk: ModuleType) -> None:
     one = sdk.InferInput("x", [2, 2], "INT64", [[1, 2], [3, 4]])
 

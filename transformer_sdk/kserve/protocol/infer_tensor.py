@@ -60,13 +60,14 @@ class NamedTensor:
         self._data, self._raw_data = None, data
 
     def as_numpy(self) -> Array:
-        """The data in its shape, perhaps read-only; raises InvalidInput where data, datatype and shape do not agree.
+        """The data in its shape, to be written to; raises InvalidInput where data, datatype and shape do not agree.
 
         Elements of BYTES are text or bytes, as they were sent.
         """
         if self._raw_data is None and self.datatype == _BYTES:
             return self._text()
-        return self.tensor().data
+        array = self.tensor().data
+        return array if array.flags.writeable else array.copy()
 
     def set_data_from_numpy(self, input_tensor: Array, binary_data: bool = True) -> None:
         """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
