@@ -93,12 +93,12 @@ def test_a_request_takes_the_route_of_its_host_with_the_longest_path(
     assert find_route([FIRST, PART, SECOND], host, path) == expected
 
 
-def test_what_is_to_be_explained_goes_to_the_explainer_and_nothing_else_does() -> None:
-    explain = Route("first.example.com", "/v1/models/m:explain", "explainer", 1, exact=True)
+def test_what_is_to_be_explained_goes_to_the_explainer() -> None:
+    explain = Route("first.example.com", "/v1/models/m:explain", "explainer", 1)
     rest = Route("first.example.com", "/", "transformer", 2)
 
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain") == explain
-    assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain/more") == rest
+    assert find_route([explain, rest], "first.example.com", "/v1/models/m:explained") == rest
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:predict") == rest
 
 

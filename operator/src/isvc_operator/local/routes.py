@@ -16,16 +16,12 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Route:
-    """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``.
-
-    ``exact``: only those whose path it is.
-    """
+    """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``."""
 
     host: str
     path: str
     service: str
     port: int
-    exact: bool = False
 
 
 def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route, ...]:
@@ -37,7 +33,6 @@ def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route,
             path=path["path"],
             service=name,
             port=_port(services[name], path["backend"]["service"]["port"], pods),
-            exact=path["pathType"] == "Exact",
         )
         for child in children
         if child["kind"] == "Ingress"
@@ -55,8 +50,8 @@ def find_route(routes: Iterable[Route], host: str, path: str) -> Route | None:
 
 
 def _fits(path: str, route: Route) -> bool:
-    """As an Ingress' ``Exact``, or as its ``Prefix``: by whole parts of the path."""
-    return path == route.path or (not route.exact and path.startswith(route.path.rstrip("/") + "/"))
+    """As an Ingress' ``Prefix``: by whole parts of the path."""
+    return path == route.path or path.startswith(route.path.rstrip("/") + "/")
 
 
 def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:

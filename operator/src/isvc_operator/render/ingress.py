@@ -52,10 +52,11 @@ def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
 
 
 def _explain(explainer: Component | None) -> list[dict[str, Any]]:
+    """The explainer's path. In one of another type ingress-nginx refuses ':' and '.'; this type, too, is by prefix."""
     if explainer is None:
         return []
-    model = flag_value(explainer.server, MODEL_NAME)
-    return [{"path": f"/v1/models/{model}:explain", "pathType": "Exact", "backend": _backend(explainer)}]
+    path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
+    return [{"path": path, "pathType": "ImplementationSpecific", "backend": _backend(explainer)}]
 
 
 def _all_to(component: Component) -> dict[str, Any]:
