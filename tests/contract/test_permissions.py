@@ -24,6 +24,8 @@ CHILD_KINDS = ("Deployment", "Service", "Ingress")
 READ_BY_NAME = ("ServiceAccount", "Secret", "ConfigMap")
 CERTIFICATES = {"kind": "ConfigMap", "metadata": {"name": "global-ca-bundle", "namespace": "ns"}}
 
+SERVICE = {"kind": "InferenceService", "metadata": {"name": "name", "namespace": "ns", "resourceVersion": "1"}}
+
 
 def granted() -> set[Permission]:
     (role,) = [item for item in yaml.safe_load_all(RBAC.read_text()) if item["kind"] == "ClusterRole"]
@@ -61,6 +63,7 @@ def child(kind: str) -> dict[str, Any]:
 REQUESTS = {
     **{f"apply a {kind}": requests.apply(child(kind), force=True) for kind in CHILD_KINDS},
     **{f"delete a {kind}": requests.delete(child(kind)) for kind in CHILD_KINDS},
+    "take a finalizer away": requests.patch_metadata(SERVICE, {"finalizers": []}),
     "write a status": requests.patch_status("ns", "name", {}),
     "record an Event": requests.create_event({"metadata": {"namespace": "ns"}}),
     "read a log": requests.pod_log("ns", "pod", "container", previous=False, lines=1),

@@ -1,8 +1,8 @@
 """An API server in memory, for tests of what the operator sends and of what it makes of the answers.
 
 It is as true as those tests need: server-side apply of whole objects (the last applied object stands, with what the
-server adds), a merge patch of a status, deletion by uid, Events, and logs. It does not validate, default, or merge
-field by field; `tests/integration` runs against the real one.
+server adds), merge patches of a status or of metadata, deletion by uid, Events, and logs. It does not
+validate, default, or merge field by field; `tests/integration` runs against the real one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
-from isvc_operator.kube.requests import ApiRequest, path_of
+from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]
 
@@ -65,6 +65,8 @@ class FakeKubeApi:
             return self._log(request)
         if request.path.endswith("/status"):
             return json.dumps(self._patch_status(request))
+        if request.content_type == MERGE_PATCH:
+            return json.dumps(self._patch_metadata(request))
         answers = {"GET": self._get, "PATCH": self._apply, "DELETE": self._delete, "POST": self._create}
         return json.dumps(answers[request.method](request))
 
@@ -116,6 +118,16 @@ class FakeKubeApi:
         known = self._known(path)
         patch = (request.body or {})["status"]
         return self._store(path, {**known, "status": merge_patched(known.get("status", {}), patch)})
+
+    def _patch_metadata(self, request: ApiRequest) -> Manifest:
+        known = self._known(request.path)
+        patch = (request.body or {})["metadata"]
+        if patch["resourceVersion"] != known["metadata"]["resourceVersion"]:
+            raise Conflict(409, "the object has been modified")
+        metadata = merge_patched(known["metadata"], patch)
+        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
+            return self.objects.pop(request.path)
+        return self._store(request.path, {**known, "metadata": metadata})
 
     def _delete(self, request: ApiRequest) -> Manifest:
         known = self._known(request.path)

@@ -84,6 +84,17 @@ async def test_a_delete_spares_a_namesake(world: tuple[KubeApi, Put, str]) -> No
         await api.send(requests.delete(held))
 
 
+async def test_metadata_is_patched_only_at_the_version_that_was_seen(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    seen = await applied(api, a_service(namespace))
+    patched = json.loads(await api.send(requests.patch_metadata(seen, {"finalizers": ["mine/first"]})))
+    assert patched["metadata"]["finalizers"] == ["mine/first"]
+    assert patched["spec"] == seen["spec"]
+    with pytest.raises(Conflict):
+        await api.send(requests.patch_metadata(seen, {"finalizers": []}))
+    await api.send(requests.patch_metadata(patched, {"finalizers": []}))
+
+
 async def test_a_status_is_patched_and_nothing_else(world: tuple[KubeApi, Put, str]) -> None:
     api, put, namespace = world
     service = story_service()

@@ -18,6 +18,10 @@ LABEL_APP: Final = "app"
 LABEL_VISIBILITY: Final = "networking.kserve.io/visibility"
 LABEL_SERVICE_ENVELOPE: Final = "serviceEnvelope"
 
+# --- finalizers -------------------------------------------------------------------------------------
+# KServe's controller sets it on every service. We set none.
+FINALIZER_KSERVE: Final = "inferenceservice.finalizers"
+
 # --- annotations ------------------------------------------------------------------------------------
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
 # Names the runtime where the spec does not: the older framework keys have no field for it.

@@ -71,6 +71,13 @@ def delete(manifest: Manifest) -> ApiRequest:
     return ApiRequest("DELETE", _own_path(manifest), body=body)
 
 
+def patch_metadata(manifest: Manifest, metadata: Manifest) -> ApiRequest:
+    """Replace fields of the object's metadata, if the object is still at the version that ``manifest`` has."""
+    version = manifest["metadata"]["resourceVersion"]
+    body = {"metadata": {**metadata, "resourceVersion": version}}
+    return ApiRequest("PATCH", _own_path(manifest), (("fieldManager", FIELD_MANAGER),), body, MERGE_PATCH)
+
+
 def patch_status(namespace: str, name: str, status: Manifest) -> ApiRequest:
     """Replace a service's status fields by a merge patch of the status subresource."""
     path = path_of("InferenceService", namespace, name) + "/status"

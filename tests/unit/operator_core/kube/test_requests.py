@@ -58,6 +58,18 @@ def test_a_deletion_spares_a_later_object_of_the_same_name() -> None:
     )
 
 
+def test_metadata_is_patched_at_the_version_that_was_seen() -> None:
+    child = a_child(metadata={"name": "x", "namespace": "models", "resourceVersion": "7"})
+
+    assert requests.patch_metadata(child, {"finalizers": []}) == ApiRequest(
+        method="PATCH",
+        path="/apis/apps/v1/namespaces/models/deployments/x",
+        query=(("fieldManager", "isvc-operator"),),
+        body={"metadata": {"finalizers": [], "resourceVersion": "7"}},
+        content_type="application/merge-patch+json",
+    )
+
+
 def test_a_status_is_patched_alone() -> None:
     assert requests.patch_status("models", "torchserve", {"url": None}) == ApiRequest(
         method="PATCH",
