@@ -86,6 +86,91 @@ def test_a_request_without_an_id_gets_one_that_the_predictor_sees_too() -> None:
     assert predictor.requests[0].headers["x-request-id"] == reply.headers["x-request-id"]
 
 
+def test_headers_that_preprocess_writes_are_the_predictors() -> None:
+    class Signing(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            assert headers is not None
+            headers["Authorization"] = "Bearer predictor"
+            headers["x-request-id"] = "8"
+            del headers["b3"]
+            return payload
+
+    sent = {"Authorization": "Bearer client", "X-Request-Id": "7", "b3": "1", "traceparent": "00-1-2-01"}
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Signing(), predictor=predictor.config) as server,
+    ):
+        server.post({"instances": [1]}, headers=sent)
+
+    got = predictor.requests[0].headers
+    assert {name: got.get(name) for name in ("authorization", "x-request-id", "b3", "traceparent")} == {
+        "authorization": "Bearer predictor", "x-request-id": "8", "b3": None, "traceparent": "00-1-2-01",
+    }  # fmt: skip
+
+
+def test_a_header_that_cannot_be_sent_is_the_hooks_fault() -> None:
+    class Wrong(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            assert headers is not None
+            headers["authorization"] = "two\nlines"
+            return payload
+
+    assert error_of(Wrong()) == (
+        500, "transformer",
+        "A hook of model m wrote a header that cannot be sent: The header 'authorization' holds a line break.",
+    )  # fmt: skip
+
+
+class Validating(Ready):
+    def validate(self, payload: Any) -> Any:
+        if not payload["instances"]:
+            raise errors.InvalidInput("no instances")
+        return {"instances": payload["instances"][:1]}
+
+
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+def test_what_validate_returns_is_predicted_on(verb: str) -> None:
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Validating(), predictor=predictor.config) as server,
+    ):
+        replies = [server.post({"instances": one}, f"/v1/models/m:{verb}") for one in ([1, 2], [])]
+
+    assert [reply.status for reply in replies] == [200, 400]
+    assert [one.json() for one in predictor.requests] == [{"instances": [1]}]
+
+
+def test_validate_is_between_preprocess_and_an_own_predict_and_runs_once() -> None:
+    seen: list[Any] = []
+
+    class Own(Doubling):
+        def validate(self, payload: Any) -> Any:
+            seen.append(payload)
+            return {"instances": [*payload["instances"], 0]}
+
+        def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
+            return payload
+
+    with TransformerServer(Own(), predictor=NOBODY) as server:
+        assert server.post({"instances": [1]}).json() == {"instances": [2, 0]}
+    assert seen == [{"instances": [2]}]
+
+
+def test_a_picture_that_validate_lets_pass_stays_one_for_the_predictor() -> None:
+    class Passing(Ready):
+        def validate(self, payload: Any) -> Any:
+            return payload
+
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Passing(), predictor=predictor.config) as server,
+    ):
+        server.post(b"\x89PNG", headers={"Content-Type": "image/png"})
+
+    sent = predictor.requests[0]
+    assert (sent.body, sent.headers["content-type"]) == (b"\x89PNG", "image/png")
+
+
 def test_explanations_come_from_the_predictor_too() -> None:
     with FakePredictor(lambda instances: ["because"]) as predictor:
         answer = predictor.ask(Doubling(), {"instances": [1]}, "/v1/models/m:explain")
@@ -297,6 +382,14 @@ def test_a_result_that_cannot_be_sent_is_the_hooks_fault(result: Any) -> None:
 
     assert (status, component) == (500, "transformer")
     assert type(result).__name__.removesuffix("Type") in message
+
+
+def test_validate_must_return_what_is_predicted_on() -> None:
+    class Wrong(Ready):
+        def validate(self, payload: Any) -> Any:
+            pass
+
+    assert error_of(Wrong()) == (500, "transformer", "validate of model m returned None: it has no return.")
 
 
 @pytest.mark.parametrize("result", [None, {1, 2}, 5j], ids=["None", "set", "complex"])

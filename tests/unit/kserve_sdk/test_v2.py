@@ -206,6 +206,19 @@ async def test_without_hooks_the_bytes_of_a_grpc_request_and_its_answer_go_on_as
     assert 0 < seconds_left < 25, "the client gave 20, this server 30"
 
 
+async def test_an_own_validate_sees_grpc_requests_and_says_what_the_predictor_gets() -> None:
+    class Validating(Through):
+        def validate(self, payload: InferRequest) -> InferRequest:
+            payload.inputs[0].data = [3.0, 4.0]
+            return payload
+
+    predictor = FakeModel()
+    async with grpc_predictor(predictor) as config, grpc_transformer(Validating(), config) as client:
+        answer = await client.infer(asked())
+
+    assert answer.outputs[0].as_numpy().tolist() == [3, 4]
+
+
 async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_here() -> None:
     seen: list[Any] = []
     async with (

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from transformer_sdk.client import forwarding
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
@@ -54,15 +55,26 @@ class Exchange:
             return b""
         return (header(self.call.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
 
+    def forwarded_headers(self) -> list[tuple[bytes, bytes]]:
+        """Those that go on to the predictor, as hooks have left them; raises ValueError for what no header can be."""
+        if self._headers is None:
+            return forwarding.forwarded(self.call.headers, self.call.id)
+        return list(dict(forwarding.forwarded_of(self._headers)).items())  # a hook may write a name in another case
+
     def content(self) -> Any:
         """The body as hooks see it: a JSON document, an InferRequest, or bytes of another type; raises InvalidInput."""
         if self.decoded is UNREAD:
             self.decoded = self._decode()
         return self.decoded
 
+    def predicted_on(self) -> Any:
+        """The body's content, or what hooks have put in its place; raises InvalidInput."""
+        return self.content() if self.payload is UNREAD else self.payload
+
     def forwarded_type(self) -> bytes:
         """The content type that the predictor is told, of a body that goes on as it came and is no JSON."""
-        return b"" if self.payload is not UNREAD or self.content_type in _JSON else self.content_type
+        as_it_came = self.payload is UNREAD or self.payload is self.decoded
+        return self.content_type if as_it_came and self.content_type not in _JSON else b""
 
     def remaining_s(self) -> float:
         """Until the client's time is over."""

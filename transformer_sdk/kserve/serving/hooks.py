@@ -32,11 +32,11 @@ class HookTimedOut(DeadlineExceeded):
 
 
 class Hook:
-    """`overridden` tells whether there is anything to run at all."""
+    """`overridden` tells whether there is anything to run at all, `what` its name for people."""
 
     def __init__(self, model: object, name: str, threads: HookThreads) -> None:
         self._function: Callable[..., Any] = getattr(model, name)
-        self._what = f"{name} of model {getattr(model, 'name', model)}"
+        self.what = f"{name} of model {getattr(model, 'name', model)}"
         self._threads = threads
         self._on_loop = any(
             is_async(self._function) for is_async in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
@@ -57,8 +57,8 @@ class Hook:
                 raise
             expired.take_back()
             stack = "".join((*traceback.format_tb(error.__traceback__), *map(str, error.args)))
-            log.error("%s did not end within %g s; it is at:\n%s", self._what, timeout_s, stack)
-            raise HookTimedOut(f"{self._what} did not end within {timeout_s:g} s.") from error
+            log.error("%s did not end within %g s; it is at:\n%s", self.what, timeout_s, stack)
+            raise HookTimedOut(f"{self.what} did not end within {timeout_s:g} s.") from error
         except Exception as error:
             raise self._answer(error) from error
         finally:
@@ -70,7 +70,7 @@ class Hook:
 
     def _answer(self, error: Exception) -> ServingError:
         if isinstance(error, NotImplementedError):
-            error = Unsupported(str(error) or f"{self._what} is not implemented.")
+            error = Unsupported(str(error) or f"{self.what} is not implemented.")
         if isinstance(error, ServingError):
             if error.component == ServingError.component:
                 error.component = COMPONENT  # it is the hook that says so
@@ -79,7 +79,7 @@ class Hook:
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
             return HookFailed(str(getattr(error, "detail", error)), status)
-        log.error("%s raised", self._what, exc_info=error)
+        log.error("%s raised", self.what, exc_info=error)
         return HookFailed(f"{type(error).__name__} : {error}")
 
 

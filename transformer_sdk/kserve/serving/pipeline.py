@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.forwarding import forwarded
 from transformer_sdk.errors import Unsupported
 from transformer_sdk.histogram import Series
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
@@ -32,6 +31,7 @@ class Pipeline:
         self._stages = stages
         self._whole = Hook(model, "__call__", threads)
         self._preprocess = Hook(model, "preprocess", threads)
+        self._validate = Hook(model, "validate", threads)
         self._predict = Hook(model, "predict", threads)
         self._explain = Hook(model, "explain", threads)
         self._postprocess = Hook(model, "postprocess", threads)
@@ -40,7 +40,7 @@ class Pipeline:
     def forwards(self) -> bool:
         """Whether a request over gRPC goes to a predictor that takes it as it came."""
         config = self._model.predictor_config
-        hooks = (self._whole, self._preprocess, self._predict, self._postprocess)
+        hooks = (self._whole, self._preprocess, self._validate, self._predict, self._postprocess)
         return (
             config is not None
             and bool(config.predictor_host)
@@ -52,7 +52,8 @@ class Pipeline:
         """The predictor's answer to the exchange's body over gRPC, both unread; raises ServingErrors only."""
         times: dict[str, float] = {}
         with _timed(times, "predict"):
-            answer = await self._model.grpc_client.forward(exchange.body, exchange.remaining_s(), _metadata(exchange))
+            metadata = self._metadata(exchange)
+            answer = await self._model.grpc_client.forward(exchange.body, exchange.remaining_s(), metadata)
         self._observe(times, exchange)
         return answer
 
@@ -63,7 +64,9 @@ class Pipeline:
         times: dict[str, float] = {}
         if self._preprocess.overridden:
             with _timed(times, "preprocess"):
-                exchange.payload = await self._preprocess(exchange, exchange.content(), exchange.headers)
+                await self._prepare(exchange, self._preprocess, exchange.headers)
+        if self._validate.overridden:
+            await self._prepare(exchange, self._validate)
         explaining = exchange.verb is InferenceVerb.EXPLAIN
         with _timed(times, "explain" if explaining else "predict"):
             result = await self._predicted(exchange, self._explain if explaining else self._predict)
@@ -73,6 +76,12 @@ class Pipeline:
                 result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
         self._observe(times, exchange)
         return result
+
+    async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
+        """By a hook that returns what is predicted on."""
+        exchange.payload = await hook(exchange, exchange.predicted_on(), *more)
+        if exchange.payload is None:
+            raise HookFailed(f"{hook.what} returned None: it has no return.")
 
     async def _call(self, exchange: Exchange) -> Any:
         """A model that has its own `__call__` has its own order of hooks."""
@@ -85,7 +94,7 @@ class Pipeline:
     async def _predicted(self, exchange: Exchange, hook: Hook) -> Any:
         if not hook.overridden:
             return await self._ask(exchange)
-        payload = self._model.validate(self._payload(exchange))
+        payload = self._payload(exchange)
         more = self._more(exchange) if exchange.verb is InferenceVerb.PREDICT else ()
         return await hook(exchange, payload, exchange.headers, *more)
 
@@ -101,7 +110,7 @@ class Pipeline:
             return await self._ask_over_grpc(exchange)
         path = (_EXPLAIN if explaining else _PATHS[config.predictor_protocol]).format(self._model.name)
         body, length = self._body(exchange, exchange.protocol == config.predictor_protocol)
-        headers = forwarded(exchange.call.headers, exchange.call.id)
+        headers = self._headers(exchange)
         if content_type := exchange.forwarded_type():
             headers.append((b"content-type", content_type))
         timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
@@ -120,14 +129,13 @@ class Pipeline:
                 f"preprocess of model {self._model.name} returned {type(payload).__name__}; "
                 "over gRPC it returns an InferRequest."
             )
-        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), _metadata(exchange))
+        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), self._metadata(exchange))
 
     def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
         """As it came, where no hook has looked at it."""
         if exchange.payload is UNREAD and same_protocol and exchange.decoded is UNREAD:
             return exchange.body, exchange.json_length
         payload = self._payload(exchange)
-        self._model.validate(payload)
         try:
             return encode(payload)
         except (TypeError, AttributeError) as error:
@@ -137,15 +145,25 @@ class Pipeline:
             ) from error
 
     def _payload(self, exchange: Exchange) -> Any:
-        if exchange.payload is None:
-            raise HookFailed(f"preprocess of model {self._model.name} returned None: it has no return.")
-        return exchange.content() if exchange.payload is UNREAD else exchange.payload
+        payload = exchange.predicted_on()
+        return payload if self._validate.overridden else self._model.validate(payload)
 
     def _read(self, answer: Answer, exchange: Exchange) -> Any:
         config = self._model.asked()
         if config.predictor_protocol == PredictorProtocol.REST_V2.value and exchange.verb is InferenceVerb.PREDICT:
             return decode_infer(answer, config.predictor_base_url)
         return decode_json(answer, config.predictor_base_url)
+
+    def _headers(self, exchange: Exchange) -> list[tuple[bytes, bytes]]:
+        try:
+            return exchange.forwarded_headers()
+        except ValueError as error:
+            raise HookFailed(
+                f"A hook of model {self._model.name} wrote a header that cannot be sent: {error}"
+            ) from error
+
+    def _metadata(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        return tuple((name.decode(), value.decode("latin-1")) for name, value in self._headers(exchange))
 
     def _more(self, exchange: Exchange) -> tuple[dict[str, str], ...]:
         return (exchange.response_headers,) if self._model.required_response_headers else ()
@@ -157,11 +175,6 @@ class Pipeline:
         if self._model.enable_latency_logging:
             stages = ", ".join(f"{stage}_ms: {times.get(stage, 0.0) * 1000:.3f}" for stage in self._stages)
             trace_logger.info("requestId: %s, %s", exchange.call.id, stages)
-
-
-def _metadata(exchange: Exchange) -> tuple[tuple[str, str], ...]:
-    pairs = forwarded(exchange.call.headers, exchange.call.id)
-    return tuple((name.decode(), value.decode("latin-1")) for name, value in pairs)
 
 
 class _timed:  # noqa: N801 - reads as the function that it stands for; a generator would cost more than it measures
