@@ -9,7 +9,9 @@ Container = Mapping[str, Any]
 
 # Lists whose items have an identity; all other lists are replaced, except ``args``, which are appended.
 _ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
-_MERGED_MAPS = ("resources", "securityContext")
+_MERGED_MAPS = ("resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+# Of these a probe, or a hook of a lifecycle, has one and no more.
+_ACTIONS = frozenset({"exec", "grpc", "httpGet", "sleep", "tcpSocket"})
 
 
 def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
@@ -21,10 +23,19 @@ def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
         elif name in _ITEM_KEYS:
             merged[name] = merge_items(base.get(name, ()), value, _ITEM_KEYS[name])
         elif name in _MERGED_MAPS:
-            merged[name] = merge_maps(base.get(name, {}), value)
+            merged[name] = merge_maps(_making_room(base.get(name, {}), value), value)
         else:
             merged[name] = value
     return {**merged, "name": base["name"]}
+
+
+def merge_containers(base: Sequence[Container], overlay: Sequence[Container]) -> list[Container]:
+    """Containers of both; two of the same name are merged, in the base's place."""
+    merged = {item.get("name"): item for item in base}
+    for item in overlay:
+        name = item.get("name")
+        merged[name] = merge_container(merged[name], item) if name in merged else item
+    return list(merged.values())
 
 
 def merge_items(
@@ -43,6 +54,16 @@ def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str,
         known = merged.get(name)
         merged[name] = merge_maps(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def _making_room(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` without the actions that give way to one of another kind in ``overlay``."""
+    wanted = _ACTIONS & overlay.keys()
+    kept = {name: value for name, value in base.items() if not wanted or name in wanted or name not in _ACTIONS}
+    for name, value in kept.items():
+        if isinstance(value, Mapping) and isinstance(inner := overlay.get(name), Mapping):
+            kept[name] = _making_room(value, inner)
+    return kept
 
 
 def with_tag(image: str, tag: str) -> str:

@@ -44,8 +44,8 @@ def completed(container: Container, pod: Mapping[str, Any], resources: ResourceC
     if container.get("name") not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
         return dict(container)
     return {
-        "lifecycle": _BEFORE_STOP,
         **container,
+        "lifecycle": {**_BEFORE_STOP, **container.get("lifecycle", {})},
         "resources": _with_defaults(container.get("resources", {}), resources),
         "securityContext": _restricted(container.get("securityContext", {}), pod.get("securityContext", {})),
     }

@@ -29,7 +29,14 @@ from isvc_operator.resolve.component import (
     with_pod_defaults,
     with_service_name,
 )
-from isvc_operator.resolve.containers import is_grpc, merge_container, merge_items, merge_maps, with_tag
+from isvc_operator.resolve.containers import (
+    is_grpc,
+    merge_container,
+    merge_containers,
+    merge_items,
+    merge_maps,
+    with_tag,
+)
 from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
@@ -160,7 +167,7 @@ def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: Operato
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):
             pod[name] = items
     sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
-    others = merge_items(sidecars, own.get("containers", ()), "name")
+    others = merge_containers(sidecars, own.get("containers", ()))
     pod["containers"] = _beside(others, service, pod, config)
     return with_pod_defaults(pod, config)
 

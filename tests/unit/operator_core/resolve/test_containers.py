@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.resolve.containers import merge_container, with_tag
+from isvc_operator.resolve.containers import merge_container, merge_containers, with_tag
 
 BASE: dict[str, Any] = {
     "name": "kserve-container",
@@ -19,6 +19,7 @@ BASE: dict[str, Any] = {
     "securityContext": {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
     "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
     "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
+    "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
 }
 
 MERGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -64,9 +65,25 @@ MERGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             }
         },
     ),
-    "a probe is replaced, for two kinds of check in one probe are refused": (
+    "a probe's times are merged with its check": (
+        {"readinessProbe": {"failureThreshold": 60}},
+        {"readinessProbe": {**BASE["readinessProbe"], "failureThreshold": 60}},
+    ),
+    "a probe's check is merged with one of its kind": (
+        {"readinessProbe": {"httpGet": {"path": "/v2/health/ready"}}},
+        {"readinessProbe": {"httpGet": {"path": "/v2/health/ready", "port": 8080}, "periodSeconds": 1}},
+    ),
+    "a probe's check takes the place of one of another kind, for two of them are refused": (
         {"readinessProbe": {"tcpSocket": {"port": 8080}}},
-        {"readinessProbe": {"tcpSocket": {"port": 8080}}},
+        {"readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}},
+    ),
+    "a hook at the start leaves the one before the end": (
+        {"lifecycle": {"postStart": {"exec": {"command": ["warm"]}}}},
+        {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}, "postStart": {"exec": {"command": ["warm"]}}}},
+    ),
+    "a hook takes the place of one of another kind": (
+        {"lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}},
+        {"lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}},
     ),
     "what the runtime does not set is added": (
         {"envFrom": [{"secretRef": {"name": "s"}}], "workingDir": "/srv"},
@@ -95,6 +112,17 @@ def test_merging_changes_neither_of_the_two() -> None:
 
     assert base == {"name": "c", "resources": {"limits": {"cpu": "1"}}}
     assert overlay == {"resources": {"limits": {"cpu": "2"}}}
+
+
+def test_containers_of_the_same_name_are_merged_and_the_others_follow() -> None:
+    base = [{"name": "logs", "image": "l", "args": ["--a"]}, {"name": "proxy", "image": "p"}]
+    overlay = [{"name": "own", "image": "o"}, {"name": "logs", "args": ["--b"]}]
+
+    assert merge_containers(base, overlay) == [
+        {"name": "logs", "image": "l", "args": ["--a", "--b"]},
+        {"name": "proxy", "image": "p"},
+        {"name": "own", "image": "o"},
+    ]
 
 
 @pytest.mark.parametrize(

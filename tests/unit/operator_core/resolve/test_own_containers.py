@@ -121,5 +121,14 @@ def test_a_server_goes_on_while_proxies_learn_of_its_end() -> None:
     assert completed({"name": "kserve-container", "lifecycle": mine}, {}, ResourceConfig())["lifecycle"] == mine
 
 
+def test_a_hook_at_the_start_leaves_the_one_before_the_end() -> None:
+    warm = {"postStart": {"exec": {"command": ["warm"]}}}
+
+    assert completed({"name": "kserve-container", "lifecycle": warm}, {}, ResourceConfig())["lifecycle"] == {
+        "preStop": {"sleep": {"seconds": 5}},
+        **warm,
+    }
+
+
 def test_a_helper_stays_as_it_was_written() -> None:
     assert completed({"name": "logs", "image": "l"}, {}, ResourceConfig()) == {"name": "logs", "image": "l"}

@@ -313,6 +313,17 @@ def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> No
     ]
 
 
+def test_a_runtimes_transformer_is_merged_with_the_users() -> None:
+    theirs = {"name": "transformer-container", "image": "t:1", "command": ["serve"], "args": ["--workers=1"]}
+    runtime = a_runtime(sidecars=[theirs])
+
+    (merged,) = predictor_of(
+        runtime, predictor={"containers": [{"name": "transformer-container", "args": ["--model_name=m"]}]}
+    ).pod["containers"]
+
+    assert {name: merged[name] for name in theirs} == {**theirs, "args": ["--workers=1", "--model_name=m"]}
+
+
 def test_a_pod_gets_an_api_token_only_where_someone_asks_for_it() -> None:
     allowed = parse_config({"security": '{"autoMountServiceAccountToken": true}'})
 
