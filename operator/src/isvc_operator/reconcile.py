@@ -26,6 +26,7 @@ from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
 from isvc_operator.kube import requests
+from isvc_operator.kube.adoption import let_go
 from isvc_operator.kube.apply import carry_out, plan
 from isvc_operator.kube.ca_bundle import mirror_ca_bundle
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
@@ -47,6 +48,8 @@ from isvc_operator.resolve.support import unsupported_fields
 
 # Seconds. Of secrets and service accounts no watch tells; services that refer to none are not looked at again.
 RESYNC = 300.0
+# Failed attempts: about eight seconds of the worker's retries.
+TOLD_AFTER = 4
 
 Problem = tuple[str, str]  # reason and message of what stands in the way
 
@@ -66,14 +69,16 @@ class Reconciler:
     now: Callable[[], str]
     home: str = ""
 
-    async def reconcile(self, key: ServiceKey) -> float | None:
+    async def reconcile(self, key: ServiceKey, failures: int = 0) -> float | None:
         """Bring one service up to date; raises OperatorError where a retry is needed.
 
-        Returns in how many seconds to look again, where something may change that no watch tells.
+        Returns in how many seconds to look again, where something may change that no watch tells. ``failures`` is how
+        often this has failed in a row: the status does not tell at once of an API server that does not answer.
         """
         gathered = gather(self.cache, key)
         if gathered is None:
             self.details.forget(key)
+            await let_go(self.api, self.cache, key)
             return None
         service, problem = _read(gathered.body)
         resolved: Resolved | None = None
@@ -83,6 +88,8 @@ class Reconciler:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered)
                 await self._apply(service, resolved, gathered)
             except (KubeError, InvalidCredentials) as error:
+                if isinstance(error, KubeError) and error.may_pass and failures < TOLD_AFTER:
+                    raise
                 failed, problem = error, (error.reason, str(error))
             except InvalidSpec as error:
                 problem = (error.reason, str(error))

@@ -15,8 +15,9 @@ from isvc_operator.kube.cache import ServiceKey
 
 log = logging.getLogger(__name__)
 
+# Is told how often the key has failed since it last worked.
 # Returns in how many seconds to work on the key again, if nothing asks for it before.
-Reconcile = Callable[[ServiceKey], Awaitable[float | None]]
+Reconcile = Callable[[ServiceKey, int], Awaitable[float | None]]
 
 FIRST_RETRY = 0.5  # seconds
 LAST_RETRY = 60.0  # seconds
@@ -66,7 +67,7 @@ class Worker:
 
     async def _attempt(self, key: ServiceKey) -> None:
         try:
-            again = await self._reconcile(key)
+            again = await self._reconcile(key, self._failures.get(key, 0))
         except OperatorError as error:
             log.warning("%s/%s: %s", key.namespace, key.name, error)
             self._retry_later(key)

@@ -60,11 +60,11 @@ class Cluster:
     reconciler: Reconciler
     again: float | None = None
 
-    async def reconcile(self) -> list[str]:
-        """Let the watches catch up, reconcile, and tell the calls that were made."""
+    async def reconcile(self, failures: int = 0) -> list[str]:
+        """Let the watches catch up, reconcile after so many failures, and tell the calls that were made."""
         self.api.feed(self.cache)
         before = len(self.api.calls)
-        self.again = await self.reconciler.reconcile(KEY)
+        self.again = await self.reconciler.reconcile(KEY, failures)
         return self.calls_since(before)
 
     def calls_since(self, start: int) -> list[str]:
@@ -269,6 +269,16 @@ async def test_a_service_on_its_way_out_needs_nothing(serving: Cluster) -> None:
     assert await serving.reconcile() == []
 
 
+async def test_a_service_of_kserves_that_is_on_its_way_out_loses_kserves_finalizer_alone(serving: Cluster) -> None:
+    body = serving.service
+    leaving = {"deletionTimestamp": NOW, "finalizers": ["mine/first", "inferenceservice.finalizers"]}
+    serving.api.put({**body, "metadata": {**body["metadata"], **leaving}})
+
+    assert await serving.reconcile() == ["PATCH inferenceservices/torchserve"]
+    assert serving.service["metadata"]["finalizers"] == ["mine/first"]
+    assert await serving.reconcile() == []
+
+
 async def test_a_service_made_anew_under_its_name_gets_children_of_its_own(serving: Cluster) -> None:
     serving.api.remove("InferenceService", *KEY)
     serving.api.put(a_service_body(uid="another-uid"))
@@ -415,6 +425,29 @@ async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Clust
 
     assert await cluster.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
     assert cluster.condition("Ready")["reason"] == "CreatingPod"
+
+
+async def test_an_api_server_that_is_busy_for_a_moment_is_not_told(serving: Cluster) -> None:
+    before = serving.service
+    serving.api.failing[DEPLOYMENT] = KubeError(429, "too many requests")
+    serving.edit_service(model={"args": ["--debug"]})
+
+    for failures in range(4):
+        with pytest.raises(KubeError):
+            await serving.reconcile(failures)
+
+    assert serving.service["status"] == before["status"]
+
+
+@pytest.mark.parametrize("status", [0, 429, 500, 503])
+async def test_an_api_server_that_goes_on_failing_is_told(serving: Cluster, status: int) -> None:
+    serving.api.failing[DEPLOYMENT] = KubeError(status, "overloaded")
+    serving.edit_service(model={"args": ["--debug"]})
+
+    with pytest.raises(KubeError):
+        await serving.reconcile(failures=4)
+
+    assert serving.condition("Ready")["message"] == "Deployment torchserve-predictor: overloaded"
 
 
 async def test_an_object_of_someone_else_is_told_with_what_to_do(cluster: Cluster) -> None:
@@ -632,6 +665,22 @@ async def test_a_secret_that_may_not_be_read_is_told(in_s3: Cluster) -> None:
         await in_s3.reconcile()
 
     assert in_s3.condition("Ready")["message"] == "secrets is forbidden"
+
+
+async def test_a_secret_that_cannot_be_read_for_a_moment_leaves_the_status_alone(in_s3: Cluster) -> None:
+    await in_s3.reconcile()
+    before = in_s3.service["status"]
+    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = KubeError(0, "no answer from the API server")
+    in_s3.seconds.passed = 300.0
+
+    with pytest.raises(KubeError):
+        await in_s3.reconcile()
+    assert in_s3.service["status"] == before
+
+    with pytest.raises(KubeError):
+        await in_s3.reconcile(failures=4)
+    assert in_s3.condition("Ready")["reason"] == "ReconcileFailed"
+    assert in_s3.service["status"]["url"] == before["url"]
 
 
 async def test_a_broken_secret_leaves_what_runs_alone(in_s3: Cluster) -> None:

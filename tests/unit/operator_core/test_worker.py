@@ -26,9 +26,11 @@ class Work:
     held: dict[ServiceKey, asyncio.Event] = field(default_factory=dict)
     errors: dict[ServiceKey, Exception] = field(default_factory=dict)
     again: dict[ServiceKey, float] = field(default_factory=dict)
+    failures: list[int] = field(default_factory=list)
 
-    async def __call__(self, key: ServiceKey) -> float | None:
+    async def __call__(self, key: ServiceKey, failures: int) -> float | None:
         self.started.append(key)
+        self.failures.append(failures)
         if gate := self.held.get(key):
             await gate.wait()
         self.ended.append(key)
@@ -216,6 +218,24 @@ async def test_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success(t
 
     assert timers.delays[-1] == 0.5
     assert len(timers.delays) == 10
+
+
+async def test_an_attempt_is_told_how_often_its_key_has_failed_since_it_last_worked(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("no model")})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        timers.ring()
+        await settled()
+        error = work.errors.pop(A)
+        timers.ring()
+        await settled()
+        work.errors[A] = error
+        worker.add(A)
+        worker.add(B)
+        await settled()
+
+    assert work.failures == [0, 1, 2, 0, 0]
 
 
 async def test_a_change_does_not_wait_for_the_next_try_and_takes_its_place(timers: Timers) -> None:

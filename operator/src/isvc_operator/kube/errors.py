@@ -15,6 +15,11 @@ class KubeError(OperatorError):
         super().__init__(message)
         self.status = status
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the API server was busy, restarting or out of reach: then the same request may work in a moment."""
+        return self.status in (0, 429) or self.status >= 500
+
 
 class NotFound(KubeError):
     """404: what was asked for is gone."""
