@@ -121,7 +121,7 @@ class Model(InferenceModel):
     """Override `preprocess`, `predict`, `postprocess` and `explain`, each sync or async.
 
     A hook that is not overridden costs nothing: bodies go on as they came. Without an own `predict` the predictor is
-    asked.
+    asked. Public names are KServe's, as users may have any other for themselves.
     """
 
     predictor_host = _OfPredictor()
@@ -147,7 +147,7 @@ class Model(InferenceModel):
         self.enable_latency_logging = False
         self.explainer_host: str | None = None
         self._own_config = predictor_config
-        self._clients: dict[tuple[Any, ...], Any] = {}
+        self._predictor_clients: dict[tuple[Any, ...], Any] = {}
 
     @property
     def predictor_config(self) -> PredictorConfig | None:
@@ -202,7 +202,7 @@ class Model(InferenceModel):
         response_headers: dict[str, str] | None = None,
     ) -> Result:
         """Ask the predictor; raises NotImplementedError where there is none, else the errors of `client.errors`."""
-        config = self.asked()
+        config = self._asked()
         if config.predictor_protocol == PredictorProtocol.GRPC_V2.value:
             return await self._grpc_predict(payload, headers)
         return await self._http_predict(payload, headers, response_headers)
@@ -219,9 +219,9 @@ class Model(InferenceModel):
     async def explain(self, payload: Payload, headers: dict[str, str] | None = None) -> Result:
         """Ask the explainer, or the predictor where `explainer_host` is not set."""
         forwarded = _forwarded(headers)
-        return await self.http_client.explain(self.explainer_url(), self.name, payload, forwarded)
+        return await self._http_client.explain(self._explainer_url(), self.name, payload, forwarded)
 
-    def asked(self) -> PredictorConfig:
+    def _asked(self) -> PredictorConfig:
         """The predictor that is asked; raises NotImplementedError where there is none."""
         config = self.predictor_config
         if config is None or not config.predictor_host:
@@ -230,54 +230,54 @@ class Model(InferenceModel):
             )
         return config
 
-    def explainer_url(self) -> str:
+    def _explainer_url(self) -> str:
         """Where explanations come from; raises NotImplementedError where there is nobody to ask."""
         config = self.predictor_config
         if self.explainer_host:
             scheme = "https" if config and config.predictor_use_ssl else "http"
             return EXPLAINER_BASE_URL_FORMAT.format(scheme, self.explainer_host)
-        return self.asked().predictor_base_url
+        return self._asked().predictor_base_url
 
     @property
-    def http_client(self) -> InferenceRESTClient:
+    def _http_client(self) -> InferenceRESTClient:
         """For the predictor as it is configured now; its connections are kept."""
         config = self.predictor_config or PredictorConfig("")
         protocol = config.predictor_protocol
         key = (protocol, config.predictor_request_timeout_seconds, config.predictor_request_retries)
-        if key not in self._clients:
+        if key not in self._predictor_clients:
             rest = RESTConfig(
                 protocol=protocol,
                 timeout=config.predictor_request_timeout_seconds,
                 retries=config.predictor_request_retries,
                 verify=ca_bundle(os.environ) or True,
             )
-            self._clients[key] = InferenceRESTClient(rest)
-        client: InferenceRESTClient = self._clients[key]
+            self._predictor_clients[key] = InferenceRESTClient(rest)
+        client: InferenceRESTClient = self._predictor_clients[key]
         return client
 
     @property
-    def grpc_client(self) -> InferenceGRPCClient:
+    def _grpc_client(self) -> InferenceGRPCClient:
         """For the predictor as it is configured now; its channel is kept."""
         from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
 
-        config = self.asked()
+        config = self._asked()
         key = (config.predictor_host, config.predictor_use_ssl)
-        if key not in self._clients:
-            self._clients[key] = InferenceGRPCClient(
+        if key not in self._predictor_clients:
+            self._predictor_clients[key] = InferenceGRPCClient(
                 config.predictor_host,
                 use_ssl=config.predictor_use_ssl,
                 root_certificates=ca_bundle(os.environ),
                 timeout=config.predictor_request_timeout_seconds,
                 retries=config.predictor_request_retries,
             )
-        client: InferenceGRPCClient = self._clients[key]
+        client: InferenceGRPCClient = self._predictor_clients[key]
         return client
 
-    async def close(self) -> None:
+    async def _close_clients(self) -> None:
         """Close the connections of the event loop that runs."""
-        for client in self._clients.values():
+        for client in self._predictor_clients.values():
             await client.close()
-        self._clients.clear()
+        self._predictor_clients.clear()
 
     async def _http_predict(
         self,
@@ -285,8 +285,8 @@ class Model(InferenceModel):
         headers: dict[str, str] | None = None,
         response_headers: dict[str, str] | None = None,
     ) -> Result:
-        return await self.http_client.infer(
-            self.asked().predictor_base_url,
+        return await self._http_client.infer(
+            self._asked().predictor_base_url,
             data=payload,
             model_name=self.name,
             headers=_forwarded(headers),
@@ -295,7 +295,7 @@ class Model(InferenceModel):
 
     async def _grpc_predict(self, payload: Payload, headers: dict[str, str] | None = None) -> InferResponse:
         request = payload if isinstance(payload, InferRequest) else InferRequest.from_grpc(payload)
-        return await self.grpc_client.infer(request, headers=tuple(_forwarded(headers).items()))
+        return await self._grpc_client.infer(request, headers=tuple(_forwarded(headers).items()))
 
 
 def is_v2(protocol: PredictorProtocol) -> bool:

@@ -187,6 +187,23 @@ def test_the_old_attribute_predictor_host_is_honoured() -> None:
             assert server.post({"instances": [1]}).json() == {"predictions": ["found"]}
 
 
+def test_names_that_kserve_does_not_have_are_the_models_own() -> None:
+    class Owner(Ready):
+        def __init__(self) -> None:
+            super().__init__()
+            self.http_client = self.grpc_client = self.asked = self.explainer_url = "mine"
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    model = Owner()
+    with FakePredictor(lambda instances: instances) as predictor:
+        answers = [predictor.ask(model, {"instances": [1]}, f"/v1/models/m:{one}") for one in ("predict", "explain")]
+
+    assert (answers, model.closed) == ([{"predictions": [1]}, {"explanations": [1]}], False)
+
+
 def test_hooks_without_headers_are_called_without() -> None:
     class Old(Ready):
         def preprocess(self, inputs: Any) -> Any:  # type: ignore[override]

@@ -53,7 +53,7 @@ class Pipeline:
         times: dict[str, float] = {}
         with _timed(times, "predict"):
             metadata = self._metadata(exchange)
-            answer = await self._model.grpc_client.forward(exchange.body, exchange.remaining_s(), metadata)
+            answer = await self._model._grpc_client.forward(exchange.body, exchange.remaining_s(), metadata)
         self._observe(times, exchange)
         return answer
 
@@ -101,9 +101,9 @@ class Pipeline:
     async def _ask(self, exchange: Exchange) -> Any:
         """The predictor, or the explainer."""
         try:
-            config = self._model.asked()
+            config = self._model._asked()
             explaining = exchange.verb is InferenceVerb.EXPLAIN
-            url = self._model.explainer_url() if explaining else config.predictor_base_url
+            url = self._model._explainer_url() if explaining else config.predictor_base_url
         except NotImplementedError as error:
             raise Unsupported(str(error)) from error
         if config.predictor_protocol == _GRPC and not explaining:
@@ -115,7 +115,7 @@ class Pipeline:
             headers.append((b"content-type", content_type))
         timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
         stream = exchange.takes_pieces and not self._postprocess.overridden
-        answer = await self._model.http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
+        answer = await self._model._http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
         if self._model.required_response_headers:
             exchange.response_headers.update(
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers
@@ -129,7 +129,7 @@ class Pipeline:
                 f"preprocess of model {self._model.name} returned {type(payload).__name__}; "
                 "over gRPC it returns an InferRequest."
             )
-        return await self._model.grpc_client.infer(payload, exchange.remaining_s(), self._metadata(exchange))
+        return await self._model._grpc_client.infer(payload, exchange.remaining_s(), self._metadata(exchange))
 
     def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
         """As it came, where no hook has looked at it."""
@@ -149,7 +149,7 @@ class Pipeline:
         return payload if self._validate.overridden else self._model.validate(payload)
 
     def _read(self, answer: Answer, exchange: Exchange) -> Any:
-        config = self._model.asked()
+        config = self._model._asked()
         if config.predictor_protocol == PredictorProtocol.REST_V2.value and exchange.verb is InferenceVerb.PREDICT:
             return decode_infer(answer, config.predictor_base_url)
         return decode_json(answer, config.predictor_base_url)

@@ -72,9 +72,9 @@ class ServedModel(Forwarder):
             return ""
         try:
             if config.predictor_protocol == _GRPC:
-                ready = await self.model.grpc_client.is_model_ready(self.model.name, timeout=_PROBE_S)
+                ready = await self.model._grpc_client.is_model_ready(self.model.name, timeout=_PROBE_S)
             else:
-                client, url = self.model.http_client, config.predictor_base_url
+                client, url = self.model._http_client, config.predictor_base_url
                 ready = await client.is_model_ready(url, self.model.name, timeout=_PROBE_S)
         except ServingError as error:
             return error.message

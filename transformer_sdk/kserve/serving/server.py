@@ -108,7 +108,7 @@ class Served:
         """When the last request is answered."""
         self._threads.close()
         for name in self.models.names:
-            await self._served(name).model.close()
+            await self._served(name).model._close_clients()
 
     async def keep_fresh(self) -> None:
         """gRPC asks the registry alone, so the registry has to know."""
