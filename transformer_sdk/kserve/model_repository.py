@@ -47,7 +47,7 @@ class ModelRepository:
     def load_model(self, name: str) -> bool:
         """Whether the model is there now; a repository that can load overrides this."""
         model = self.models.get(name)
-        return bool(model and (model.ready or model.load()))
+        return model is not None and is_loaded(model)
 
     def unload(self, name: str) -> None:
         """Stop the model and forget it; raises KeyError."""
@@ -57,3 +57,8 @@ class ModelRepository:
         model.stop()
         if model.engine:
             model.stop_engine()
+
+
+def is_loaded(model: BaseKServeModel) -> bool:
+    """Whether it is, or is now: a `load` may have no return and set `ready` alone."""
+    return bool(model.ready or model.load() or model.ready)

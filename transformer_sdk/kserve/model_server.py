@@ -14,7 +14,7 @@ from transformer_sdk.kserve.constants.constants import DEFAULT_HTTP_PORT, DEFAUL
 from transformer_sdk.kserve.errors import NoModelReady
 from transformer_sdk.kserve.logging import KSERVE_LOGGER_NAME, configure_logging
 from transformer_sdk.kserve.model import BaseKServeModel, Model
-from transformer_sdk.kserve.model_repository import ModelRepository
+from transformer_sdk.kserve.model_repository import ModelRepository, is_loaded
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ModelServer:
         for model in models:
             if not isinstance(model, BaseKServeModel):
                 raise RuntimeError(f"{model!r} is no model: its class does not come from Model")
-            if model.ready or model.load():
+            if is_loaded(model):
                 self.register_model(model)
                 model.start()
             if isinstance(model, Model):
