@@ -12,6 +12,7 @@ _ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPat
 _MERGED_MAPS = ("resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 # Of these a probe, or a hook of a lifecycle, has one and no more.
 _ACTIONS = frozenset({"exec", "grpc", "httpGet", "sleep", "tcpSocket"})
+_GRACE_PERIOD = 30  # seconds, Kubernetes' default
 
 
 def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
@@ -64,6 +65,17 @@ def _making_room(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[st
         if isinstance(value, Mapping) and isinstance(inner := overlay.get(name), Mapping):
             kept[name] = _making_room(value, inner)
     return kept
+
+
+def ended_in_time(container: Container, pod: Mapping[str, Any]) -> Container:
+    """The container with its sleep before the end as short as the pod's grace period: a longer one is refused."""
+    hooks = container.get("lifecycle", {})
+    asked = hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    grace = pod.get("terminationGracePeriodSeconds", _GRACE_PERIOD)
+    if asked <= grace:
+        return container
+    others = {name: hook for name, hook in hooks.items() if name != "preStop"}
+    return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace else {})}}
 
 
 def with_tag(image: str, tag: str) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.containers import Container
+from isvc_operator.resolve.containers import Container, ended_in_time
 
 # Time for the endpoint's removal to reach every proxy, before new connections are refused.
-_BEFORE_STOP = {"preStop": {"sleep": {"seconds": 5}}}
+_BEFORE_STOP = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
 
 
 def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def completed(container: Container, pod: Mapping[str, Any], resources: ResourceC
         return dict(container)
     return {
         **container,
-        "lifecycle": {**_BEFORE_STOP, **container.get("lifecycle", {})},
+        "lifecycle": {**ended_in_time(_BEFORE_STOP, pod)["lifecycle"], **container.get("lifecycle", {})},
         "resources": _with_defaults(container.get("resources", {}), resources),
         "securityContext": _restricted(container.get("securityContext", {}), pod.get("securityContext", {})),
     }

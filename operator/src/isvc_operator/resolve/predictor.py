@@ -30,6 +30,7 @@ from isvc_operator.resolve.component import (
     with_service_name,
 )
 from isvc_operator.resolve.containers import (
+    ended_in_time,
     is_grpc,
     merge_container,
     merge_containers,
@@ -124,7 +125,9 @@ def _server(
     chosen: ChosenRuntime,
     server_type: str | None,
 ) -> dict[str, Any]:
-    container = merge_container(_server_of(chosen), _users_container(service.spec.predictor, model))
+    predictor = service.spec.predictor
+    theirs = ended_in_time(_server_of(chosen), pod_fields(predictor))
+    container = merge_container(theirs, _users_container(predictor, model))
     if model.runtime_version and "image" in container:
         container["image"] = with_tag(container["image"], model.runtime_version)
     if chosen.protocol.startswith("grpc") and "ports" in container:
@@ -166,7 +169,9 @@ def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: Operato
     for name in _NAMED_ITEMS:
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):
             pod[name] = items
-    sidecars = [item for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER]
+    sidecars = [
+        ended_in_time(item, own) for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER
+    ]
     others = merge_containers(sidecars, own.get("containers", ()))
     pod["containers"] = _beside(others, service, pod, config)
     return with_pod_defaults(pod, config)

@@ -121,6 +121,13 @@ def test_a_server_goes_on_while_proxies_learn_of_its_end() -> None:
     assert completed({"name": "kserve-container", "lifecycle": mine}, {}, ResourceConfig())["lifecycle"] == mine
 
 
+@pytest.mark.parametrize(("grace", "hooks"), [(3, {"preStop": {"sleep": {"seconds": 3}}}), (0, {})])
+def test_a_server_goes_on_no_longer_than_its_pod_may(grace: int, hooks: Container) -> None:
+    pod = {"terminationGracePeriodSeconds": grace}
+
+    assert completed({"name": "kserve-container"}, pod, ResourceConfig())["lifecycle"] == hooks
+
+
 def test_a_hook_at_the_start_leaves_the_one_before_the_end() -> None:
     warm = {"postStart": {"exec": {"command": ["warm"]}}}
 

@@ -313,6 +313,16 @@ def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> No
     ]
 
 
+def test_the_hooks_of_a_runtime_fit_in_the_services_grace_period() -> None:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+    runtime = a_runtime(container=hook, sidecars=[{"name": "proxy", "image": "p:1", **hook}])
+
+    predictor = predictor_of(runtime, predictor={"terminationGracePeriodSeconds": 3})
+
+    expected = {"preStop": {"sleep": {"seconds": 3}}}
+    assert [item["lifecycle"] for item in (predictor.server, *predictor.pod["containers"])] == [expected, expected]
+
+
 def test_a_runtimes_transformer_is_merged_with_the_users() -> None:
     theirs = {"name": "transformer-container", "image": "t:1", "command": ["serve"], "args": ["--workers=1"]}
     runtime = a_runtime(sidecars=[theirs])
