@@ -65,6 +65,7 @@ REQUESTS = {
     **{f"delete a {kind}": requests.delete(child(kind)) for kind in CHILD_KINDS},
     "take a finalizer away": requests.patch_metadata(SERVICE, {"finalizers": []}),
     "write a status": requests.patch_status("ns", "name", {}),
+    "look for what was deleted": requests.list_metadata("Pod", "ns"),
     "record an Event": requests.create_event({"metadata": {"namespace": "ns"}}),
     "read a log": requests.pod_log("ns", "pod", "container", previous=False, lines=1),
     "read a pod's Events": requests.pod_events("ns", "uid"),

@@ -13,6 +13,7 @@ import kopf
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.handlers.configuration import follow_config, read_config
+from isvc_operator.handlers.deletions import follow_deletions
 from isvc_operator.handlers.watches import register, select_children, service_keys
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
@@ -58,7 +59,8 @@ async def run(options: Options, now: Callable[[], str]) -> None:
             for key in service_keys(cache):
                 worker.add(key)
 
-        background = [asyncio.create_task(worker.run())]
+        deletions = follow_deletions(api, cache, worker.add, by_namespace=bool(options.namespaces))
+        background = [asyncio.create_task(worker.run()), asyncio.create_task(deletions)]
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
         watching = asyncio.create_task(_watch(options, cache, worker))

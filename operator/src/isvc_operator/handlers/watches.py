@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import kopf
 
-from isvc_operator.api.inference_service import PLURAL, VERSION
+from isvc_operator.api.inference_service import KIND, PLURAL, VERSION
 from isvc_operator.api.names import GROUP, LABEL_SERVICE
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 
@@ -24,6 +24,7 @@ SHARED: Final[tuple[Resource, ...]] = (
     (GROUP, "v1alpha1", "clusterservingruntimes"),
     (GROUP, "v1alpha1", "clusterstoragecontainers"),
 )
+_SHARED_KINDS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
 CHILDREN: Final[tuple[Resource, ...]] = (
     ("apps", "v1", "deployments"),
     ("", "v1", "services"),
@@ -34,15 +35,17 @@ CHILDREN: Final[tuple[Resource, ...]] = (
 
 def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
     """Watch the services, what they are made from, and their children."""
+    for resource in (SERVICES, *CHILDREN, *SHARED):
+        _watch(registry, resource, cache, enqueue)
 
-    def touched(body: Manifest) -> Iterable[ServiceKey]:
-        return () if (key := cache.service_of(body)) is None else (key,)
 
-    _watch(registry, SERVICES, cache, enqueue, lambda body: (_own_key(body),))
-    for resource in CHILDREN:
-        _watch(registry, resource, cache, enqueue, touched)
-    for resource in SHARED:
-        _watch(registry, resource, cache, enqueue, lambda body: service_keys(cache, _namespace(body)))
+def concerned(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
+    """The services to look at when this object changes or goes."""
+    if body["kind"] == KIND:
+        return (_own_key(body),)
+    if body["kind"] in _SHARED_KINDS:
+        return service_keys(cache, _namespace(body))
+    return () if (key := cache.service_of(body)) is None else (key,)
 
 
 def select_children(settings: kopf.OperatorSettings) -> None:
@@ -62,7 +65,6 @@ def _watch(
     resource: Resource,
     cache: Cache,
     enqueue: Callable[[ServiceKey], None],
-    concerns: Callable[[Manifest], Iterable[ServiceKey]],
 ) -> None:
     plural = resource[2]
 
@@ -74,7 +76,7 @@ def _watch(
     async def notice(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         if type == "DELETED":
             cache.remove(dict(body))
-        for key in concerns(body):
+        for key in concerned(cache, body):
             enqueue(key)
 
 

@@ -67,6 +67,10 @@ class Cache:
         """The object as last seen."""
         return self._objects.get(key)
 
+    def kinds(self) -> list[str]:
+        """The kinds of which there is an object."""
+        return [kind for kind, keys in self._by_kind.items() if keys]
+
     def of_kind(self, kind: str) -> Iterator[Manifest]:
         """Every object of a kind."""
         return (self._objects[key] for key in self._by_kind.get(kind, ()))

@@ -40,7 +40,7 @@ class KubernetesApi:
             request.method,
             request.path,
             query_params=list(request.query),
-            header_params={"Content-Type": request.content_type, "Accept": "application/json, */*"},
+            header_params={"Content-Type": request.content_type, "Accept": request.accept},
             body=request.body,
             auth_settings=["BearerToken"],
         )

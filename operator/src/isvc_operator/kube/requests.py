@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.names import FIELD_MANAGER, GROUP
+from isvc_operator.api.names import FIELD_MANAGER, GROUP, LABEL_SERVICE
 
 Manifest = Mapping[str, Any]
 
@@ -14,6 +14,7 @@ Manifest = Mapping[str, Any]
 _RESOURCES: dict[str, tuple[str, str]] = {
     "Deployment": ("/apis/apps/v1", "deployments"),
     "Service": ("/api/v1", "services"),
+    "HorizontalPodAutoscaler": ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
     "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
     "Event": ("/api/v1", "events"),
     "Pod": ("/api/v1", "pods"),
@@ -21,10 +22,16 @@ _RESOURCES: dict[str, tuple[str, str]] = {
     "Secret": ("/api/v1", "secrets"),
     "ConfigMap": ("/api/v1", "configmaps"),
     "InferenceService": (f"/apis/{GROUP}/v1beta1", "inferenceservices"),
+    "ServingRuntime": (f"/apis/{GROUP}/v1alpha1", "servingruntimes"),
+    "ClusterServingRuntime": (f"/apis/{GROUP}/v1alpha1", "clusterservingruntimes"),
+    "ClusterStorageContainer": (f"/apis/{GROUP}/v1alpha1", "clusterstoragecontainers"),
 }
+# Of these only those are of interest that carry a service's label.
+_LABELLED = ("Deployment", "Service", "Ingress", "Pod")
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -36,12 +43,14 @@ class ApiRequest:
     query: tuple[tuple[str, str], ...] = ()
     body: Manifest | None = None
     content_type: str = "application/json"
+    accept: str = "application/json, */*"
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Path of one object, or of its collection where ``name`` is empty."""
+    """Path of one object, or of its collection where ``name`` is empty; no ``namespace`` means the whole cluster."""
     version, plural = _RESOURCES[kind]
-    return f"{version}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"{version}{where}/{plural}" + (f"/{name}" if name else "")
 
 
 def _own_path(manifest: Manifest) -> str:
@@ -52,6 +61,16 @@ def _own_path(manifest: Manifest) -> str:
 def get(kind: str, namespace: str, name: str) -> ApiRequest:
     """One object by its name."""
     return ApiRequest("GET", path_of(kind, namespace, name))
+
+
+def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
+    """The metadata of what is watched of a kind, in pages; ``page`` is what the answer before gave to continue."""
+    query = [("limit", "500")]
+    if kind in _LABELLED:
+        query.append(("labelSelector", LABEL_SERVICE))
+    if page:
+        query.append(("continue", page))
+    return ApiRequest("GET", path_of(kind, namespace), tuple(query), accept=_METADATA_ONLY)
 
 
 def apply(manifest: Manifest, *, force: bool) -> ApiRequest:

@@ -8,8 +8,9 @@ import kopf
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.handlers.watches import register, select_children, service_keys
+from isvc_operator.handlers.watches import CHILDREN, SERVICES, SHARED, register, select_children, service_keys
 from isvc_operator.kube.cache import Cache, ServiceKey, key_of
+from isvc_operator.kube.requests import list_metadata
 from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
 
 OURS, OTHER = ServiceKey(NAMESPACE, "torchserve"), ServiceKey("elsewhere", "other")
@@ -99,6 +100,21 @@ def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> Non
         ("", "services"): LABEL_SERVICE,
         ("networking.k8s.io", "ingresses"): LABEL_SERVICE,
         ("", "pods"): LABEL_SERVICE,
+    }
+
+
+def test_what_is_looked_for_again_is_what_is_watched() -> None:
+    """Else objects would be taken for deleted that are not listed, but watched."""
+    kinds = ("InferenceService", "ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
+    requests = [list_metadata(kind, "") for kind in (*kinds, "Deployment", "Service", "Ingress", "Pod")]
+
+    listed = {(request.path, dict(request.query).get("labelSelector")) for request in requests}
+    watched = {(resource, None) for resource in (SERVICES, *SHARED)} | {
+        (resource, LABEL_SERVICE) for resource in CHILDREN
+    }
+    assert listed == {
+        (f"/apis/{group}/{version}/{plural}" if group else f"/api/{version}/{plural}", label)
+        for (group, version, plural), label in watched
     }
 
 

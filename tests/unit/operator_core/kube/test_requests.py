@@ -18,6 +18,7 @@ PATHS = {
     "ConfigMap": "/api/v1/namespaces/models/configmaps/x",
     "Event": "/api/v1/namespaces/models/events/x",
     "InferenceService": "/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/x",
+    "ServingRuntime": "/apis/serving.kserve.io/v1alpha1/namespaces/models/servingruntimes/x",
 }
 
 
@@ -28,6 +29,19 @@ def test_the_path_of_an_object(kind: str, path: str) -> None:
 
 def test_the_path_of_a_collection() -> None:
     assert path_of("Event", "models") == "/api/v1/namespaces/models/events"
+
+
+def test_the_path_of_a_collection_of_the_whole_cluster() -> None:
+    assert path_of("ClusterServingRuntime", "") == "/apis/serving.kserve.io/v1alpha1/clusterservingruntimes"
+
+
+def test_metadata_is_listed_in_pages_of_what_carries_a_services_label() -> None:
+    assert requests.list_metadata("Pod", "models", "next") == ApiRequest(
+        method="GET",
+        path="/api/v1/namespaces/models/pods",
+        query=(("limit", "500"), ("labelSelector", "serving.kserve.io/inferenceservice"), ("continue", "next")),
+        accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+    )
 
 
 @pytest.mark.parametrize(("force", "text"), [(True, "true"), (False, "false")])
