@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -475,3 +476,23 @@ def test_metrics_tell_the_times_of_hooks_and_those_that_users_count() -> None:
     assert 'request_preprocess_seconds_count{model_name="m"} 1.0' in text
     assert 'request_predict_seconds_count{model_name="m"} 1.0' in text
     assert "digits_seen_total 1.0" in text
+
+
+@pytest.mark.parametrize("failing", ["preprocess", "predict"])
+def test_a_request_that_fails_is_timed_as_far_as_it_came(failing: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Doubling):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            if failing == "preprocess":
+                raise errors.InvalidInput("no")
+            return super().preprocess(payload, headers)
+
+    model = Failing()
+    model.enable_latency_logging = True
+    caplog.set_level(logging.INFO, "kserve.trace")
+    with TransformerServer(model, predictor=NOBODY) as server:
+        server.post({"instances": [1]}, headers={"X-Request-Id": "7"})
+        text = server.get("/metrics").body.decode()
+
+    assert 'request_preprocess_seconds_count{model_name="m"} 1.0' in text
+    assert f'request_predict_seconds_count{{model_name="m"}} {float(failing == "predict")}' in text
+    assert [one for one in caplog.messages if one.startswith("requestId: 7, preprocess_ms: ")]

@@ -51,17 +51,24 @@ class Pipeline:
     async def forward(self, exchange: Exchange) -> bytes:
         """The predictor's answer to the exchange's body over gRPC, both unread; raises ServingErrors only."""
         times: dict[str, float] = {}
-        with _timed(times, "predict"):
-            metadata = self._metadata(exchange)
-            answer = await self._model._grpc_client.forward(exchange.body, exchange.remaining_s(), metadata)
-        self._observe(times, exchange)
-        return answer
+        try:
+            with _timed(times, "predict"):
+                metadata = self._metadata(exchange)
+                return await self._model._grpc_client.forward(exchange.body, exchange.remaining_s(), metadata)
+        finally:
+            self._observe(times, exchange)
 
     async def result(self, exchange: Exchange) -> Any:
         """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
         if self._whole.overridden:
             return await self._call(exchange)
         times: dict[str, float] = {}
+        try:
+            return await self._staged(exchange, times)
+        finally:
+            self._observe(times, exchange)
+
+    async def _staged(self, exchange: Exchange, times: dict[str, float]) -> Any:
         if self._preprocess.overridden:
             with _timed(times, "preprocess"):
                 await self._prepare(exchange, self._preprocess, exchange.headers)
@@ -74,7 +81,6 @@ class Pipeline:
             with _timed(times, "postprocess"):
                 read = self._read(result, exchange) if isinstance(result, Answer) else result
                 result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
-        self._observe(times, exchange)
         return result
 
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
