@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
@@ -53,9 +53,10 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
         containers = [_with_models(item, mounts) for item in containers]
         volumes = build_volumes(component.storage, writable=component.models_writable)
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
-        if component.storage.copied:
-            initializer = build_initializer(component.storage, config.storage_initializer)
-            pod["initContainers"] = [initializer, *pod.get("initContainers", ())]
+        own = pod.get("initContainers", ())
+        # As with KServe, a user's container of that name brings the model instead of ours.
+        if component.storage.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):
+            pod["initContainers"] = [build_initializer(component.storage, config.storage_initializer), *own]
     security = {
         "seccompProfile": {"type": "RuntimeDefault"},
         "fsGroup": 1000,

@@ -90,6 +90,22 @@ def test_a_model_without_storage_needs_no_initializer_and_no_volume() -> None:
     assert "volumeMounts" not in pod["containers"][0]
 
 
+def test_a_users_own_storage_initializer_takes_the_place_of_ours() -> None:
+    first, own = {"name": "first", "image": "f"}, {"name": "storage-initializer", "image": "mine"}
+
+    pod = spec_of(predictor={"initContainers": [first, own]})["template"]["spec"]
+
+    assert pod["initContainers"] == [first, own]
+    assert [item["name"] for item in pod["volumes"]] == ["kserve-provision-location", "kserve-pvc-source"]
+    assert [item["mountPath"] for item in pod["containers"][0]["volumeMounts"]] == ["/mnt/models"]
+
+
+def test_other_init_containers_follow_ours() -> None:
+    pod = spec_of(predictor={"initContainers": [{"name": "warm", "image": "w"}]})["template"]["spec"]
+
+    assert [item["name"] for item in pod["initContainers"]] == ["storage-initializer", "warm"]
+
+
 def test_rendering_twice_gives_the_same_and_changes_nothing_that_went_in() -> None:
     service, runtime = a_service(), a_runtime(container={"env": [{"name": "A", "value": "1"}]})
 
