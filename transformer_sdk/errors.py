@@ -34,6 +34,7 @@ class ServingError(Exception):
     retry_after_s: int | None = None
     component = "server"
     details: Mapping[str, object] = {}  # what else the error's document says
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # what else the answer over HTTP has
 
     @property
     def message(self) -> str:

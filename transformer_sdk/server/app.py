@@ -124,7 +124,9 @@ def _error_headers(error: ServingError) -> Headers:
             return ((b"connection", b"close"),)
         case MethodNotAllowed():
             return ((b"allow", error.allowed.encode()),)
-    return ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s else ()
+    if error.retry_after_s:
+        return ((b"retry-after", str(error.retry_after_s).encode()), *error.headers)
+    return error.headers
 
 
 def _is_gone(receive: Receive) -> bool:

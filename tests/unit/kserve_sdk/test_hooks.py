@@ -380,11 +380,50 @@ def test_what_a_hook_raises_has_its_status(error: Exception, status: int, messag
     assert component == ("model" if isinstance(error, errors.InferenceError) else "transformer")
 
 
-def test_exceptions_of_web_frameworks_keep_their_status() -> None:
-    class HTTPException(Exception):  # as FastAPI's
-        status_code, detail = 418, "teapot"
+class HTTPException(Exception):
+    """As FastAPI's and Starlette's."""
 
-    assert error_of(raising(HTTPException())) == (418, "transformer", "teapot")
+    def __init__(self, status_code: int, detail: Any, headers: dict[str, str] | None = None) -> None:
+        self.status_code, self.detail, self.headers = status_code, detail, headers
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [("teapot", "teapot"), ({"code": 7}, '{"code":7}'), (["a", "b"], '["a","b"]')],
+    ids=["text", "document", "list"],
+)
+def test_exceptions_of_web_frameworks_keep_status_detail_and_headers(detail: Any, said: str) -> None:
+    error = HTTPException(401, detail, {"WWW-Authenticate": "Bearer", "Retry-After": "9", "Content-Length": "1"})
+    with TransformerServer(raising(error)) as server:
+        reply = server.post({}, headers={"X-Request-Id": "7"})
+
+    assert (reply.status, reply.json()) == (
+        401, {"detail": detail, "error": said, "component": "transformer", "request_id": "7"},
+    )  # fmt: skip
+    assert (reply.headers["www-authenticate"], reply.headers["retry-after"]) == ("Bearer", "9")
+
+
+def test_a_detail_that_is_no_json_is_told_as_text() -> None:
+    assert error_of(raising(HTTPException(418, {1}))) == (418, "transformer", "{1}")
+
+
+class OfAnotherService(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__("said")
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (HTTPException(204, "said"), "HTTPException : (204, 'said')"),
+        (HTTPException(0, "said"), "HTTPException : (0, 'said')"),
+        (OfAnotherService(404), "OfAnotherService : said"),
+    ],
+    ids=["no error", "no status", "no detail"],
+)
+def test_other_exceptions_with_a_status_code_are_failures_of_the_hook(error: Exception, message: str) -> None:
+    assert error_of(raising(error)) == (500, "transformer", message)
 
 
 def test_a_hook_that_fails_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,9 +6,12 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
+from transformer_sdk.client import forwarding
 from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, ServingError, Unsupported
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -17,12 +20,24 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 log = logging.getLogger(__name__)
 
 COMPONENT = "transformer"
+_ERRORS = range(400, 600)
+_OURS = frozenset({"content-length", "content-type", "connection", "transfer-encoding"})
 
 
 class HookFailed(InferenceFailed):
     """A hook raised something that is no answer to a request."""
 
     component = COMPONENT
+
+
+class HookRefused(HookFailed):
+    """A hook raised the HTTPException of FastAPI or Starlette: status, detail and headers are the answer's."""
+
+    def __init__(self, error: Any) -> None:
+        text, self.details = _described(error.detail)
+        super().__init__(text, error.status_code)
+        given: Mapping[str, str] = getattr(error, "headers", None) or {}
+        self.headers = tuple(forwarding.encode((name, given[name]) for name in given if name.lower() not in _OURS))
 
 
 class HookTimedOut(DeadlineExceeded):
@@ -75,10 +90,9 @@ class Hook:
             if error.component == ServingError.component:
                 error.component = COMPONENT  # it is the hook that says so
             return error
-        # FastAPI's and Starlette's HTTPException, which hooks written for KServe may raise.
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int):
-            return HookFailed(str(getattr(error, "detail", error)), status)
+        status = getattr(error, "status_code", None)  # clients of other services have errors with one, but no detail
+        if isinstance(status, int) and status in _ERRORS and hasattr(error, "detail"):
+            return HookRefused(error)
         log.error("%s raised", self.what, exc_info=error)
         return HookFailed(f"{type(error).__name__} : {error}")
 
@@ -98,6 +112,16 @@ class _Alarm:
     def take_back(self) -> None:
         """The task goes on: Python 3.11 and later count."""
         getattr(self._task, "uncancel", int)()
+
+
+def _described(detail: Any) -> tuple[str, Mapping[str, object]]:
+    """A detail as text and, where it can be, as JSON."""
+    if isinstance(detail, str):
+        return detail, {"detail": detail}
+    try:
+        return orjson.dumps(detail).decode(), {"detail": detail}
+    except TypeError:
+        return str(detail), {}
 
 
 def _positional(function: Callable[..., Any]) -> int | None:
