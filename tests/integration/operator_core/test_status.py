@@ -102,11 +102,22 @@ def test_no_runtime_is_said_and_mended_when_one_comes(running_operator: None, na
 
 def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespace: Namespace) -> None:
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway", "storageURI": "pvc://other"}
-    namespace.apply_story(model=model, batcher={"maxBatchSize": 0})
+    beside = [{"name": "logs", "image": "localhost/logs:1", "resource": {"limits": {"cpu": "1"}}}]
+    namespace.apply_story(model=model, batcher={"maxBatchSize": 0}, containers=beside)
     condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored")
     assert "spec.predictor.model.storageURI" in condition["message"]
     assert "spec.predictor.batcher.maxBatchSize: 0" in condition["message"]
+    assert "spec.predictor.containers[0].resource (did you mean resources?)" in condition["message"]
     namespace.wait_for("deployment", PREDICTOR)
+
+
+def test_an_unknown_field_inside_of_a_containers_field_is_told_with_its_path(
+    running_operator: None, namespace: Namespace
+) -> None:
+    model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway"}
+    namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
+    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
+    assert ".resources.limit: field not declared in schema" in condition["message"]
 
 
 def make_pod(namespace: Namespace) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.base import ApiModel, ObjectMeta
+from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ComponentExtensionSpec
-from isvc_operator.api.core_fields import PodSpecFields
+from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.names import (
     ANNOTATION_AUTOSCALER,
     ANNOTATION_READONLY,
@@ -19,6 +19,7 @@ from isvc_operator.resolve.containers import is_grpc, merge_items
 from isvc_operator.resolve.storage import StoragePlan
 
 DEFAULT_PORT = 8080
+_SCALED_BY_OTHERS = ("external", "keda")
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
@@ -115,7 +116,7 @@ def with_variable(container: Mapping[str, Any], name: str, value: str) -> dict[s
 
 def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:
     """The number that the user fixed; None leaves it to whoever scales."""
-    if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) == "external":
+    if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in _SCALED_BY_OTHERS:
         return None
     return max(1, component.min_replicas)
 
@@ -126,11 +127,23 @@ def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:
 
 
 def pod_fields(source: ApiModel) -> dict[str, Any]:
-    """Those fields of ``source`` that are a pod's, by their names in YAML."""
-    return fields_of(source, PodSpecFields)
+    """Those fields of ``source`` that are a pod's, by their names in YAML.
+
+    Its containers, too, have only those of a container: the API server refuses a Deployment with any other.
+    """
+    pod = fields_of(source, PodSpecFields)
+    for name in ("containers", "initContainers"):
+        if name in pod:
+            pod[name] = [_container_fields(item) for item in pod[name]]
+    return pod
+
+
+def _container_fields(container: Mapping[str, Any]) -> dict[str, Any]:
+    known = field_names(ContainerFields)
+    return {name: value for name, value in container.items() if name in known and value is not None}
 
 
 def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
     """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their names in YAML."""
-    names = {field.alias for field in kind.model_fields.values()}
+    names = field_names(kind)
     return {name: value for name, value in source.as_dict().items() if name in names}

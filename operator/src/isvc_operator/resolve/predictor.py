@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isvc_operator.api.components import ModelSpec, PredictorSpec
-from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_SERVER_TYPE,
@@ -164,7 +164,7 @@ def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
 
 
 def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
-    shared, own = pod_fields(runtime), pod_fields(service.spec.predictor)
+    shared, own = fields_of(runtime, PodSpecFields), pod_fields(service.spec.predictor)
     pod = merge_maps({name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}, own)
     for name in _NAMED_ITEMS:
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):

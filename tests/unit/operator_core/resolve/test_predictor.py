@@ -313,6 +313,16 @@ def test_containers_beside_the_server_come_from_the_runtime_and_the_user() -> No
     ]
 
 
+def test_fields_that_no_container_has_are_left_out_of_the_users_containers() -> None:
+    misspelt = {"image": "m", "resource": {}, "resources": None}
+    containers = {"containers": [{"name": "mine", **misspelt}], "initContainers": [{"name": "first", **misspelt}]}
+
+    pod = predictor_of(predictor=containers).pod
+
+    assert pod["containers"] == [{"name": "mine", "image": "m", "env": SERVICE_NAME}]
+    assert pod["initContainers"] == [{"name": "first", "image": "m"}]
+
+
 def test_the_hooks_of_a_runtime_fit_in_the_services_grace_period() -> None:
     hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
     runtime = a_runtime(container=hook, sidecars=[{"name": "proxy", "image": "p:1", **hook}])
@@ -361,10 +371,10 @@ def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(ann
     assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable
 
 
-def test_the_number_of_pods_is_left_to_a_scaler_of_the_users_own() -> None:
-    external = {"serving.kserve.io/autoscalerClass": "external"}
-    assert predictor_of(predictor={"minReplicas": 3}).replicas == 3
-    assert predictor_of(predictor={"minReplicas": 3, "annotations": external}).replicas is None
+@pytest.mark.parametrize(("scaler", "replicas"), [("external", None), ("keda", None), ("hpa", 3), ("none", 3)])
+def test_the_number_of_pods_is_left_to_a_scaler_of_the_users_own(scaler: str, replicas: int | None) -> None:
+    annotations = {"serving.kserve.io/autoscalerClass": scaler}
+    assert predictor_of(predictor={"minReplicas": 3, "annotations": annotations}).replicas == replicas
 
 
 # --- containers of the user's own -------------------------------------------------------------------------
