@@ -206,6 +206,52 @@ async def test_without_hooks_the_bytes_of_a_grpc_request_and_its_answer_go_on_as
     assert 0 < seconds_left < 25, "the client gave 20, this server 30"
 
 
+def as_message(response: InferResponse) -> Any:
+    return response.to_grpc()
+
+
+def as_fields(response: InferResponse) -> Any:
+    outputs = [{"name": "y", "shape": [2], "datatype": "FP32", "contents": {"fp32_contents": [5.0, 6.0]}}]
+    return {"id": response.id, "model_name": "m", "outputs": outputs}
+
+
+@pytest.mark.parametrize(("last", "expected"), [(as_message, [2, 4]), (as_fields, [5, 6])])
+async def test_hooks_may_speak_in_messages_of_grpc(last: Any, expected: list[float]) -> None:
+    class Speaking(Doubling):
+        def preprocess(self, payload: InferRequest, headers: Any = None) -> Any:
+            return super().preprocess(payload).to_grpc()
+
+        def postprocess(self, result: InferResponse, headers: Any = None) -> Any:  # type: ignore[override]
+            return last(result)
+
+    async with grpc_predictor(FakeModel()) as config, grpc_transformer(Speaking(), config) as client:
+        answer = await client.infer(asked())
+
+    assert (answer.id, answer.outputs[0].as_numpy().tolist()) == ("7", expected)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ([1], "returned list, which gRPC does not send: it is no InferResponse and no ModelInferResponse."),
+        ({"predictions": [1]}, "returned dict, which gRPC does not send: it is no ModelInferResponse: 'id'."),
+        ({"id": "7", "model_name": "m", "outputs": [{"data": [1]}]}, "it is no ModelInferResponse: "),
+    ],
+    ids=["a list", "another document", "outputs of JSON"],
+)
+async def test_what_grpc_cannot_send_is_the_hooks_fault(result: Any, words: str) -> None:
+    class Wrong(Through):
+        async def predict(self, payload: InferRequest, headers: Any = None) -> Any:  # type: ignore[override]
+            return result
+
+    async with grpc_transformer(Wrong(), PredictorConfig("")) as client:
+        with pytest.raises(PredictorError) as raised:
+            await client.infer(asked())
+
+    assert raised.value.status == 500
+    assert words in str(raised.value)
+
+
 async def test_an_own_validate_sees_grpc_requests_and_says_what_the_predictor_gets() -> None:
     class Validating(Through):
         def validate(self, payload: InferRequest) -> InferRequest:

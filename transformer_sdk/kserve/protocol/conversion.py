@@ -46,6 +46,18 @@ def response_of_hook(response: InferResponse) -> requests.InferResponse:
     return requests.InferResponse(response.model_name, response.model_version, outputs, response.id, parameters)
 
 
+def response_of_message(message: object) -> requests.InferResponse:
+    """Of gRPC's message or, as KServe takes it, a dict of its fields; raises TypeError, and UpstreamBroken for tensors."""
+    if isinstance(message, dict):
+        try:
+            message = ModelInferResponse(**{name: message[name] for name in ("id", "model_name", "outputs")})
+        except (KeyError, ValueError) as error:
+            raise TypeError(f"it is no ModelInferResponse: {error}") from error
+    if not isinstance(message, ModelInferResponse):
+        raise TypeError("it is no InferResponse and no ModelInferResponse")
+    return wire.response_from_proto(message)
+
+
 def request_from_proto(message: ModelInferRequest) -> InferRequest:
     try:
         asked = wire.request_from_proto(message)

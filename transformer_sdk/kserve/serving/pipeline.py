@@ -130,12 +130,18 @@ class Pipeline:
 
     async def _ask_over_grpc(self, exchange: Exchange) -> Any:
         payload = self._payload(exchange)
-        if not isinstance(payload, InferRequest):
+        request = payload if isinstance(payload, InferRequest) else self._of_message(payload)
+        return await self._model._grpc_client.infer(request, exchange.remaining_s(), self._metadata(exchange))
+
+    def _of_message(self, payload: Any) -> InferRequest:
+        from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
+
+        if not isinstance(payload, ModelInferRequest):
             raise HookFailed(
                 f"preprocess of model {self._model.name} returned {type(payload).__name__}; "
-                "over gRPC it returns an InferRequest."
+                "over gRPC it returns an InferRequest or a ModelInferRequest."
             )
-        return await self._model._grpc_client.infer(payload, exchange.remaining_s(), self._metadata(exchange))
+        return InferRequest.from_grpc(payload)
 
     def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
         """As it came, where no hook has looked at it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.client.connection import Answer
-from transformer_sdk.errors import NotReady, ServingError, Unsupported
+from transformer_sdk.errors import NotReady, ServingError, Unsupported, UpstreamBroken
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
@@ -95,9 +95,14 @@ class ServedModel(Forwarder):
         result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
         if isinstance(result, Answer):
             result = decode_infer(result, "its address")
-        if not isinstance(result, InferResponse):
-            raise HookFailed(f"Model {self.name} returned {type(result).__name__}; over gRPC it returns InferResponse.")
-        return conversion.response_of_hook(result)
+        if isinstance(result, InferResponse):
+            return conversion.response_of_hook(result)
+        try:
+            return conversion.response_of_message(result)
+        except (TypeError, UpstreamBroken) as error:
+            raise HookFailed(
+                f"Model {self.name} returned {type(result).__name__}, which gRPC does not send: {error}."
+            ) from error
 
     @property
     def forwards(self) -> bool:
