@@ -35,24 +35,25 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
     return Gathered(
         body=body,
         runtimes=_runtimes(cache, key.namespace),
-        storage_containers=_parsed(cache.of_kind("ClusterStorageContainer"), parse_storage_container),
+        storage_containers=_parsed(cache.of_kind("ClusterStorageContainer"), parse_storage_container)[0],
         children=tuple(item for item in labelled if item["kind"] != "Pod"),
         pods=tuple(item for item in labelled if item["kind"] == "Pod"),
     )
 
 
 def _runtimes(cache: Cache, namespace: str) -> Runtimes:
-    namespaced = [item for item in cache.of_kind("ServingRuntime") if item["metadata"]["namespace"] == namespace]
-    everywhere = cache.of_kind("ClusterServingRuntime")
-    return Runtimes(_parsed(namespaced, parse_serving_runtime), _parsed(everywhere, parse_serving_runtime))
+    own = (item for item in cache.of_kind("ServingRuntime") if item["metadata"]["namespace"] == namespace)
+    namespaced, broken_here = _parsed(own, parse_serving_runtime)
+    cluster, broken = _parsed(cache.of_kind("ClusterServingRuntime"), parse_serving_runtime)
+    return Runtimes(namespaced, cluster, unreadable={**broken, **broken_here})
 
 
-def _parsed(bodies: Iterable[Manifest], parse: Callable[[Manifest], T]) -> tuple[T, ...]:
-    """Those that can be read; one that cannot must not stop the services that do not use it."""
-    found = []
+def _parsed(bodies: Iterable[Manifest], parse: Callable[[Manifest], T]) -> tuple[tuple[T, ...], dict[str, str]]:
+    """Those that can be read, and what is wrong with the others: they must not stop services that do not use them."""
+    found, broken = [], {}
     for body in bodies:
         try:
             found.append(parse(body))
-        except InvalidObject:
-            continue
-    return tuple(found)
+        except InvalidObject as error:
+            broken[body["metadata"]["name"]] = str(error)
+    return tuple(found), broken

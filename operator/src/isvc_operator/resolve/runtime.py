@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.names import ANNOTATION_RUNTIME
@@ -16,10 +16,14 @@ _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
 @dataclass(frozen=True)
 class Runtimes:
-    """The runtimes that a service may use: those of its namespace come before those of the cluster."""
+    """The runtimes that a service may use: those of its namespace come before those of the cluster.
+
+    ``unreadable`` says of those that have not the shape of their kind, by their names, what is wrong with them.
+    """
 
     namespaced: tuple[ServingRuntime, ...] = ()
     cluster: tuple[ServingRuntime, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ def _named(name: str, place: str, model: ModelSpec, runtimes: Runtimes) -> Chose
             if runtime.metadata.name == name:
                 _check_named(runtime, model)
                 return ChosenRuntime(runtime, cluster_wide, _protocol_for(model, runtime))
+    if name in runtimes.unreadable:
+        raise InvalidSpec(
+            f"runtime {name!r} of {place} cannot be used: {runtimes.unreadable[name]}. Correct that runtime",
+            "RuntimeNotRecognized",
+        )
     known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
     raise InvalidSpec(
         f"runtime {name!r} of {place} does not exist; there is: {known}. "
@@ -124,11 +133,12 @@ def _rank(protocol: str) -> int:
 
 def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
     everything = (*runtimes.namespaced, *runtimes.cluster)
+    left_out = "".join(f". {problem}" for problem in runtimes.unreadable.values())
     if not everything:
-        return "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one"
+        return f"there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one{left_out}"
     return (
         f"no runtime serves model format {_words(model.model_format)} with protocol {protocol}; "
-        f"on offer: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it"
+        f"on offer: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
     )
 
 

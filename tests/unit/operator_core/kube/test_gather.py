@@ -59,7 +59,17 @@ def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
 
     gathered = gather(cache_with(a_service_body(), broken, a_runtime_body()), KEY)
 
-    assert gathered == Gathered(a_service_body(), Runtimes(cluster=(a_runtime(),)), (), (), ())
+    told = "ClusterServingRuntime broken is not valid: spec.containers: Input should be a valid list"
+    runtimes = Runtimes(cluster=(a_runtime(),), unreadable={"broken": told})
+    assert gathered == Gathered(a_service_body(), runtimes, (), (), ())
+
+
+def test_a_runtime_of_another_namespace_that_cannot_be_read_is_of_no_concern() -> None:
+    broken = {**a_runtime_body("broken", namespace="elsewhere"), "spec": {"containers": "none"}}
+
+    gathered = gather(cache_with(a_service_body(), broken), KEY)
+
+    assert gathered == Gathered(a_service_body(), Runtimes(), (), (), ())
 
 
 def test_the_clusters_storage_containers_are_read() -> None:

@@ -261,3 +261,47 @@ def test_a_model_is_refused_with_what_to_do_when_it_asks_for(
         choose_runtime(model, of_cluster(*runtimes))
 
     assert (caught.value.reason, str(caught.value)) == (reason, message)
+
+
+BROKEN = {"mine": "ServingRuntime mine is not valid: spec.containers: Field required"}
+OF_A_BROKEN_ONE = {
+    "that is named": (
+        a_model(runtime="mine"),
+        Runtimes(cluster=(a_runtime(),), unreadable=BROKEN),
+        "RuntimeNotRecognized",
+        "runtime 'mine' of spec.predictor.model.runtime cannot be used: ServingRuntime mine is not valid: "
+        "spec.containers: Field required. Correct that runtime",
+    ),
+    "and of no other": (
+        a_model(),
+        Runtimes(unreadable=BROKEN),
+        "NoSupportingRuntime",
+        "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one. "
+        "ServingRuntime mine is not valid: spec.containers: Field required",
+    ),
+    "and none that fits": (
+        a_model(modelFormat={"name": "caffe"}),
+        Runtimes(cluster=(a_runtime(),), unreadable=BROKEN),
+        "NoSupportingRuntime",
+        "no runtime serves model format 'caffe' with protocol v1; on offer: "
+        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
+        "Correct spec.predictor.model, or install a runtime that serves it. "
+        "ServingRuntime mine is not valid: spec.containers: Field required",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "runtimes", "reason", "message"), OF_A_BROKEN_ONE.values(), ids=OF_A_BROKEN_ONE.keys()
+)
+def test_a_runtime_that_is_not_valid_is_told_with_what_is_wrong(
+    model: ModelSpec, runtimes: Runtimes, reason: str, message: str
+) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        choose_runtime(model, runtimes)
+
+    assert (caught.value.reason, str(caught.value)) == (reason, message)
+
+
+def test_a_runtime_that_is_not_valid_does_not_stop_a_service_of_another() -> None:
+    assert choose_runtime(a_model(), Runtimes(cluster=(a_runtime(),), unreadable=BROKEN)).runtime == a_runtime()
