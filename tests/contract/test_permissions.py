@@ -24,6 +24,7 @@ CHILD_KINDS = ("Deployment", "Service", "Ingress")
 READ_BY_NAME = ("ServiceAccount", "Secret", "ConfigMap")
 CERTIFICATES = {"kind": "ConfigMap", "metadata": {"name": "global-ca-bundle", "namespace": "ns"}}
 
+AUTOSCALER = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "name", "namespace": "ns", "uid": "u"}}
 SERVICE = {"kind": "InferenceService", "metadata": {"name": "name", "namespace": "ns", "resourceVersion": "1"}}
 
 
@@ -57,14 +58,17 @@ def needed_by(request: ApiRequest) -> set[Permission]:
 
 def child(kind: str) -> dict[str, Any]:
     body = a_child(kind)
-    return {**body, "metadata": {**body["metadata"], "uid": "u"}}
+    return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "1"}}
 
 
 REQUESTS = {
     **{f"apply a {kind}": requests.apply(child(kind), force=True) for kind in CHILD_KINDS},
     **{f"delete a {kind}": requests.delete(child(kind)) for kind in CHILD_KINDS},
+    **{f"read a {kind}": requests.get(kind, "ns", "name") for kind in (*CHILD_KINDS, AUTOSCALER["kind"])},
+    **{f"hand over the fields of a {kind}": requests.patch_metadata(child(kind), {}) for kind in CHILD_KINDS},
+    "delete an autoscaler": requests.delete(AUTOSCALER),
     "take a finalizer away": requests.patch_metadata(SERVICE, {"finalizers": []}),
-    "write a status": requests.patch_status("ns", "name", {}),
+    "write a status": requests.patch_status(SERVICE, {}),
     "look for what was deleted": requests.list_metadata("Pod", "ns"),
     "record an Event": requests.create_event({"metadata": {"namespace": "ns"}}),
     "read a log": requests.pod_log("ns", "pod", "container", previous=False, lines=1),

@@ -16,6 +16,7 @@ from typing import Any
 from isvc_operator.api.names import ANNOTATION_RENDERED
 from isvc_operator.api.quantity import quantity
 from isvc_operator.kube import requests
+from isvc_operator.kube.adoption import controller_of, remove_autoscaler, take_over
 from isvc_operator.kube.cache import Cache, Manifest, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
@@ -24,11 +25,17 @@ from isvc_operator.kube.requests import ApiRequest
 
 @dataclass(frozen=True)
 class Change:
-    """One write to a child."""
+    """One write to a child.
+
+    ``adopts``: the child is the service's, and was made by KServe's controller. ``frees_replicas``: whoever scales it
+    now shall find as many pods as there are.
+    """
 
     request: ApiRequest
     manifest: Manifest
     deletes: bool = False
+    adopts: bool = False
+    frees_replicas: bool = False
 
 
 def plan(rendered: Sequence[Manifest], observed: Iterable[Manifest], owner_uid: str) -> list[Change]:
@@ -41,10 +48,19 @@ def plan(rendered: Sequence[Manifest], observed: Iterable[Manifest], owner_uid: 
     for manifest in map(_with_digest, rendered):
         known = ours.pop(key_of(manifest), None)
         if known is None or not covers(known, manifest):
-            request = requests.apply(manifest, force=known is not None)
-            changes.append(Change(request, manifest))
+            changes.append(_change(manifest, known))
     changes += [Change(requests.delete(child), child, deletes=True) for child in ours.values()]
     return changes
+
+
+def _change(manifest: Manifest, known: Manifest | None) -> Change:
+    request = requests.apply(manifest, force=known is not None)
+    if known is None:
+        return Change(request, manifest)
+    adopts = ANNOTATION_RENDERED not in (known["metadata"].get("annotations") or {})
+    # One is what the API server makes of none.
+    frees = "replicas" not in manifest["spec"] and known["spec"].get("replicas", 1) != 1
+    return Change(request, manifest, adopts=adopts, frees_replicas=frees)
 
 
 async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> None:
@@ -57,7 +73,7 @@ async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> No
 
 async def _send(api: KubeApi, cache: Cache, change: Change) -> None:
     try:
-        answer = await api.send(change.request)
+        answer = await _answer(api, change)
     except KubeError as error:
         # What was to be deleted is gone, or has given its name to another object: both are well.
         if not (change.deletes and isinstance(error, NotFound | Conflict)):
@@ -66,6 +82,20 @@ async def _send(api: KubeApi, cache: Cache, change: Change) -> None:
         cache.remove(change.manifest)
     else:
         cache.put(json.loads(answer))
+
+
+async def _answer(api: KubeApi, change: Change) -> str:
+    if change.adopts and change.manifest["kind"] == "Deployment":
+        await remove_autoscaler(api, change.manifest)
+    if change.adopts or change.frees_replicas:
+        await take_over(api, change.manifest)
+    try:
+        return await api.send(change.request)
+    except Conflict:
+        # KServe's Ingress has no label that the watch would tell us of it by.
+        if change.deletes or not await take_over(api, change.manifest):
+            raise
+        return await api.send(requests.apply(change.manifest, force=True))
 
 
 def _explained(change: Change, error: KubeError) -> str:
@@ -79,8 +109,7 @@ def _explained(change: Change, error: KubeError) -> str:
 
 
 def _is_owned(child: Manifest, owner_uid: str) -> bool:
-    owners = child["metadata"].get("ownerReferences") or ()
-    return any(owner.get("uid") == owner_uid and owner.get("controller") for owner in owners)
+    return controller_of(child).get("uid") == owner_uid
 
 
 def _with_digest(manifest: Manifest) -> dict[str, Any]:

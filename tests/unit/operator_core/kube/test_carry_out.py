@@ -11,7 +11,7 @@ from isvc_operator.kube.apply import Change, carry_out, plan
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
 from isvc_operator.kube.requests import path_of
-from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, the_children
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, an_owner, the_children
 from tests.support.fakes import FakeKubeApi
 
 SERVICE = ServiceKey(NAMESPACE, "torchserve")
@@ -101,6 +101,37 @@ async def test_an_object_of_someone_else_is_not_taken_over(api: FakeKubeApi, cac
         "Deployment torchserve-predictor exists in namespace models and was not made by this operator "
         '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
     )
+
+
+async def test_an_object_of_the_service_that_no_watch_tells_of_is_adopted(api: FakeKubeApi, cache: Cache) -> None:
+    bare = {"name": "torchserve", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
+    api.put(a_child("Ingress", metadata=bare))
+
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    adopted = api.get("Ingress", NAMESPACE, "torchserve") or {}
+    assert adopted["spec"] == the_children()["Ingress"]["spec"]
+
+
+async def test_the_autoscaler_of_a_deployment_that_is_adopted_goes(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    kserves = {"name": "torchserve-predictor", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
+    api.put({"kind": "HorizontalPodAutoscaler", "metadata": kserves})
+
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
+
+
+async def test_an_autoscaler_of_somebody_else_stays(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    mine = api.put(
+        {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE}}
+    )
+
+    await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") == mine
 
 
 async def test_a_deletion_that_is_refused_is_told_and_the_child_stays_known(api: FakeKubeApi, cache: Cache) -> None:

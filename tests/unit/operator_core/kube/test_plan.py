@@ -94,7 +94,6 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
     "the pod's security": deployment_with(f"{POD}.securityContext", None),
     "a quantity": deployment_with(f"{POD}.initContainers.0.resources.limits.memory", "2Gi"),
     "the digest": as_held(RENDERED["Deployment"], annotations={ANNOTATION_RENDERED: "0"}),
-    "the digest taken away": as_held(RENDERED["Deployment"], annotations={}),
 }
 
 
@@ -104,6 +103,23 @@ def test_a_child_is_applied_by_force_when_someone_changed(edited: dict[str, Any]
 
     wanted = plan([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
     assert changes == [Change(requests.apply(wanted, force=True), wanted)]
+
+
+def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
+    kserves = as_held(RENDERED["Deployment"], annotations={})
+
+    changes = plan(list(RENDERED.values()), [kserves, *HELD[1:]], SERVICE_UID)
+
+    wanted = plan([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
+    assert changes == [Change(requests.apply(wanted, force=True), wanted, adopts=True)]
+
+
+def test_pods_stay_when_their_number_is_no_longer_rendered() -> None:
+    fixed = the_children(a_service(predictor={"minReplicas": 5}))["Deployment"]
+
+    (change,) = plan([RENDERED["Deployment"]], [as_held(fixed)], SERVICE_UID)
+
+    assert change.frees_replicas
 
 
 def test_a_child_that_is_rendered_otherwise_than_before_is_applied() -> None:

@@ -1,0 +1,221 @@
+"""Services that KServe's controller has made before: their children are taken over, and they can be deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.namespace import Namespace, story_service
+from tests.support.waiting import eventually
+
+PREDICTOR = "torchserve-predictor"
+RENDERED = "isvc-operator.io/rendered"
+
+
+def test_a_service_of_kserves_can_be_deleted(running_operator: None, namespace: Namespace) -> None:
+    service = story_service()
+    service["metadata"]["finalizers"] = ["inferenceservice.finalizers"]
+    namespace.apply(service)
+    namespace.wait_for_condition("Ready", "Unknown")
+
+    namespace.kubectl("delete", "inferenceservice", "torchserve", "--wait=false")
+
+    eventually(lambda: namespace.find("inferenceservice", "torchserve") is None, "the service is gone")
+
+
+def test_a_finalizer_of_somebody_else_stays(running_operator: None, namespace: Namespace) -> None:
+    service = story_service()
+    service["metadata"]["finalizers"] = ["inferenceservice.finalizers", "example.com/backup"]
+    namespace.apply(service)
+    namespace.kubectl("delete", "inferenceservice", "torchserve", "--wait=false")
+
+    def finalizers() -> list[str]:
+        return (namespace.find("inferenceservice", "torchserve") or {})["metadata"]["finalizers"]
+
+    eventually(lambda: finalizers() == ["example.com/backup"], "KServe's finalizer is gone, and no other")
+    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", '-p={"metadata":{"finalizers":[]}}')
+
+
+# --- children -------------------------------------------------------------------------------------------
+
+
+def test_a_deployment_of_kserves_becomes_what_is_rendered(running_operator: None, namespace: Namespace) -> None:
+    service = waiting_service(namespace)
+    make_as("manager", namespace, kserves_deployment(service))
+    namespace.kubectl("annotate", "deployment", PREDICTOR, "mine=stays")
+
+    namespace.apply_story()
+
+    deployment = adopted(namespace, "deployment", PREDICTOR)
+    (server,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"tcpSocket", "httpGet"} & server["readinessProbe"].keys() == {"httpGet"}
+    assert "OF_KSERVE" not in [item["name"] for item in server["env"]]
+    assert {"mine", "of-kserve"} & deployment["metadata"]["annotations"].keys() == {"mine"}
+
+
+def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(
+    running_operator: None, namespace: Namespace
+) -> None:
+    service = waiting_service(namespace)
+    deployment = kserves_deployment(service)
+    deployment["spec"]["replicas"] = 4
+    make_as("manager", namespace, deployment)
+
+    namespace.apply_story()
+
+    assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 4
+
+
+def test_the_autoscaler_of_kserves_goes_and_no_other(running_operator: None, namespace: Namespace) -> None:
+    service = waiting_service(namespace)
+    kserves, mine = an_autoscaler(owned_by(service), PREDICTOR), an_autoscaler({}, "mine")
+    make_as("manager", namespace, kserves_deployment(service), kserves, mine)
+
+    namespace.apply_story(minReplicas=1, maxReplicas=3)
+
+    adopted(namespace, "deployment", PREDICTOR)
+    assert namespace.find("horizontalpodautoscaler", PREDICTOR) is None
+    assert namespace.find("horizontalpodautoscaler", "mine") is not None
+
+
+def test_an_ingress_of_kserves_is_taken_though_no_label_tells_of_it(
+    running_operator: None, namespace: Namespace
+) -> None:
+    service = waiting_service(namespace)
+    make_as("manager", namespace, an_ingress(owned_by(service)))
+
+    namespace.apply_story()
+
+    ingress = adopted(namespace, "ingress", "torchserve")
+    assert "old.example.com" not in [rule["host"] for rule in ingress["spec"]["rules"]]
+    assert "of-kserve" not in ingress["metadata"]["annotations"]
+    namespace.wait_for_condition("IngressReady", "True")
+    assert namespace.condition("Ready")["status"] == "Unknown"
+
+
+def test_an_ingress_of_somebody_else_is_left_alone(running_operator: None, namespace: Namespace) -> None:
+    make_as("kubectl", namespace, an_ingress({}))
+    before = namespace.wait_for("ingress", "torchserve")
+
+    namespace.apply_story()
+
+    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
+    assert condition["message"].startswith(f"Ingress torchserve exists in namespace {namespace.name} and was not made")
+    assert namespace.find("ingress", "torchserve") == before
+
+
+# --- pods while they change hands --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["the service names an external autoscaler", "minReplicas is left out"])
+def test_pods_stay_when_somebody_else_is_to_scale_them(running_operator: None, namespace: Namespace, how: str) -> None:
+    namespace.apply_story(minReplicas=5)
+    before = namespace.wait_for("deployment", PREDICTOR)
+
+    if how == "minReplicas is left out":
+        namespace.apply_story()
+    else:
+        annotation = "serving.kserve.io/autoscalerClass=external"
+        namespace.kubectl("annotate", "inferenceservice", "torchserve", annotation)
+
+    def changed() -> dict[str, Any] | None:
+        found = namespace.find("deployment", PREDICTOR) or before
+        marks = [item["metadata"]["annotations"]["isvc-operator.io/rendered"] for item in (before, found)]
+        return None if marks[0] == marks[1] else found
+
+    assert before["spec"]["replicas"] == 5
+    assert eventually(changed, "the Deployment is rendered anew")["spec"]["replicas"] == 5
+    namespace.kubectl("scale", "deployment", PREDICTOR, "--replicas=2")
+    namespace.apply_story(model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
+
+    def rolled() -> dict[str, Any] | None:
+        found = namespace.find("deployment", PREDICTOR) or {}
+        return found if "--debug" in found["spec"]["template"]["spec"]["containers"][0]["args"] else None
+
+    assert eventually(rolled, "the new argument is in the template")["spec"]["replicas"] == 2
+
+
+# --- as KServe makes them ------------------------------------------------------------------------------
+
+
+def waiting_service(namespace: Namespace) -> dict[str, Any]:
+    """The story's service before the operator has touched its children: its runtime is not there yet."""
+    model = story_service()["spec"]["predictor"]["model"]
+    namespace.apply_story(model={**model, "runtime": "not-there"})
+    namespace.wait_for_condition("Ready", "False")
+    return namespace.wait_for("inferenceservice", "torchserve")
+
+
+def make_as(manager: str, namespace: Namespace, *objects: dict[str, Any]) -> None:
+    for item in objects:
+        namespace.kubectl("create", f"--field-manager={manager}", "--filename=-", stdin=json.dumps(item))
+
+
+def adopted(namespace: Namespace, kind: str, name: str) -> dict[str, Any]:
+    def rendered() -> dict[str, Any] | None:
+        found = namespace.find(kind, name) or {}
+        return found if RENDERED in found["metadata"].get("annotations", {}) else None
+
+    return eventually(rendered, f"{kind} {name} is adopted")
+
+
+def owned_by(service: dict[str, Any]) -> dict[str, Any]:
+    owner = {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "name": service["metadata"]["name"],
+        "uid": service["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {"ownerReferences": [owner]}
+
+
+def kserves_deployment(service: dict[str, Any]) -> dict[str, Any]:
+    labels = {
+        "app": f"isvc.{PREDICTOR}",
+        "component": "predictor",
+        "serving.kserve.io/inferenceservice": "torchserve",
+    }
+    server = {
+        "name": "kserve-container",
+        "image": "pytorch/torchserve-kfs:0.9.0",
+        "args": ["torchserve", "--start", "--model-store=/mnt/models/model-store"],
+        "env": [{"name": "OF_KSERVE", "value": "1"}],
+        "readinessProbe": {"tcpSocket": {"port": 8080}, "timeoutSeconds": 1, "periodSeconds": 10},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": PREDICTOR, "labels": labels, "annotations": {"of-kserve": "1"}, **owned_by(service)},
+        "spec": {
+            "selector": {"matchLabels": {"app": f"isvc.{PREDICTOR}"}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [server]}},
+        },
+    }
+
+
+def an_autoscaler(metadata: dict[str, Any], name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": PREDICTOR},
+            "minReplicas": 1,
+            "maxReplicas": 3,
+        },
+    }
+
+
+def an_ingress(metadata: dict[str, Any]) -> dict[str, Any]:
+    backend = {"service": {"name": PREDICTOR, "port": {"number": 80}}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "torchserve", "annotations": {"of-kserve": "1"}, **metadata},
+        "spec": {"ingressClassName": "istio", "rules": [{"host": "old.example.com", "http": {"paths": paths}}]},
+    }

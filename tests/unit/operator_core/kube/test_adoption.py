@@ -1,0 +1,66 @@
+"""Whose fields are whose, once a child of KServe's controller has been taken over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isvc_operator.kube.adoption import taken_over
+from tests.support.builders import SERVICE_UID, a_child
+
+MADE = {"f:metadata": {"f:ownerReferences": {".": {}, f'k:{{"uid":"{SERVICE_UID}"}}': {}}}}
+FIXED = a_child(spec={"replicas": 1})
+
+
+def an_entry(manager: str, fields: dict[str, Any], operation: str = "Update", **others: Any) -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+        **others,
+    }
+
+
+def test_the_fields_of_the_controller_that_made_the_child_are_applied_by_us() -> None:
+    fields = {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}
+
+    assert taken_over([an_entry("manager", fields)], FIXED) == [an_entry("isvc-operator", fields, "Apply")]
+
+
+def test_fields_of_others_stay_theirs() -> None:
+    others = [
+        an_entry("kubectl-edit", {"f:metadata": {"f:annotations": {"f:mine": {}}}}),
+        an_entry("kube-controller-manager", {"f:status": {}}, subresource="status"),
+        an_entry("kube-controller-manager", {"f:spec": {"f:replicas": {}}}, subresource="scale"),
+    ]
+
+    assert taken_over([*others, an_entry("manager", MADE)], FIXED) == [
+        *others,
+        an_entry("isvc-operator", MADE, "Apply"),
+    ]
+
+
+def test_what_the_controller_set_in_several_ways_becomes_one_entry() -> None:
+    entries = [
+        an_entry("manager", {**MADE, "f:spec": {"f:template": {"f:spec": {}}}}),
+        an_entry("manager", {"f:spec": {"f:template": {"f:metadata": {}}}}, "Apply"),
+        an_entry("manager", {"f:status": {}}, subresource="status"),
+    ]
+    fields = {**MADE, "f:spec": {"f:template": {"f:spec": {}, "f:metadata": {}}}}
+
+    assert taken_over(entries, FIXED) == [an_entry("isvc-operator", fields, "Apply"), entries[2]]
+
+
+def test_replicas_that_are_not_rendered_become_nobodys() -> None:
+    ours = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}, "Apply")
+    without = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}}}, "Apply")
+
+    assert taken_over([ours], a_child()) == [without]
+    assert taken_over([without], a_child()) == [without]
+
+
+def test_a_child_of_nobody_we_know_is_left_as_it_is() -> None:
+    entries = [an_entry("somebody", {"f:spec": {}})]
+
+    assert taken_over(entries, FIXED) == entries
