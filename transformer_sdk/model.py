@@ -43,7 +43,7 @@ class Model(Protocol):
     @property
     def version(self) -> str: ...
 
-    def metadata(self) -> ModelMetadata:
+    async def metadata(self) -> ModelMetadata:
         """What the model takes and gives, as far as it is known."""
         ...
 

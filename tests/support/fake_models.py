@@ -28,7 +28,7 @@ class FakeModel:
     version: str = "1"
     calls: list[Call] = field(default_factory=list)
 
-    def metadata(self) -> ModelMetadata:
+    async def metadata(self) -> ModelMetadata:
         return ModelMetadata(self.name, (self.version,), "fake", (TensorMetadata("x", "FP32", (-1, 2)),), ())
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:

@@ -56,7 +56,7 @@ class HandlerModel:
         )
         self._transport = transport
 
-    def metadata(self) -> ModelMetadata:
+    async def metadata(self) -> ModelMetadata:
         """A handler does not say what it takes."""
         return ModelMetadata(self.name, (self.version,), "pytorch_torchserve", (), ())
 

@@ -176,12 +176,12 @@ class Model(InferenceModel):
         """
         response_headers: dict[str, str] = {}
         more = (response_headers,) if self.required_response_headers else ()
-        payload = self.validate(await _done(self.preprocess(body, headers)))
+        payload = self.validate(await done(self.preprocess(body, headers)))
         if verb is InferenceVerb.EXPLAIN:
-            result = await _done(self.explain(payload, headers))
+            result = await done(self.explain(payload, headers))
         else:
-            result = await _done(self.predict(payload, headers, *more))
-        return await _done(self.postprocess(result, headers, *more)), response_headers
+            result = await done(self.predict(payload, headers, *more))
+        return await done(self.postprocess(result, headers, *more)), response_headers
 
     def validate(self, payload: Payload) -> Payload:
         """Between preprocessing and predicting; raises InvalidInput."""
@@ -312,5 +312,6 @@ def _forwarded(headers: RequestHeaders | None) -> dict[str, str]:
     return {name: value for name, value in (headers or {}).items() if name.lower() in forwarding.FORWARDED}
 
 
-async def _done(result: Any) -> Any:
+async def done(result: Any) -> Any:
+    """What a hook returned, sync or async."""
     return await result if inspect.isawaitable(result) else result

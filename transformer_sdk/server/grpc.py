@@ -121,7 +121,7 @@ class InferenceService:
     async def model_metadata(self, message: pb.ModelMetadataRequest, _: Call) -> pb.ModelMetadataResponse:
         model = self._models.get(message.name, message.version or None)
         versions = self._models.versions(message.name)
-        return wire.metadata_to_proto(dataclasses.replace(model.metadata(), versions=versions))
+        return wire.metadata_to_proto(dataclasses.replace(await model.metadata(), versions=versions))
 
     async def model_infer(self, message: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
         model = self._models.get(message.model_name, message.model_version or None)

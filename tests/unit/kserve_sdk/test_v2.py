@@ -32,6 +32,7 @@ from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.server import Served
 from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
 from transformer_sdk.server.grpc import GrpcServer
 from transformer_sdk.server.metrics import ServerMetrics
@@ -319,6 +320,34 @@ async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() 
     async with recording_predictor(b"\xff", []) as host, InferenceGRPCClient(host) as client:
         with pytest.raises(PredictorBroken, match=r"is no inference\.ModelInferResponse"):
             await client.infer(asked())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_a_model_describes_its_tensors_over_http_and_grpc(is_async: bool) -> None:
+    class Described(Through):
+        def get_input_types(self) -> Any:
+            return self.types("x")
+
+        def get_output_types(self) -> Any:
+            return self.types("y")
+
+        def types(self, name: str) -> Any:
+            async def later() -> Any:
+                return found
+
+            found = [{"name": name, "datatype": "FP32", "shape": [-1]}]
+            return later() if is_async else found
+
+    with TransformerServer(Described()) as server:
+        over_http = await asyncio.to_thread(server.get, "/v2/models/m")
+    async with grpc_transformer(Described(), PredictorConfig("")) as client:
+        over_grpc = await client._call(
+            "ModelMetadata", pb.ModelMetadataRequest(name="m"), pb.ModelMetadataResponse, 30, ()
+        )
+
+    described = over_http.json()
+    assert [described[one][0]["name"] for one in ("inputs", "outputs")] == ["x", "y"]
+    assert [one[0].name for one in (over_grpc.inputs, over_grpc.outputs)] == ["x", "y"]
 
 
 async def test_http_clients_reach_a_grpc_predictor() -> None:

@@ -96,7 +96,7 @@ def plain(response: InferResponse) -> dict[str, Any]:
 async def test_it_says_what_the_file_says() -> None:
     engine = FakeEngine(outputs=(TensorMetadata("out", "FP32", (-1, 2)),))
 
-    assert serve(engine).metadata() == ModelMetadata("m", ("1",), "fake", (ROWS,), engine.outputs)
+    assert await serve(engine).metadata() == ModelMetadata("m", ("1",), "fake", (ROWS,), engine.outputs)
 
 
 # --- v1 ----------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def response_of_hook(response: InferResponse) -> requests.InferResponse:
 
 
 def response_of_message(message: object) -> requests.InferResponse:
-    """Of gRPC's message or, as KServe takes it, a dict of its fields; raises TypeError, and UpstreamBroken for tensors."""
+    """Of gRPC's message, or of a dict of its fields; raises TypeError, and UpstreamBroken for its tensors."""
     if isinstance(message, dict):
         try:
             message = ModelInferResponse(**{name: message[name] for name in ("id", "model_name", "outputs")})

@@ -76,7 +76,7 @@ class HookEndpoints:
     async def metadata(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
         served, versions = self._served(name, request.params.get("version")), self._models.versions(name)
-        inputs, outputs = served.model.get_input_types(), served.model.get_output_types()
+        inputs, outputs = await served.types()
         return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
 
     async def _ask(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:

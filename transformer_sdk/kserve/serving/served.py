@@ -10,7 +10,7 @@ from transformer_sdk.client.connection import Answer
 from transformer_sdk.errors import NotReady, ServingError, Unsupported, UpstreamBroken
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer
-from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
+from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model, done
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.hooks import HookFailed
@@ -47,6 +47,10 @@ class ServedModel(Forwarder):
             raise NotReady(f"Model with name {self.name} is not ready.")
         return to_response(await self._pipeline.result(exchange), exchange)
 
+    async def types(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Of the inputs and of the outputs, as the model says, sync or async."""
+        return await done(self.model.get_input_types()), await done(self.model.get_output_types())
+
     async def is_ready(self) -> bool:
         """Whether the model says that it can answer."""
         return await self.model.healthy() if self._asks_itself else self.model.ready
@@ -82,10 +86,10 @@ class ServedModel(Forwarder):
 
     # --- as `transformer_sdk.model.Model` has them, for gRPC
 
-    def metadata(self) -> ModelMetadata:
+    async def metadata(self) -> ModelMetadata:
         from transformer_sdk.protocol.v2.requests import ModelMetadata
 
-        inputs, outputs = self.model.get_input_types(), self.model.get_output_types()
+        inputs, outputs = await self.types()
         return ModelMetadata(self.name, (self.version,), "", _tensors(inputs), _tensors(outputs))
 
     async def infer(self, request: InferRequest, call: Call) -> TensorResponse:

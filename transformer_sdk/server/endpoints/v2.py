@@ -59,7 +59,7 @@ class V2Endpoints:
     async def metadata(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
         model = self._models.get(name, request.params.get("version"))
-        described: ModelMetadata = dataclasses.replace(model.metadata(), versions=self._models.versions(name))
+        described: ModelMetadata = dataclasses.replace(await model.metadata(), versions=self._models.versions(name))
         return json_response(dataclasses.asdict(described))
 
     async def ready(self, request: Request) -> Response:

@@ -49,7 +49,7 @@ class TensorModel:
         # Such a model knows its one batch size only.
         self.queue.merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
 
-    def metadata(self) -> ModelMetadata:
+    async def metadata(self) -> ModelMetadata:
         """As the file, or model-config.yaml beside it, says."""
         return ModelMetadata(
             self.name, (self.version,), self._engine.platform, self._engine.inputs, self._engine.outputs
