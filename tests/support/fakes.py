@@ -116,14 +116,14 @@ class FakeKubeApi:
     def _patch_status(self, request: ApiRequest) -> Manifest:
         path = request.path.removesuffix("/status")
         known = self._known(path)
-        patch = (request.body or {})["status"]
-        return self._store(path, {**known, "status": merge_patched(known.get("status", {}), patch)})
+        body = request.body or {}
+        _expect_version(known, body["metadata"])
+        return self._store(path, {**known, "status": merge_patched(known.get("status", {}), body["status"])})
 
     def _patch_metadata(self, request: ApiRequest) -> Manifest:
         known = self._known(request.path)
         patch = (request.body or {})["metadata"]
-        if patch["resourceVersion"] != known["metadata"]["resourceVersion"]:
-            raise Conflict(409, "the object has been modified")
+        _expect_version(known, patch)
         metadata = merge_patched(known["metadata"], patch)
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
             return self.objects.pop(request.path)
@@ -175,6 +175,11 @@ class FakeKubeApi:
 
 
 _WATCHED = ("InferenceService", "Deployment", "Service", "Ingress", "Pod")
+
+
+def _expect_version(known: Manifest, metadata: Mapping[str, Any]) -> None:
+    if metadata["resourceVersion"] != known["metadata"]["resourceVersion"]:
+        raise Conflict(409, "the object has been modified")
 
 
 def merge_patched(before: Any, patch: Any) -> Any:

@@ -31,7 +31,7 @@ from isvc_operator.kube.apply import carry_out, plan
 from isvc_operator.kube.ca_bundle import mirror_ca_bundle
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import KubeError, NotFound
+from isvc_operator.kube.errors import Conflict, KubeError, NotFound
 from isvc_operator.kube.gather import Gathered, gather
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
@@ -161,10 +161,12 @@ class Reconciler:
         patch = merge_patch(before, after)
         if not patch:
             return
-        namespace, name = service.metadata.namespace or "", service.metadata.name
         try:
-            answer = await self.api.send(requests.patch_status(namespace, name, patch))
-        except NotFound:
+            answer = await self.api.send(requests.patch_status(body, patch))
+        except NotFound:  # and no watch has told
+            self.cache.remove(body)
+            return
+        except Conflict:  # it has changed, or gone and come again: the event of that queues it
             return
         self.cache.put(json.loads(answer))
         if event := event_for(service, status, self.now()):

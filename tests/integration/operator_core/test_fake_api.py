@@ -13,6 +13,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import Conflict, NotFound
 from tests.support.apiserver import ApiServer
+from tests.support.builders import a_service_body
 from tests.support.fakes import FakeKubeApi
 from tests.support.namespace import Namespace, story_service
 
@@ -100,16 +101,26 @@ async def test_a_status_is_patched_and_nothing_else(world: tuple[KubeApi, Put, s
     service = story_service()
     service["metadata"]["namespace"] = namespace
     put(service)
-    first = json.loads(
-        await api.send(requests.patch_status(namespace, "torchserve", {"url": "http://a", "deploymentMode": "x"}))
-    )
-    second = json.loads(await api.send(requests.patch_status(namespace, "torchserve", {"deploymentMode": None})))
+    made = json.loads(await api.send(requests.get("InferenceService", namespace, "torchserve")))
+    first = json.loads(await api.send(requests.patch_status(made, {"url": "http://a", "deploymentMode": "x"})))
+    second = json.loads(await api.send(requests.patch_status(first, {"deploymentMode": None})))
     assert second["status"] == {"url": "http://a"}
     assert second["metadata"]["generation"] == first["metadata"]["generation"]
     assert second["spec"] == first["spec"]
 
 
+async def test_a_status_is_patched_only_at_the_version_that_was_seen(world: tuple[KubeApi, Put, str]) -> None:
+    api, put, namespace = world
+    service = story_service()
+    service["metadata"]["namespace"] = namespace
+    put(service)
+    seen = json.loads(await api.send(requests.get("InferenceService", namespace, "torchserve")))
+    await api.send(requests.patch_status(seen, {"url": "http://a"}))
+    with pytest.raises(Conflict):
+        await api.send(requests.patch_status(seen, {"url": "http://b"}))
+
+
 async def test_the_status_of_a_service_that_is_gone_is_not_found(world: tuple[KubeApi, Put, str]) -> None:
     api, _, namespace = world
     with pytest.raises(NotFound):
-        await api.send(requests.patch_status(namespace, "nobody", {"url": "http://a"}))
+        await api.send(requests.patch_status(a_service_body("nobody", namespace=namespace), {"url": "http://a"}))

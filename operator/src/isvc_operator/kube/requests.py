@@ -92,15 +92,22 @@ def delete(manifest: Manifest) -> ApiRequest:
 
 def patch_metadata(manifest: Manifest, metadata: Manifest) -> ApiRequest:
     """Replace fields of the object's metadata, if the object is still at the version that ``manifest`` has."""
-    version = manifest["metadata"]["resourceVersion"]
-    body = {"metadata": {**metadata, "resourceVersion": version}}
-    return ApiRequest("PATCH", _own_path(manifest), (("fieldManager", FIELD_MANAGER),), body, MERGE_PATCH)
+    return _merge_patch(manifest, "", {"metadata": dict(metadata)})
 
 
-def patch_status(namespace: str, name: str, status: Manifest) -> ApiRequest:
-    """Replace a service's status fields by a merge patch of the status subresource."""
-    path = path_of("InferenceService", namespace, name) + "/status"
-    return ApiRequest("PATCH", path, (("fieldManager", FIELD_MANAGER),), {"status": dict(status)}, MERGE_PATCH)
+def patch_status(service: Manifest, status: Manifest) -> ApiRequest:
+    """Replace a service's status fields, if the service is still at the version that ``service`` has.
+
+    A status is true of the service from which it was derived. Another one may have its name by now; a uid would not
+    tell, as the API server does not look at it here.
+    """
+    return _merge_patch(service, "/status", {"status": dict(status)})
+
+
+def _merge_patch(manifest: Manifest, subresource: str, patch: Manifest) -> ApiRequest:
+    metadata = {**patch.get("metadata", {}), "resourceVersion": manifest["metadata"]["resourceVersion"]}
+    query = (("fieldManager", FIELD_MANAGER),)
+    return ApiRequest("PATCH", _own_path(manifest) + subresource, query, {**patch, "metadata": metadata}, MERGE_PATCH)
 
 
 def create_event(event: Manifest) -> ApiRequest:

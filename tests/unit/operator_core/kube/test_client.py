@@ -13,6 +13,7 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi, _message_of, load_configuration
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
+from tests.support.builders import a_service_body
 
 
 @dataclass
@@ -41,7 +42,7 @@ class StubClient:
         return self.body
 
 
-REQUEST = requests.patch_status("models", "torchserve", {"url": "http://x"})
+REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})
 
 
 async def test_a_request_is_sent_as_it_is_and_its_answer_returned() -> None:
@@ -60,7 +61,7 @@ async def test_a_request_is_sent_as_it_is_and_its_answer_returned() -> None:
                     "Content-Type": "application/merge-patch+json",
                     "Accept": "application/json, */*",
                 },
-                "body": {"status": {"url": "http://x"}},
+                "body": {"status": {"url": "http://x"}, "metadata": {"resourceVersion": "1"}},
                 "auth_settings": ["BearerToken"],
             },
         )

@@ -6,7 +6,7 @@ import pytest
 
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest, path_of
-from tests.support.builders import a_child
+from tests.support.builders import a_child, a_service_body
 
 PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/models/deployments/x",
@@ -84,12 +84,12 @@ def test_metadata_is_patched_at_the_version_that_was_seen() -> None:
     )
 
 
-def test_a_status_is_patched_alone() -> None:
-    assert requests.patch_status("models", "torchserve", {"url": None}) == ApiRequest(
+def test_a_status_is_patched_alone_and_at_the_version_that_was_seen() -> None:
+    assert requests.patch_status(a_service_body(), {"url": None}) == ApiRequest(
         method="PATCH",
         path="/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/torchserve/status",
         query=(("fieldManager", "isvc-operator"),),
-        body={"status": {"url": None}},
+        body={"status": {"url": None}, "metadata": {"resourceVersion": "1"}},
         content_type="application/merge-patch+json",
     )
 
