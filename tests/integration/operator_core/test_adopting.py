@@ -137,6 +137,26 @@ def test_pods_stay_when_somebody_else_is_to_scale_them(running_operator: None, n
     assert eventually(rolled, "the new argument is in the template")["spec"]["replicas"] == 2
 
 
+# --- two services of one name -----------------------------------------------------------------------------
+
+
+def test_a_service_does_not_take_the_children_of_another(running_operator: None, namespace: Namespace) -> None:
+    first, second = story_service(), story_service()
+    first["metadata"]["name"], first["spec"]["predictor"]["name"] = "a", "b"
+    second["metadata"]["name"] = "a-b"
+    namespace.apply(first)
+    namespace.wait_for("ingress", "a")
+    before = namespace.wait_for("deployment", "a-b-predictor")
+
+    namespace.apply(second)
+
+    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed", service="a-b")
+    assert condition["message"].startswith("Deployment a-b-predictor belongs to InferenceService a; rename one")
+    assert namespace.find("deployment", "a-b-predictor") == before
+    assert namespace.find("ingress", "a-b") is None
+    assert namespace.condition("Ready", "a")["status"] == "Unknown"
+
+
 # --- as KServe makes them ------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from isvc_operator.api.names import ANNOTATION_RENDERED
 from isvc_operator.api.quantity import quantity
 from isvc_operator.kube import requests
 from isvc_operator.kube.adoption import controller_of, remove_autoscaler, take_over
-from isvc_operator.kube.cache import Cache, Manifest, key_of
+from isvc_operator.kube.cache import Cache, Manifest, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
 from isvc_operator.kube.requests import ApiRequest
@@ -64,7 +64,12 @@ def _change(manifest: Manifest, known: Manifest | None) -> Change:
 
 
 async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> None:
-    """Send all changes at once; keep the answers. Raises the first failure after all have ended."""
+    """Send all changes at once; keep the answers. Raises the first failure after all have ended.
+
+    Nothing is sent where another service has one of the children already: raises Conflict.
+    """
+    for change in changes:
+        _check_is_free(change, cache)
     outcomes = await asyncio.gather(*(_send(api, cache, change) for change in changes), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
@@ -96,6 +101,21 @@ async def _answer(api: KubeApi, change: Change) -> str:
         if change.deletes or not await take_over(api, change.manifest):
             raise
         return await api.send(requests.apply(change.manifest, force=True))
+
+
+def _check_is_free(change: Change, cache: Cache) -> None:
+    """Services whose names make the same children use the same field manager: the API server sees no conflict."""
+    key = key_of(change.manifest)
+    held = cache.get(key)
+    owner = controller_of(held) if held else {}
+    service = cache.get(ObjectKey(owner.get("kind", ""), key.namespace, owner.get("name", "")))
+    lives = service is not None and service["metadata"].get("uid") == owner.get("uid")
+    if lives and owner["uid"] != controller_of(change.manifest).get("uid"):
+        raise Conflict(
+            409,
+            f"{key.kind} {key.name} belongs to InferenceService {owner['name']}; "
+            f"rename one of the two, or the predictor of one (spec.predictor.name)",
+        )
 
 
 def _explained(change: Change, error: KubeError) -> str:

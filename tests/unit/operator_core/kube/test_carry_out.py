@@ -11,7 +11,7 @@ from isvc_operator.kube.apply import Change, carry_out, plan
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
 from isvc_operator.kube.requests import path_of
-from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, an_owner, the_children
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, a_service_body, an_owner, the_children
 from tests.support.fakes import FakeKubeApi
 
 SERVICE = ServiceKey(NAMESPACE, "torchserve")
@@ -132,6 +132,23 @@ async def test_an_autoscaler_of_somebody_else_stays(api: FakeKubeApi, cache: Cac
     await carry_out(api, cache, changes_to(RENDERED, cache))
 
     assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") == mine
+
+
+async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_name(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    cache.put(a_service_body("another", uid="another-uid"))
+    theirs = {**a_child()["metadata"], "ownerReferences": [{**an_owner("another-uid"), "name": "another"}]}
+    cache.put(a_child(metadata={**theirs, "labels": {LABEL_SERVICE: "another"}, "uid": "u", "resourceVersion": "1"}))
+
+    with pytest.raises(Conflict) as caught:
+        await carry_out(api, cache, changes_to(RENDERED, cache))
+
+    assert api.calls == []
+    assert str(caught.value) == (
+        "Deployment torchserve-predictor belongs to InferenceService another; "
+        "rename one of the two, or the predictor of one (spec.predictor.name)"
+    )
 
 
 async def test_a_deletion_that_is_refused_is_told_and_the_child_stays_known(api: FakeKubeApi, cache: Cache) -> None:
