@@ -66,7 +66,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     flag("--http_port", int, DEFAULT_HTTP_PORT, "The port to serve HTTP on.")
     flag("--grpc_port", int, DEFAULT_GRPC_PORT, "The port to serve gRPC on.")
     flag("--workers", int, 1, "Processes that answer HTTP; the first also answers gRPC.")
-    flag("--max_threads", int, 4, "Sync hooks that run at a time, each in a thread of its own.")
+    flag("--max_threads", int, 4, "Threads of sync hooks, each for one at a time; with 0 they run on the event loop.")
     flag("--max_asyncio_workers", int, None, "Threads of asyncio.to_thread, for hooks that use it.")
     flag("--enable_grpc", strtobool, True, "Serve gRPC, where grpcio is installed.")
     flag("--enable_docs_url", strtobool, False, "Taken for KServe's sake: there is no Swagger page.")

@@ -36,6 +36,24 @@ def test_sync_hooks_run_side_by_side_up_to_the_bound() -> None:
     assert most == [3]
 
 
+def test_without_threads_sync_hooks_run_on_the_loop_one_at_a_time() -> None:
+    seen: list[tuple[int, bool]] = []
+
+    class OnLoop(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            return payload
+
+        def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
+            seen.append((threading.get_ident(), asyncio.get_running_loop().is_running()))
+            return {}
+
+    with TransformerServer(OnLoop(), max_threads=0) as server:
+        replies = [server.post({"instances": []}).status for _ in range(2)]
+
+    assert replies == [200, 200]
+    assert len(set(seen)) == 1
+
+
 def test_the_server_answers_others_while_a_sync_hook_waits() -> None:
     release = threading.Event()
     with TransformerServer(Predicting(lambda _: {"waited": release.wait(30)})) as server:

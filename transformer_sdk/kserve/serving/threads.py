@@ -46,7 +46,9 @@ class _Job:
 
 
 class HookThreads:
-    """Made in the event loop that it serves. Threads are started when they are needed, and never waited for."""
+    """Made in the event loop that it serves. Threads are started when they are needed, and never waited for; without
+    any, hooks run on the loop, one after the other.
+    """
 
     def __init__(self, size: int, waiting_for_each: int = _WAITING_FOR_EACH) -> None:
         self._loop = asyncio.get_running_loop()
@@ -60,6 +62,8 @@ class HookThreads:
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """What the function returns or raises; raises ThreadsBusy. Cancelled, it leaves the thread to itself."""
+        if not self._size:
+            return function(*args)
         if self._pending >= self._limit:
             raise ThreadsBusy(self._size, self._pending - self._size)
         if self._pending >= len(self._threads) < self._size:
