@@ -1,0 +1,147 @@
+"""Which changes to a service that serves have to wait, and for what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_COMPONENT
+from isvc_operator.kube.apply import plan
+from isvc_operator.kube.cache import Manifest, ServiceKey
+from isvc_operator.kube.handover import GRACE, Handover
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_deployment_status, an_owner
+from tests.support.fakes import Seconds
+
+KEY = ServiceKey(NAMESPACE, "torchserve")
+UP = a_deployment_status()
+ROLLING = a_deployment_status(updated=1, total=2, progressing="ReplicaSetUpdated")
+DOWN = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
+
+
+def an_object(kind: str, name: str, component: str = "", **fields: Any) -> Manifest:
+    labels = {LABEL_COMPONENT: component} if component else {}
+    metadata = {"name": name, "namespace": NAMESPACE, "uid": "u", "labels": labels, "ownerReferences": [an_owner()]}
+    return {"kind": kind, "metadata": metadata, "spec": {}, **fields}
+
+
+def a_component(component: str, name: str = "", *, status: Manifest = UP, tells: str = "") -> list[Manifest]:
+    """Deployment and Service. `tells` is the predictor of which its containers are told."""
+    name = name or component
+    deployment = an_object("Deployment", name, component, spec={"told": tells}, status=status)
+    return [deployment, an_object("Service", name, component)]
+
+
+def an_ingress(*names: str) -> Manifest:
+    paths = [{"path": "/", "backend": {"service": {"name": name, "port": {"number": 80}}}} for name in names]
+    return an_object("Ingress", "torchserve", spec={"rules": [{"host": "h", "http": {"paths": paths}}]})
+
+
+def due(wanted: list[Manifest], there: list[Manifest], handover: Handover | None = None) -> list[str]:
+    """What is sent now. Objects that are wanted as they are there need no change."""
+    rendered = [{name: value for name, value in child.items() if name != "status"} for child in wanted]
+    kept = {(child["kind"], child["metadata"]["name"], str(child["spec"])) for child in there}
+    changes = [
+        change
+        for change in plan(rendered, there, SERVICE_UID)
+        if change.deletes
+        or (change.manifest["kind"], change.manifest["metadata"]["name"], str(change.manifest["spec"])) not in kept
+    ]
+    now, _ = (handover or Handover(Seconds())).due(KEY, changes, rendered, there)
+    return [
+        f"{change.request.method} {change.manifest['kind']} {change.manifest['metadata']['name']}" for change in now
+    ]
+
+
+PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", tells="predictor")
+ALONE = [*PREDICTOR, an_ingress("predictor")]
+BOTH = [*PREDICTOR, *TRANSFORMER, an_ingress("transformer", "predictor")]
+NEW_FRONT = ["PATCH Deployment transformer", "PATCH Service transformer"]
+NEW_INGRESS = ["PATCH Ingress torchserve"]
+
+
+def test_a_first_service_gets_everything_at_once() -> None:
+    assert due(BOTH, []) == [
+        "PATCH Deployment predictor", "PATCH Service predictor", *NEW_FRONT, *NEW_INGRESS,
+    ]  # fmt: skip
+
+
+def test_callers_are_led_to_a_new_component_once_it_is_rolled_out() -> None:
+    starting = [*ALONE, *a_component("transformer", status=DOWN, tells="predictor")]
+
+    assert due(BOTH, ALONE) == NEW_FRONT
+    assert due(BOTH, starting) == []
+    assert due(BOTH, [*ALONE, *TRANSFORMER]) == NEW_INGRESS
+
+
+def test_a_component_to_which_callers_are_led_already_may_roll() -> None:
+    there = [*a_component("predictor", status=ROLLING), an_ingress("predictor")]
+    other_hosts = an_ingress("predictor", "predictor")
+
+    assert due([*PREDICTOR, other_hosts], there) == NEW_INGRESS
+
+
+@pytest.mark.parametrize("status", [DOWN, {}])
+def test_callers_whom_nobody_serves_are_led_to_a_new_component_at_once(status: Manifest) -> None:
+    there = [*a_component("predictor", status=status), an_ingress("predictor")]
+
+    assert due(BOTH, there) == [*NEW_FRONT, *NEW_INGRESS]
+
+
+def test_another_predictor_takes_over_when_it_is_up() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(renamed, ALONE) == ["PATCH Deployment other", "PATCH Service other"]
+    assert due(renamed, [*ALONE, *starting]) == []
+    assert due(renamed, [*ALONE, *a_component("predictor", "other")]) == NEW_INGRESS
+
+
+def test_a_transformer_is_told_of_another_predictor_when_that_is_up() -> None:
+    told = a_component("transformer", tells="other")
+    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(wanted, BOTH) == ["PATCH Deployment other", "PATCH Service other"]
+    assert due(wanted, [*BOTH, *starting]) == []
+    assert due(wanted, [*BOTH, *a_component("predictor", "other")]) == ["PATCH Deployment transformer", *NEW_INGRESS]
+
+
+def test_what_callers_leave_goes_when_all_is_rolled_out_and_they_have_had_time_to_follow() -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    there = [*TRANSFORMER, *ALONE]
+    rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
+
+    assert due(ALONE, BOTH, handover) == NEW_INGRESS
+    assert due(ALONE, there, handover) == []
+    clock.passed = GRACE
+    assert due(ALONE, rolling, handover) == []
+    assert due(ALONE, there, handover) == []
+    clock.passed = 2 * GRACE
+    assert due(ALONE, there, handover) == ["DELETE Deployment transformer", "DELETE Service transformer"]
+
+
+def test_the_time_to_follow_is_counted_anew_for_a_service_that_was_forgotten() -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    there = [*TRANSFORMER, *ALONE]
+    due(ALONE, there, handover)
+    handover.forget(KEY)
+    clock.passed = GRACE
+
+    assert due(ALONE, there, handover) == []
+
+
+def test_what_serves_nobody_goes_at_once() -> None:
+    there = [*a_component("transformer", status=DOWN), *ALONE]
+
+    assert due(ALONE, there) == ["DELETE Deployment transformer", "DELETE Service transformer"]
+
+
+def test_of_a_stopped_service_everything_goes_at_once() -> None:
+    assert due([], ALONE) == ["DELETE Deployment predictor", "DELETE Service predictor", "DELETE Ingress torchserve"]
+
+
+def test_an_ingress_that_is_not_wanted_any_more_goes_at_once() -> None:
+    assert due(PREDICTOR, ALONE) == ["DELETE Ingress torchserve"]
