@@ -38,6 +38,10 @@ class Visitor:
         self.writer.write(text)
         await self.writer.drain()
 
+    def close(self) -> None:
+        """In order: what was said still arrives."""
+        self.writer.close()
+
     def reset(self) -> None:
         """Close so that the other side gets an RST."""
         sock: socket.socket = self.writer.get_extra_info("socket")

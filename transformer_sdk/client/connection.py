@@ -19,6 +19,9 @@ import httptools
 from transformer_sdk.client.pieces import Pieces
 from transformer_sdk.messages import Headers, header
 
+# A server that ends an idle connection while a request is on the way resets it as soon as the request is there. Servers
+# that are busy are late; a reset after longer than this may well come from one that has read the request.
+_CROSSING_S = 1.0
 _MAX_ANSWER = 1 << 30  # bytes; what is larger would only end in a process that is out of memory
 
 
@@ -37,7 +40,7 @@ class Answer:
 
 
 class Broken(Exception):
-    """There will be no answer. `unread` if the other side cannot have read the request to its end."""
+    """There will be no answer. `unread` if, by all signs, the other side ended before the request was there."""
 
     def __init__(self, reason: str, *, unread: bool = False) -> None:
         super().__init__(reason)
@@ -63,6 +66,8 @@ class Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._sized = False
         self.opened_at = self.idle_since = self._loop.time()
+        self._asked_at = self.opened_at
+        self._kept = False  # from a request before
         self._lost = False
         self._begin()
 
@@ -81,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._begin()
         waiter: asyncio.Future[Answer] = self._loop.create_future()
         self._waiter, self._offered = waiter, pieces
+        self._asked_at = self._loop.time()
         self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
         try:
@@ -92,6 +98,7 @@ class Connection(asyncio.Protocol):
             timer.cancel()
             self._waiter = self._offered = None
             self.idle_since = self._loop.time()
+            self._kept = True
 
     def close(self) -> None:
         """At once; an answer that is on its way is lost."""
@@ -129,7 +136,8 @@ class Connection(asyncio.Protocol):
             self.on_message_complete()  # HTTP/1.0: the body ends with the connection
         elif self._silent:
             reset = isinstance(error, ConnectionResetError | BrokenPipeError)
-            self._fail(Broken("it closed the connection without an answer", unread=reset or self._unread))
+            unread = self._unread or (reset and self._may_have_crossed())
+            self._fail(Broken("it closed the connection without an answer", unread=unread))
         else:
             self._fail(Broken("it closed the connection in the middle of its answer"))
 
@@ -175,6 +183,10 @@ class Connection(asyncio.Protocol):
         self._in_body = False
         self._unread = False
         self._silent = True
+
+    def _may_have_crossed(self) -> bool:
+        """Whether a reset can be the end of an idle connection: who reads a request on a new one may reset it, too."""
+        return self._kept and self._loop.time() - self._asked_at < _CROSSING_S
 
     def _is_endless(self) -> bool:
         """Whether a good answer's end cannot be told, or is far away on purpose."""

@@ -73,12 +73,12 @@ class Pool:
         message = b"%b%b%bcontent-length: %d\r\n\r\n%b" % (line, self._host, lines, len(body), body)
         deadline = self._loop.time() + timeout_s
         for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
-            connection = await self._acquire(deadline)
+            connection = await self._acquire(deadline, new=attempts_left < _UNREAD_ATTEMPTS)
             pieces = Pieces(timeout_s, functools.partial(self._failure, timeout_s)) if stream else None
             try:
                 return await connection.ask(message, deadline - self._loop.time(), pieces)
             except (Broken, TimedOut) as error:
-                # Nobody has read the request, so nobody will answer it twice.
+                # It was on its way when a kept connection ended, so nobody will answer it twice.
                 if attempts_left == 1 or not (isinstance(error, Broken) and error.unread):
                     raise self._failure(timeout_s, error) from error
             finally:
@@ -95,9 +95,10 @@ class Pool:
         self._limits = Limits(connections=self._limits.connections, idle_s=0.0)
         self._sweep()
 
-    async def _acquire(self, deadline: float) -> Connection:
+    async def _acquire(self, deadline: float, *, new: bool = False) -> Connection:
+        """A kept one, or, where there are none or `new` is wanted, one more within the limit."""
         while True:
-            while self._idle:
+            while self._idle and not (new and self._open < self._limits.connections):
                 connection = self._idle.pop()  # the last used is the least likely to be stale
                 if self._is_fresh(connection):
                     return connection
