@@ -103,18 +103,17 @@ class _OfPredictor:
     """An attribute of the predictor's config that models of kserve 0.13 and before set; unset it is the config's."""
 
     def __set_name__(self, _: type, name: str) -> None:
-        self._name = name
+        self._name, self._set = name, f"_own_{name}"
 
     def __get__(self, model: Model | None, _: type) -> Any:
         if model is None:
             return self
-        return vars(model).get(self._name, getattr(model._given_config or _NOBODY, self._name))
+        own = getattr(model, self._set, None)
+        config = model._own_config or context.get_predictor_config() or _NOBODY
+        return getattr(config, self._name) if own is None else own
 
     def __set__(self, model: Model, value: Any) -> None:
-        if value is None:
-            vars(model).pop(self._name, None)
-        else:
-            vars(model)[self._name] = value
+        setattr(model, self._set, value)
 
 
 class Model(InferenceModel):
@@ -128,6 +127,7 @@ class Model(InferenceModel):
     protocol = _OfPredictor()
     timeout = _OfPredictor()
     use_ssl = _OfPredictor()
+    _own_predictor_host: str | None = None
 
     def __init__(
         self,
@@ -152,18 +152,14 @@ class Model(InferenceModel):
     @property
     def predictor_config(self) -> PredictorConfig | None:
         """This model's, or else the server's; of a model that sets `predictor_host`, its old attributes count too."""
-        config = self._given_config
-        if "predictor_host" not in vars(self):  # the other names may be of anything
+        config = self._own_config or context.get_predictor_config()
+        if self._own_predictor_host is None:  # the other names may be of anything
             return config
         given = config or _NOBODY
         return PredictorConfig(
             self.predictor_host, self.protocol, self.use_ssl, self.timeout,
             given.predictor_request_retries, given.predictor_health_check,
         )  # fmt: skip
-
-    @property
-    def _given_config(self) -> PredictorConfig | None:
-        return self._own_config or context.get_predictor_config()
 
     async def __call__(
         self,

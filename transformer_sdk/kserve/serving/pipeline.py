@@ -62,26 +62,23 @@ class Pipeline:
         """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
         if self._whole.overridden:
             return await self._call(exchange)
+        explaining = exchange.verb is InferenceVerb.EXPLAIN
         times: dict[str, float] = {}
         try:
-            return await self._staged(exchange, times)
+            if self._preprocess.overridden:
+                with _timed(times, "preprocess"):
+                    await self._prepare(exchange, self._preprocess, exchange.headers)
+            if self._validate.overridden:
+                await self._prepare(exchange, self._validate)
+            with _timed(times, "explain" if explaining else "predict"):
+                result = await self._predicted(exchange, self._explain if explaining else self._predict)
+            if self._postprocess.overridden:
+                with _timed(times, "postprocess"):
+                    read = self._read(result, exchange) if isinstance(result, Answer) else result
+                    result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
+            return result
         finally:
             self._observe(times, exchange)
-
-    async def _staged(self, exchange: Exchange, times: dict[str, float]) -> Any:
-        if self._preprocess.overridden:
-            with _timed(times, "preprocess"):
-                await self._prepare(exchange, self._preprocess, exchange.headers)
-        if self._validate.overridden:
-            await self._prepare(exchange, self._validate)
-        explaining = exchange.verb is InferenceVerb.EXPLAIN
-        with _timed(times, "explain" if explaining else "predict"):
-            result = await self._predicted(exchange, self._explain if explaining else self._predict)
-        if self._postprocess.overridden:
-            with _timed(times, "postprocess"):
-                read = self._read(result, exchange) if isinstance(result, Answer) else result
-                result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
-        return result
 
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
         """By a hook that returns what is predicted on."""
