@@ -18,7 +18,7 @@ from isvc_operator.resolve import is_stopped, resolve
 from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.storage import StorageContext
-from isvc_operator.resolve.support import unsupported_fields
+from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
 
 Manifest = dict[str, Any]
 
@@ -48,8 +48,8 @@ def warnings(given: Documents) -> Iterator[str]:
         for field in unknown_fields(resource):
             yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
     for service in given.services:
-        for field in unsupported_fields(service.spec):
-            yield f"{service.kind} {service.metadata.name}: not supported: {field}"
+        for what in (*unsupported_fields(service.spec), *unsupported_annotations(service)):
+            yield f"{service.kind} {service.metadata.name}: not supported: {what}"
         if is_stopped(service):
             yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
-from isvc_operator.api.inference_service import InferenceServiceSpec
-from isvc_operator.api.names import EXPLAINER, TRANSFORMER
+from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
+from isvc_operator.api.names import ANNOTATION_AUTOSCALER, EXPLAINER, TRANSFORMER
 from isvc_operator.resolve.settings import is_usable, settings_of
 
 _COMPONENT = (
@@ -21,11 +21,40 @@ _COMPONENT = (
 # A transformer is told its container_concurrency as its number of workers; a predictor its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
 _DEFAULT_HOLDS = "the server's default holds; give a number above 0"
+# Annotations of KServe's: the values that ask for what is done anyway, and what happens instead of any other's.
+_ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "serving.kserve.io/deploymentMode": (("Standard", "RawDeployment"), "the service is served as by Standard"),
+    ANNOTATION_AUTOSCALER: (("none", "external", "hpa"), "no autoscaler is made; with one of your own, write external"),
+    "serving.kserve.io/disable-auto-update": (("false",), "a runtime that changes rolls the pods"),
+    "serving.kserve.io/enable-prometheus-scraping": (
+        ("false",),
+        "the pods have the runtime's annotations for it; write others under spec.predictor.annotations",
+    ),
+    "serving.kserve.io/gke-accelerator": (
+        (),
+        "write nodeSelector: {cloud.google.com/gke-accelerator: …} under spec.predictor",
+    ),
+    "serving.kserve.io/storage-initializer-uid": (
+        ("1000",),
+        "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that",
+    ),
+}
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
     """Paths of fields that are set and not honoured, each with what happens instead."""
     return (*_missing(spec), *_predictor(spec.predictor), *_wrappers(spec), *_model(spec.predictor))
+
+
+def unsupported_annotations(service: InferenceService) -> Iterator[str]:
+    """KServe's annotations of the service and its components that are not honoured, each with what happens instead."""
+    spec = service.spec
+    components = (item.annotations or {} for item in (spec.predictor, spec.transformer, spec.explainer) if item)
+    given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
+    for name, value in dict.fromkeys(given):
+        honoured, instead = _ANNOTATIONS.get(name, ((value,), ""))
+        if value not in honoured:
+            yield f"annotation {name}: {value} ({instead})"
 
 
 def _missing(spec: InferenceServiceSpec) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.resolve.support import unsupported_fields
+from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
 from tests.support.builders import a_service
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
@@ -115,3 +115,52 @@ def test_a_batch_setting_that_no_server_could_follow_is_told_with_what_holds_ins
     assert told(predictor={"batcher": {field: value}}) == (
         f"spec.predictor.batcher.{field}: {value} (the server's default holds; give a number above 0)",
     )
+
+
+def told_annotations(**fields: Any) -> tuple[str, ...]:
+    return tuple(unsupported_annotations(a_service(**fields)))
+
+
+ANNOTATIONS = {
+    "deploymentMode": ("Serverless", "the service is served as by Standard"),
+    "autoscalerClass": ("keda", "no autoscaler is made; with one of your own, write external"),
+    "disable-auto-update": ("true", "a runtime that changes rolls the pods"),
+    "enable-prometheus-scraping": (
+        "true",
+        "the pods have the runtime's annotations for it; write others under spec.predictor.annotations",
+    ),
+    "gke-accelerator": (
+        "nvidia-tesla-t4",
+        "write nodeSelector: {cloud.google.com/gke-accelerator: …} under spec.predictor",
+    ),
+    "storage-initializer-uid": (
+        "1337",
+        "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATIONS)
+def test_an_annotation_of_kserves_that_is_not_honoured_is_told(name: str) -> None:
+    value, instead = ANNOTATIONS[name]
+    given = {f"serving.kserve.io/{name}": value}
+    expected = (f"annotation serving.kserve.io/{name}: {value} ({instead})",)
+
+    assert told_annotations(annotations=given) == expected
+    assert told_annotations(predictor={"annotations": given}) == expected
+    assert told_annotations(annotations=given, predictor={"annotations": given}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("serving.kserve.io/deploymentMode", "Standard"),
+        ("serving.kserve.io/deploymentMode", "RawDeployment"),
+        ("serving.kserve.io/autoscalerClass", "external"),
+        ("serving.kserve.io/disable-auto-update", "false"),
+        ("serving.kserve.io/stop", "true"),
+        ("team", "vision"),
+    ],
+)
+def test_an_annotation_that_asks_for_what_is_done_is_not_told(name: str, value: str) -> None:
+    assert told_annotations(annotations={name: value}) == ()
