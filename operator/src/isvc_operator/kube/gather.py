@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.kube.adoption import controller_of
 from isvc_operator.kube.cache import Cache, Manifest, ObjectKey, ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
 
@@ -24,6 +25,13 @@ class Gathered:
     storage_containers: tuple[ClusterStorageContainer, ...]
     children: tuple[Manifest, ...]
     pods: tuple[Manifest, ...]
+
+    @property
+    def headless(self) -> bool | None:
+        """Whether the service's Services are headless, which cannot change; None where it has none yet."""
+        uid = self.body["metadata"]["uid"]
+        own = [item for item in self.children if item["kind"] == "Service" and controller_of(item).get("uid") == uid]
+        return all(item["spec"].get("clusterIP") == "None" for item in own) if own else None
 
 
 def gather(cache: Cache, key: ServiceKey) -> Gathered | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.gather import Gathered, gather
@@ -11,6 +13,7 @@ from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (
     NAMESPACE,
     NOW,
+    a_child,
     a_deployment,
     a_ready_pod,
     a_runtime,
@@ -20,6 +23,7 @@ from tests.support.builders import (
 from tests.support.credentials import a_storage_container
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
+METADATA = a_child()["metadata"]
 
 
 def cache_with(*objects: dict[str, Any]) -> Cache:
@@ -52,6 +56,22 @@ def test_a_service_on_its_way_out_is_left_alone() -> None:
     body["metadata"]["deletionTimestamp"] = NOW
 
     assert gather(cache_with(body), KEY) is None
+
+
+HEADLESS: dict[str, tuple[list[dict[str, Any]], bool | None]] = {
+    "none": ([], None),
+    "one with an address": ([a_child("Service", spec={"clusterIP": "10.0.0.1"})], False),
+    "one without": ([a_child("Service", spec={"clusterIP": "None"})], True),
+    "one of somebody else": ([{**a_child("Service"), "metadata": {**METADATA, "ownerReferences": []}}], None),
+}
+
+
+@pytest.mark.parametrize(("services", "headless"), HEADLESS.values(), ids=HEADLESS.keys())
+def test_services_are_headless_as_they_were_made(services: list[dict[str, Any]], headless: bool | None) -> None:
+    gathered = gather(cache_with(a_service_body(), *services), KEY)
+
+    assert gathered is not None
+    assert gathered.headless is headless
 
 
 def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
