@@ -33,6 +33,7 @@ from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
 from isvc_operator.kube.gather import Gathered, gather
+from isvc_operator.kube.handover import Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
 from isvc_operator.observe.component import Seen
@@ -44,7 +45,7 @@ from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage import StorageContext
 from isvc_operator.resolve.storage_request import references
-from isvc_operator.resolve.support import unsupported_fields
+from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
 
 # Seconds. Of secrets and service accounts no watch tells; services that refer to none are not looked at again.
 RESYNC = 300.0
@@ -65,6 +66,7 @@ class Reconciler:
     cache: Cache
     objects: ObjectReader
     details: PodDetails
+    handover: Handover
     config: OperatorConfig
     now: Callable[[], str]
     home: str = ""
@@ -78,15 +80,17 @@ class Reconciler:
         gathered = gather(self.cache, key)
         if gathered is None:
             self.details.forget(key)
+            self.handover.forget(key)
             await let_go(self.api, self.cache, key)
             return None
         service, problem = _read(gathered.body)
         resolved: Resolved | None = None
         failed: OperatorError | None = None
+        later: float | None = None
         if problem is None:
             try:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered)
-                await self._apply(service, resolved, gathered)
+                later = await self._apply(key, service, resolved, gathered)
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.may_pass and failures < TOLD_AFTER:
                     raise
@@ -97,23 +101,35 @@ class Reconciler:
         await self._write(service, gathered.body, derive_status(observation, self.now()))
         if failed is not None:
             raise failed
-        return again or (RESYNC if resolved and resolved.refers_to_objects else None)
+        resync = RESYNC if resolved and resolved.refers_to_objects else None
+        return min((seconds for seconds in (again, later, resync) if seconds is not None), default=None)
 
     async def _resolve(self, service: InferenceService, gathered: Gathered) -> Resolved:
         credentials, namespace = self.config.credentials, service.metadata.namespace or ""
         objects = await self.objects.read_all(namespace, lambda known: references(service, credentials, known))
         context = StorageContext(gathered.storage_containers, objects)
-        resolved = resolve(service, gathered.runtimes, self.config, context)
+        resolved = resolve(service, gathered.runtimes, self._config_for(gathered), context)
         name = self.config.storage_initializer.ca_bundle_config_map_name
         if name and resolved.mounts_ca_bundle:
             await mirror_ca_bundle(self.objects, name, self.home, namespace)
         return resolved
 
-    async def _apply(self, service: InferenceService, resolved: Resolved | None, gathered: Gathered) -> None:
+    async def _apply(
+        self, key: ServiceKey, service: InferenceService, resolved: Resolved | None, gathered: Gathered
+    ) -> float | None:
         """A stopped service wants no children. One that cannot be resolved does not come here: what runs, stays."""
-        wanted = render(resolved, self.config) if resolved else []
+        wanted = render(resolved, self._config_for(gathered)) if resolved else []
         changes = plan(wanted, gathered.children, service.metadata.uid or "")
-        await carry_out(self.api, self.cache, changes)
+        due, later = self.handover.due(key, changes, wanted, gathered.children)
+        await carry_out(self.api, self.cache, due)
+        return later
+
+    def _config_for(self, gathered: Gathered) -> OperatorConfig:
+        """The configuration; what it says of headless Services holds for those that are still to be made."""
+        if gathered.headless is None:
+            return self.config
+        section = self.config.service.model_copy(update={"service_cluster_ip_none": gathered.headless})
+        return self.config.model_copy(update={"service": section})
 
     async def _observe(
         self,
@@ -135,7 +151,11 @@ class Reconciler:
             ingress_exists=_named(labelled, "Ingress", key.name) is not None,
             stopped=stopped,
             problem=problem,
-            ignored=(*unknown_fields(service), *unsupported_fields(service.spec)),
+            ignored=(
+                *unknown_fields(service),
+                *unsupported_fields(service.spec),
+                *unsupported_annotations(service),
+            ),
         )
         return observation, min((again for _, again in seen if again is not None), default=None)
 

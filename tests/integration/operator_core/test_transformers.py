@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from isvc_operator.kube.handover import GRACE
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
@@ -12,6 +13,7 @@ from tests.support.waiting import eventually
 
 NAMES = ("torchserve-predictor", "torchserve-transformer", "torchserve-explainer")
 WRAPPER = {"containers": [{"image": "registry.example/wrapper:1"}]}
+WITHOUT = [{"op": "remove", "path": "/spec/transformer"}]
 
 
 def apply(namespace: Namespace, name: str = "torchserve", **spec: Any) -> None:
@@ -71,6 +73,26 @@ def test_components_that_are_taken_out_are_removed_and_requests_go_to_the_predic
 
     eventually(alone, "only the predictor is left")
     eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
+
+
+def test_callers_are_led_to_a_transformer_while_it_serves_and_never_to_nobody(
+    running_operator: None, namespace: Namespace
+) -> None:
+    apply(namespace)
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+
+    apply(namespace, transformer=WRAPPER)
+    namespace.wait_for_condition("TransformerReady", "Unknown")
+    assert backends(namespace) == {NAMES[0]}
+    namespace.play_finished_rollout(NAMES[1])
+    eventually(lambda: backends(namespace) == {NAMES[0], NAMES[1]}, "the Ingress leads to the transformer")
+    namespace.wait_for_condition("Ready", "True")
+
+    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=json", f"--patch={json.dumps(WITHOUT)}")
+    eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
+    assert namespace.find("deployment", NAMES[1])
+    eventually(lambda: not namespace.find("deployment", NAMES[1]), "the transformer is gone", within=2 * GRACE)
 
 
 def backends(namespace: Namespace) -> set[str]:

@@ -12,6 +12,7 @@ from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, Refused
+from isvc_operator.kube.handover import GRACE, Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE, PodDetails
 from isvc_operator.kube.requests import path_of
@@ -80,9 +81,9 @@ class Cluster:
         status = self.service.get("status", {})
         self.api.put({**a_service_body(**fields), "status": status})
 
-    def roll_out(self, *pods: dict[str, Any], **status: Any) -> None:
+    def roll_out(self, *pods: dict[str, Any], component: str = "predictor", **status: Any) -> None:
         """What the Deployment controller and the kubelet would do."""
-        deployment = self.child("Deployment")
+        deployment = self.child("Deployment", component)
         observed = {"observed_generation": deployment["metadata"]["generation"], **status}
         self.api.put({**deployment, "status": a_deployment_status(**observed)})
         for pod in pods:
@@ -94,8 +95,8 @@ class Cluster:
         assert found is not None
         return found
 
-    def child(self, kind: str) -> dict[str, Any]:
-        found = self.api.get(kind, NAMESPACE, "torchserve" if kind == "Ingress" else "torchserve-predictor")
+    def child(self, kind: str, component: str = "predictor") -> dict[str, Any]:
+        found = self.api.get(kind, NAMESPACE, "torchserve" if kind == "Ingress" else f"torchserve-{component}")
         assert found is not None
         return found
 
@@ -116,7 +117,10 @@ def watched(api: FakeKubeApi, clock: Clock, *runtimes: dict[str, Any], config: O
     for runtime in runtimes:
         cache.put(runtime)
     objects, details = ObjectReader(api, seconds), PodDetails(api, seconds)
-    reconciler = Reconciler(api, cache, objects, details, config or OperatorConfig(), clock, home="isvc-system")
+    handover = Handover(seconds)
+    reconciler = Reconciler(
+        api, cache, objects, details, handover, config or OperatorConfig(), clock, home="isvc-system"
+    )
     return Cluster(api, cache, clock, seconds, reconciler)
 
 
@@ -249,6 +253,12 @@ async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: C
     assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
 
 
+async def test_services_keep_their_form_when_new_ones_are_to_be_headless(serving: Cluster) -> None:
+    serving.reconciler.config = parse_config({"service": '{"serviceClusterIPNone": true}'})
+
+    assert await serving.reconcile() == []
+
+
 async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cluster) -> None:
     body = a_runtime_body(container={"image": "registry.example/torchserve:2.0"})
     serving.cache.put({**body, "metadata": {**body["metadata"], "resourceVersion": "2"}})
@@ -374,6 +384,17 @@ async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
 
     assert cluster.condition("SpecSupported")["message"] == (
         "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
+    )
+
+
+async def test_an_annotation_of_kserves_that_is_not_honoured_is_named_in_the_same_condition() -> None:
+    annotations = {"serving.kserve.io/deploymentMode": "Serverless"}
+    cluster = cluster_with(a_service_body(annotations=annotations), a_runtime_body())
+
+    await cluster.reconcile()
+
+    assert cluster.condition("SpecSupported")["message"] == (
+        "Not honoured: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
     )
 
 
@@ -811,25 +832,51 @@ async def with_transformer() -> Cluster:
     return cluster
 
 
-async def test_a_transformer_gets_its_own_children_and_the_ingress() -> None:
+def led_to(cluster: Cluster) -> str:
+    """The component that gets what comes for the service's own host name."""
+    path = cluster.child("Ingress")["spec"]["rules"][0]["http"]["paths"][-1]
+    return str(path["backend"]["service"]["name"])
+
+
+async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress() -> None:
     cluster = await with_transformer()
 
-    assert await cluster.reconcile() == [*FRONT_CALLS, "PATCH ingresses/torchserve", STATUS, "POST events"]
+    assert await cluster.reconcile() == [*FRONT_CALLS, STATUS, "POST events"]
+    assert led_to(cluster) == "torchserve-predictor"
     assert cluster.condition("PredictorReady")["status"] == "True"
     assert (cluster.condition("TransformerReady")["status"], cluster.condition("Ready")["status"]) == (
         "Unknown",
         "Unknown",
     )
 
+    cluster.roll_out(component="transformer")
+    assert await cluster.reconcile() == ["PATCH ingresses/torchserve", STATUS, "POST events"]
+    assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
-async def test_a_transformer_that_goes_takes_its_children_with_it() -> None:
+
+async def test_a_transformer_that_serves_goes_when_callers_have_had_time_to_follow() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.roll_out(component="transformer")
+    await cluster.settle()
+    cluster.edit_service(generation=3)
+
+    assert (await cluster.reconcile())[0] == "PATCH ingresses/torchserve"
+    assert led_to(cluster) == "torchserve-predictor"
+    assert (await cluster.reconcile(), cluster.again) == ([], GRACE)
+    cluster.seconds.passed += GRACE
+    assert sorted(await cluster.reconcile()) == [call.replace("PATCH", "DELETE") for call in FRONT_CALLS]
+    assert (await cluster.reconcile(), cluster.again) == ([], None)
+
+
+async def test_a_transformer_that_never_served_takes_its_children_with_it() -> None:
     cluster = await with_transformer()
     await cluster.settle()
     cluster.edit_service(generation=3)
 
     calls = await cluster.reconcile()
 
-    assert sorted(calls[1:3]) == ["DELETE deployments/torchserve-transformer", "DELETE services/torchserve-transformer"]
+    assert sorted(calls[:2]) == ["DELETE deployments/torchserve-transformer", "DELETE services/torchserve-transformer"]
     types = [item["type"] for item in cluster.service["status"]["conditions"]]
     assert "TransformerReady" not in types
 

@@ -17,6 +17,7 @@ from isvc_operator.handlers.deletions import follow_deletions
 from isvc_operator.handlers.watches import register, select_children, service_keys
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
+from isvc_operator.kube.handover import Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.reconcile import Reconciler
@@ -48,6 +49,7 @@ async def run(options: Options, now: Callable[[], str]) -> None:
             cache=cache,
             objects=ObjectReader(api, clock),
             details=PodDetails(api, clock),
+            handover=Handover(clock),
             config=read_config(options.config_dir),
             now=now,
             home=options.home,
