@@ -207,11 +207,11 @@ ON_PURPOSE = (
     "A predictor's error reaches the client with its own status and words; `component` says who said it. KServe: 500.",
     "A predictor that is down is a 503, one that breaks off or talks nonsense a 502, one that is silent a 504; each "
     "names the address. KServe: 500.",
-    "`--predictor_request_retries` works, and only where nothing was sent: a request is never predicted twice.",
+    "`--predictor_request_retries` works, and only where nothing was sent: a request that was read is not sent again.",
     "`explain` asks the predictor where there is no `explainer_host`. KServe: an attribute that does not exist.",
     "`Model.predictor_host`, set by models of kserve 0.13 and before, is honoured, and with it `protocol`, `timeout` "
     "and `use_ssl`; unset they read as the config's.",
-    "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it.",
+    "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it; 0 does too.",
     "A body is read only if a hook looks at it. KServe parses and writes every body.",
     "`x-request-id`, `authorization`, W3C and Zipkin trace headers go on to the predictor; KServe's list is shorter.",
     "A model that is not ready when it is given to `ModelServer.start` is loaded. KServe: `NoModelReady`.",
