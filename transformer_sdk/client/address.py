@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 _PORTS = {"http": 80, "https": 443}
 
 
 class BadAddress(ValueError):
     """The text is no address of an HTTP server."""
+
+
+def split(url: str) -> tuple[str, str]:
+    """The server of a URL, and all of the URL that it is asked for."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    return f"{parts.scheme}://{parts.netloc}", urlunsplit(("", "", parts.path or "/", parts.query, ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ FORWARDED = frozenset({
     "traceparent", "tracestate", "baggage",  # W3C
     "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",  # Zipkin
 })  # fmt: skip
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 _FORWARDED = frozenset(name.encode() for name in FORWARDED)
 
 
@@ -29,10 +30,16 @@ def forwarded_of(headers: Mapping[str, str] | None) -> list[tuple[bytes, bytes]]
 
 
 def encode(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """As they go over the wire; raises ValueError for one that would end its line."""
-    encoded = []
+    """As they go over the wire; raises ValueError for one that would end its line.
+
+    Without those that the connection has to say: two lengths are two requests. A `host` comes first.
+    """
+    encoded: list[tuple[bytes, bytes]] = []
     for name, value in headers:
+        if name.lower() in _FRAMING:
+            continue
         if any(char in "\r\n\0" for char in f"{name}{value}"):
             raise ValueError(f"The header {name!r} holds a line break.")
-        encoded.append((name.lower().encode("latin-1"), str(value).encode("latin-1", "replace")))
+        pair = (name.lower().encode("latin-1"), str(value).encode("latin-1", "replace"))
+        encoded.insert(0 if pair[0] == b"host" else len(encoded), pair)
     return encoded

@@ -23,12 +23,10 @@ class HttpClient:
         self,
         *,
         retries: int = 0,
-        timeout_s: float | None = 60.0,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         limits: Limits | None = None,
     ) -> None:
         self._retries = retries
-        self._timeout_s = timeout_s
         self._tls = tls
         self._limits = limits
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Pool]] = weakref.WeakKeyDictionary()
@@ -44,11 +42,12 @@ class HttpClient:
         *,
         stream: bool = False,
     ) -> Answer:
-        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress. With `stream` it may come in
-        pieces.
+        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress.
+
+        Without `timeout_s` there is no limit. With `stream` it may come in pieces.
         """
         pool = self.pool(base_url)
-        limit = timeout_s or self._timeout_s or _NO_LIMIT_S
+        limit = _NO_LIMIT_S if timeout_s is None else timeout_s
         answer = await pool.request(method, path, headers, body, limit, stream=stream)
         if not _OK <= answer.status < _REDIRECT:
             raise _refusal(answer, pool.address)

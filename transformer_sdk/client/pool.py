@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from transformer_sdk.client.address import Address
 from transformer_sdk.client.connection import Answer, Broken, Connection, TimedOut
@@ -17,6 +18,7 @@ from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout, Pre
 from transformer_sdk.client.pieces import Pieces, Silent
 
 _FIRST_RETRY_S = 0.1
+_SAFE = "/?!$%&'()*+,;=:@"  # in a request's target, beside letters and digits
 _UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
 
 
@@ -47,7 +49,7 @@ class Pool:
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
         self._open = 0  # idle, in use, or being opened
         self._sweeper: asyncio.TimerHandle | None = None
-        self._host = f"\r\nhost: {address.authority}\r\n".encode("latin-1")
+        self._host = f"\r\nhost: {address.authority}".encode("latin-1")
 
     @property
     def size(self) -> int:
@@ -66,11 +68,13 @@ class Pool:
     ) -> Answer:
         """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
 
-        With `stream` a good one may come in pieces; `timeout_s` is then also the longest time without one.
+        A `host` that is the first of the headers stands for the address's. With `stream` a good one may come in pieces;
+        `timeout_s` is then also the longest time without one.
         """
-        lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-        line = f"{method} {self.address.prefix}{path} HTTP/1.1".encode("latin-1")
-        message = b"%b%b%bcontent-length: %d\r\n\r\n%b" % (line, self._host, lines, len(body), body)
+        lines = b"".join(b"\r\n%b: %b" % pair for pair in headers)
+        host = b"" if lines.startswith(b"\r\nhost:") else self._host
+        line = _request_line(method, self.address.prefix, path)
+        message = b"%b%b%b\r\ncontent-length: %d\r\n\r\n%b" % (line, host, lines, len(body), body)
         deadline = self._loop.time() + timeout_s
         for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
             connection = await self._acquire(deadline, new=attempts_left < _UNREAD_ATTEMPTS)
@@ -203,6 +207,12 @@ class Pool:
                 self._drop(connection)
         self._idle = kept
         self._sweeper = self._loop.call_later(self._limits.idle_s, self._sweep) if kept else None
+
+
+@functools.lru_cache(maxsize=1024)  # there are as many as models
+def _request_line(method: str, prefix: str, path: str) -> bytes:
+    """Quoted where it must be; what is quoted already stays."""
+    return f"{method} {quote(prefix + path, safe=_SAFE) or '/'} HTTP/1.1".encode()
 
 
 def _words(error: OSError) -> str:

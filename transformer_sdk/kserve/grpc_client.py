@@ -145,7 +145,8 @@ class InferenceGRPCClient:
     def _error(self, error: grpc.aio.AioRpcError, timeout_s: float | None) -> ServingError:
         details, code = error.details() or "", error.code()
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return PredictorTimeout(f"The predictor at {self._url} did not answer within {timeout_s:g} s.")
+            limit = "the time that it has itself" if timeout_s is None else f"{timeout_s:g} s"
+            return PredictorTimeout(f"The predictor at {self._url} did not answer within {limit}.")
         component = next((value for name, value in error.trailing_metadata() or () if name == "x-component"), None)
         if code is grpc.StatusCode.UNAVAILABLE and component is None:
             return PredictorUnreachable(

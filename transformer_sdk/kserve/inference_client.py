@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from transformer_sdk.client import forwarding
+from transformer_sdk.client.address import split
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError
 from transformer_sdk.client.http import HttpClient
@@ -96,7 +97,10 @@ class InferenceRESTClient:
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> InferResponse | Any:
         """The predictions; an InferResponse where the protocol is v2."""
-        path = "" if is_graph_endpoint else self._path(model_name, {_V1: ":predict", _V2: "/infer"})
+        if is_graph_endpoint:
+            base_url, path = split(base_url)
+        else:
+            path = self._path(model_name, {_V1: ":predict", _V2: "/infer"})
         body, length = encode(data)
         answer = await self.post(base_url, path, body, forwarding.encode((headers or {}).items()), length, timeout)
         if response_headers is not None:
@@ -183,7 +187,7 @@ class InferenceRESTClient:
     @property
     def _client(self) -> HttpClient:
         if self._http is None:
-            self._http = HttpClient(retries=self._config.retries, timeout_s=self._config.timeout, tls=self._config.tls)
+            self._http = HttpClient(retries=self._config.retries, tls=self._config.tls)
         return self._http
 
     async def _get(self, base_url: str, path: str, headers: Mapping[str, str] | None, timeout: Any) -> dict[str, Any]:
@@ -202,9 +206,10 @@ class InferenceRESTClient:
         if not self._config.auth:
             return list(headers)
         secret = base64.b64encode(":".join(self._config.auth).encode())
-        return [(b"authorization", b"Basic " + secret), *headers]
+        return [*headers, (b"authorization", b"Basic " + secret)]
 
     def _seconds(self, timeout: Any) -> float | None:
+        """None for no limit."""
         chosen = self._config.timeout if timeout is USE_CLIENT_DEFAULT else timeout
         return max(chosen) if isinstance(chosen, tuple) else chosen
 

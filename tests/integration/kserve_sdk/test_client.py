@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from transformer_sdk.client.errors import PredictorBroken, PredictorError, Predi
 from transformer_sdk.client.http import HttpClient
 from transformer_sdk.client.pool import Limits, Pool
 from transformer_sdk.errors import ServingError
+from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT, InferenceRESTClient, RESTConfig
 
 GOOD = Answer(200, ((b"content-type", b"application/json"), (b"content-length", b"19")), b'{"predictions":[7]}')
 
@@ -38,6 +39,61 @@ async def test_a_request_goes_out_whole_and_its_answer_comes_back() -> None:
         b"POST /v1/models/m:predict HTTP/1.1\r\nhost: %b\r\ncontent-length: 17\r\n\r\n" % server.host.encode()
         + b'{"instances":[1]}'
     ]
+
+
+async def heads(url_path: str = "", model: str | None = "m", **more: Any) -> list[str]:
+    """The lines of the request that KServe's client sends, without those of its server's address."""
+    async with scripted(answers) as server, InferenceRESTClient() as client:
+        await client.infer(f"http://{server.host}{url_path}", {}, model, **more)
+
+    lines = server.requests[0].decode("latin-1").partition("\r\n\r\n")[0].split("\r\n")
+    return [line for line in lines if line != f"host: {server.host}"]
+
+
+@pytest.mark.parametrize("config", [RESTConfig(), RESTConfig(auth=("me", "secret"))], ids=["plain", "with auth"])
+async def test_a_given_host_stands_for_the_addresses(config: RESTConfig) -> None:
+    async with scripted(answers) as server, InferenceRESTClient(config) as client:
+        headers = {"x-a": "1", "Host": "mnist.default.example.com", "Content-Length": "9", "Connection": "close"}
+        await client.infer(f"http://{server.host}", {}, "m", {**headers, "Transfer-Encoding": "chunked"})
+
+    lines = server.requests[0].lower().partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert [line for line in lines if line.startswith(b"host:")] == [b"host: mnist.default.example.com"]
+    assert [line for line in lines if line.startswith(b"content-length:")] == [b"content-length: 2"]
+    assert not [line for line in lines if line.startswith((b"connection:", b"transfer-encoding:"))]
+
+
+@pytest.mark.parametrize(("url_path", "target"), [("", "/"), ("/", "/"), ("/a/b/", "/a/b/"), ("/a?b=c", "/a?b=c")])
+async def test_a_graph_is_asked_by_its_url_as_it_is(url_path: str, target: str) -> None:
+    assert (await heads(url_path, is_graph_endpoint=True))[0] == f"POST {target} HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("model", "quoted"),
+    [
+        ("a model", "a%20model"),
+        ("modèle", "mod%C3%A8le"),
+        ("模型", "%E6%A8%A1%E5%9E%8B"),
+        ("a%20b", "a%20b"),
+        ("a~b@c", "a~b@c"),
+    ],
+)
+async def test_a_models_name_is_quoted_in_its_path(model: str, quoted: str) -> None:
+    assert (await heads(model=model))[0] == f"POST /v1/models/{quoted}:predict HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("config", "given"), [(RESTConfig(timeout=0.1), None), (RESTConfig(timeout=None), USE_CLIENT_DEFAULT)]
+)
+async def test_a_timeout_of_none_is_no_limit(config: RESTConfig, given: Any) -> None:
+    async def late(visitor: Visitor) -> None:
+        await visitor.request()
+        await asyncio.sleep(0.3)
+        await visitor.say(OK)
+
+    async with scripted(late) as server, InferenceRESTClient(config) as client:
+        assert await client.infer(f"http://{server.host}", {}, "m", timeout=given) == {"predictions": [7]}
+        with pytest.raises(PredictorTimeout, match=r"within 0\.05 s"):
+            await client.infer(f"http://{server.host}", {}, "m", timeout=0.05)
 
 
 async def test_connections_are_kept_and_no_more_are_opened_than_are_needed() -> None:

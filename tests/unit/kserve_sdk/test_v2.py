@@ -14,7 +14,7 @@ import pytest
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
 from transformer_sdk.kserve import (
     InferenceGRPCClient,
     InferenceRESTClient,
@@ -314,6 +314,15 @@ async def test_a_predictors_refusal_over_grpc_reaches_the_client_with_its_status
             await client.infer(asked())
 
     assert (raised.value.status, raised.value.component) == (status, "predictor")
+
+
+async def test_a_predictor_over_grpc_that_has_a_limit_of_its_own_needs_none_of_the_clients() -> None:
+    async def too_late(*_: Any) -> Any:
+        raise DeadlineExceeded("late")
+
+    async with grpc_predictor(FakeModel(too_late)) as config, InferenceGRPCClient(config.predictor_host) as client:
+        with pytest.raises(PredictorTimeout, match="within the time that it has itself"):
+            await client.infer(asked(), timeout=None)
 
 
 async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() -> None:
