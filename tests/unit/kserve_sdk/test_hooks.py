@@ -243,6 +243,29 @@ def test_a_model_with_its_own_call_has_its_own_order() -> None:
     assert (reply.json(), reply.headers["x-own"]) == ({"verb": "EXPLAIN"}, "1")
 
 
+class WithHeaders(Ready):
+    """Its own call gives these headers with its result."""
+
+    def __init__(self, result: Any, headers: dict[str, str]) -> None:
+        super().__init__("m")
+        self.given = result, headers
+
+    async def __call__(self, body: Any, headers: Headers = None, verb: Any = None) -> Any:
+        return self.given
+
+
+def test_a_hooks_content_type_counts_however_it_is_written() -> None:
+    with TransformerServer(WithHeaders("a,b", {"Content-Type": "text/csv"})) as server:
+        assert server.post({}).headers["content-type"] == "text/csv"
+
+
+@pytest.mark.parametrize("headers", [{"x-a": "1\r\nx-b: 2"}, {"x a": "1"}, {"Content-Type": "a\nb"}])
+def test_a_header_that_http_cannot_carry_is_the_hooks_fault(headers: dict[str, str]) -> None:
+    status, _, message = error_of(WithHeaders("text", headers))
+
+    assert (status, "which HTTP cannot carry" in message) == (500, True)
+
+
 async def test_a_model_can_be_called_without_a_server() -> None:
     class Whole(Doubling):
         async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -54,6 +57,15 @@ class Doubling(Model):
         return InferRequest(self.name, [one], payload.id, parameters=payload.parameters)
 
 
+class Named(Doubling):
+    def postprocess(
+        self, result: InferResponse, headers: Any = None, response_headers: dict[str, str] | None = None
+    ) -> InferResponse:
+        assert response_headers is not None
+        response_headers["Inference-Header-Content-Length"] = "7"
+        return result
+
+
 class Through(Model):
     def __init__(self, **more: Any) -> None:
         super().__init__("m", **more)
@@ -81,6 +93,19 @@ def test_raw_outputs_reach_the_client_who_asks_for_them() -> None:
                 reply = server.post(asked, INFER)
             length = int(reply.headers["inference-header-content-length"])
             assert np.frombuffer(reply.body[length:], np.float32).size == 1
+
+
+def test_a_predictors_length_of_json_is_not_sent_beside_the_answers_own() -> None:
+    asked = {**BODY, "parameters": {"binary_data_output": True}}
+    with (
+        FakePredictor(summed, "v2") as predictor,
+        TransformerServer(Named(return_response_headers=True), predictor=predictor.config) as server,
+        contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection,
+    ):
+        connection.request("POST", INFER, json.dumps(asked))
+        headers = connection.getresponse().getheaders()
+
+    assert [name for name, _ in headers].count("inference-header-content-length") == 1
 
 
 def test_a_model_of_its_own_gives_the_client_the_outputs_it_asks_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -18,20 +19,22 @@ _TEXT = b"text/plain; charset=utf-8"
 # The server's own, or of the connection that the headers came by.
 _NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
                          "server", "keep-alive"})  # fmt: skip
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:
     """Raises HookFailed for a result that cannot be sent."""
-    headers = _headers(exchange.response_headers)
+    given = _headers(exchange.response_headers)
+    if isinstance(result, (bytes, bytearray, memoryview)):
+        return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=given)
+    headers = tuple(pair for pair in given if pair[0] != JSON_LENGTH)  # that of another body
     if isinstance(result, Answer):
         return _passed_on(result, headers)
     if isinstance(result, AsyncIterator):
-        content_type = exchange.response_headers.get("content-type", "application/octet-stream")
-        return StreamingResponse(_pieces(result), content_type=content_type.encode(), headers=headers)
+        return StreamingResponse(_pieces(result), content_type=_given_type(exchange, _RAW), headers=headers)
     if isinstance(result, InferResponse):
         return _infer_response(result, exchange, headers)
-    if isinstance(result, (bytes, bytearray, memoryview)):
-        return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=headers)
     if isinstance(result, str):
         return Response(result.encode(), content_type=_given_type(exchange, _TEXT), headers=headers)
     return Response(_json(result, exchange), headers=headers)
@@ -40,11 +43,10 @@ def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse
 def _passed_on(answer: Answer, headers: Headers) -> Response | StreamingResponse:
     length = answer.header(JSON_LENGTH)
     more: Headers = ((JSON_LENGTH, length),) if length else ()
-    own = tuple(pair for pair in headers if pair[0] != JSON_LENGTH)
     content_type = answer.header(b"content-type") or b"application/json"
     if answer.pieces:
-        return StreamingResponse(answer.pieces, content_type=content_type, headers=(*own, *more))
-    return Response(answer.body, content_type=content_type, headers=(*own, *more))
+        return StreamingResponse(answer.pieces, content_type=content_type, headers=(*headers, *more))
+    return Response(answer.body, content_type=content_type, headers=(*headers, *more))
 
 
 def _infer_response(response: InferResponse, exchange: Exchange, headers: Headers) -> Response:
@@ -75,13 +77,21 @@ async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
 
 
 def _given_type(exchange: Exchange, otherwise: bytes) -> bytes:
-    given = exchange.response_headers.get("content-type")
-    return given.encode("latin-1") if given else otherwise
+    given = exchange.response_headers.items()
+    return next((_encoded(name, value) for name, value in given if name.lower() == "content-type"), otherwise)
 
 
 def _headers(given: Mapping[str, str]) -> Headers:
     return tuple(
-        (name.lower().encode("latin-1"), str(value).encode("latin-1"))
+        (name.lower().encode("latin-1"), _encoded(name, value))
         for name, value in given.items()
         if name.lower() not in _NOT_PASSED
     )
+
+
+def _encoded(name: str, value: Any) -> bytes:
+    """The value; raises HookFailed for a header that HTTP cannot carry, or that would end its line."""
+    text = str(value)
+    if not _NAME.fullmatch(name) or _CONTROLS.search(text):
+        raise HookFailed(f"A hook set the header {name!r} to {text!r}, which HTTP cannot carry.")
+    return text.strip().encode("latin-1", "replace")
