@@ -94,7 +94,7 @@ def identity_of(environment: Mapping[str, str], region: str) -> Identity:
     role, token_file = environment.get("AWS_ROLE_ARN"), environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     if role and token_file:
         session = environment.get("AWS_ROLE_SESSION_NAME") or "storage-initializer"
-        endpoint = environment.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
+        endpoint = environment.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{domain_of(region)}"
         return WebIdentity(role, token_file, session, endpoint.rstrip("/"))
     path, agent = (environment.get(f"AWS_CONTAINER_CREDENTIALS_{kind}_URI") for kind in ("RELATIVE", "FULL"))
     if path or agent:
@@ -107,6 +107,11 @@ def identity_of(environment: Mapping[str, str], region: str) -> Identity:
 
 def patience_with(identity: Identity, patience: Patience) -> Patience:
     return replace(patience, connect_s=_NEAR_S, read_s=_NEAR_S) if isinstance(identity, NodeRole) else patience
+
+
+def domain_of(region: str) -> str:
+    """Where Amazon's own endpoints of a region are; China's are apart."""
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 def is_true(text: str) -> bool:

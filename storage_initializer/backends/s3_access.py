@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from storage_initializer.backends.aws import Identity, identity_of, is_true
+from storage_initializer.backends.aws import Identity, domain_of, identity_of, is_true
 from storage_initializer.backends.trust import Trust, ca_bundle
 from storage_initializer.errors import UsageError
 
@@ -57,7 +57,7 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
     virtual = is_true(settings.get("S3_USER_VIRTUAL_BUCKET", ""))
     if not service:
         accelerate = is_true(settings.get("S3_USE_ACCELERATE", ""))
-        service = "https://s3-accelerate.amazonaws.com" if accelerate else f"https://s3.{region}.amazonaws.com"
+        service = "https://s3-accelerate.amazonaws.com" if accelerate else f"https://s3.{region}.{domain_of(region)}"
         # A dot in a bucket's name is not covered by Amazon's certificates.
         virtual = accelerate or "." not in bucket
     return S3Access(

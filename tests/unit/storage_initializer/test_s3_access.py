@@ -30,6 +30,7 @@ def test_without_anything_it_is_amazon_asked_as_the_node() -> None:
     ("environment", "bucket_url"),
     [
         ({"AWS_DEFAULT_REGION": "eu-west-1"}, "https://models.s3.eu-west-1.amazonaws.com"),
+        ({"AWS_DEFAULT_REGION": "cn-north-1"}, "https://models.s3.cn-north-1.amazonaws.com.cn"),
         ({"S3_USE_ACCELERATE": "1"}, "https://models.s3-accelerate.amazonaws.com"),
         (MINIO, "http://minio:9000/models"),
         ({"AWS_ENDPOINT_URL": "https://gateway/s3/"}, "https://gateway/s3/models"),
@@ -58,6 +59,10 @@ def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it()
         (
             {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_DEFAULT_REGION": "eu-west-1"},
             WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.eu-west-1.amazonaws.com"),
+        ),
+        (
+            {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_REGION": "cn-northwest-1"},
+            WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.cn-northwest-1.amazonaws.com.cn"),
         ),
         (
             {
