@@ -92,9 +92,9 @@ def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) 
 
 def _scaling(component: ComponentExtensionSpec, field: str) -> Iterator[str]:
     if component.min_replicas == 0:
-        yield f"{field}.minReplicas: 0 (one pod is kept)"
+        yield f"{field}.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)"
     if (component.max_replicas or 0) > (component.min_replicas or 1):
-        yield f"{field}.maxReplicas (the number of pods stays at minReplicas)"
+        yield f"{field}.maxReplicas (no autoscaler is made)"
 
 
 def _model(predictor: PredictorSpec) -> Iterator[str]:

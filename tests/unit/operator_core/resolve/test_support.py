@@ -63,7 +63,7 @@ def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
     assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
         f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
         f"spec.{kind}.timeout: 0 (the server's default holds; give a number above 0)",
-        f"spec.{kind}.minReplicas: 0 (one pod is kept)",
+        f"spec.{kind}.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)",
     )
 
 
@@ -77,14 +77,19 @@ def test_confidential_storage_is_told_by_the_key_it_stands_under(key: str, model
 
 
 NOT_SCALED = {
-    "to zero": ({"minReplicas": 0}, ("spec.predictor.minReplicas: 0 (one pod is kept)",)),
+    "to zero": (
+        {"minReplicas": 0},
+        (
+            "spec.predictor.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)",
+        ),
+    ),
     "above the default": (
         {"maxReplicas": 3},
-        ("spec.predictor.maxReplicas (the number of pods stays at minReplicas)",),
+        ("spec.predictor.maxReplicas (no autoscaler is made)",),
     ),
     "above the smallest": (
         {"minReplicas": 2, "maxReplicas": 3},
-        ("spec.predictor.maxReplicas (the number of pods stays at minReplicas)",),
+        ("spec.predictor.maxReplicas (no autoscaler is made)",),
     ),
     "not: one pod": ({"maxReplicas": 1}, ()),
     "not: a fixed number": ({"minReplicas": 3, "maxReplicas": 3}, ()),
