@@ -92,7 +92,7 @@ def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) 
 
 def _scaling(component: ComponentExtensionSpec, field: str) -> Iterator[str]:
     if component.min_replicas == 0:
-        yield f"{field}.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)"
+        yield f"{field}.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)"
     if (component.max_replicas or 0) > (component.min_replicas or 1):
         yield f"{field}.maxReplicas (no autoscaler is made)"
 

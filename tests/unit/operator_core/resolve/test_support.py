@@ -63,7 +63,7 @@ def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
     assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
         f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
         f"spec.{kind}.timeout: 0 (the server's default holds; give a number above 0)",
-        f"spec.{kind}.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)",
+        f"spec.{kind}.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)",
     )
 
 
@@ -79,9 +79,7 @@ def test_confidential_storage_is_told_by_the_key_it_stands_under(key: str, model
 NOT_SCALED = {
     "to zero": (
         {"minReplicas": 0},
-        (
-            "spec.predictor.minReplicas: 0 (no pod is started by a request, so one stays, unless an autoscaler of yours has none)",
-        ),
+        ("spec.predictor.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)",),
     ),
     "above the default": (
         {"maxReplicas": 3},
