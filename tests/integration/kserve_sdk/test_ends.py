@@ -54,6 +54,30 @@ def test_a_grpc_port_that_is_taken_is_all_that_it_speaks_of(tmp_path: Path) -> N
     assert "never awaited" not in log.read_text()
 
 
+def test_a_given_address_is_the_only_one_that_is_served_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_HOST", "127.0.0.2")
+    http_port, grpc_port = free_port(), free_port()
+    process, log = started(tmp_path, f"--http_port={http_port}", f"--grpc_port={grpc_port}")
+    try:
+        eventually(lambda: _listens("127.0.0.2", grpc_port), "it serves", 60, log.read_text)
+        heard = {
+            (host, port)
+            for host in ("127.0.0.1", "127.0.0.2")
+            for port in (http_port, grpc_port)
+            if _listens(host, port)
+        }
+    finally:
+        process.kill()
+        process.wait()
+
+    assert heard == {("127.0.0.2", http_port), ("127.0.0.2", grpc_port)}
+
+
+def _listens(host: str, port: int) -> bool:
+    with socket.socket() as visitor:
+        return visitor.connect_ex((host, port)) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_workers_that_are_stopped_before_they_serve_end_in_order(tmp_path: Path, number: signal.Signals) -> None:
     process, log = started(tmp_path, "--workers=2", "--enable_grpc=false", slow=True)

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.kserve.serving import predictor_wait
-from transformer_sdk.kserve.serving.server import serve
+from transformer_sdk.kserve.serving.server import HOST_VARIABLE, serve
 from transformer_sdk.model_server.life import open_port
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(server: ModelServer) -> None:
         addresses = predictor_wait.addresses_of(server.registered_models.get_models().values())
         if not asyncio.run(predictor_wait.all_reached(addresses)):
             return
-    with open_port("", server.http_port, "--http_port") as listener:
+    with open_port(os.environ.get(HOST_VARIABLE, ""), server.http_port, "--http_port") as listener:
         if server.workers <= 1:
             _run(server, listener, grpc=server.enable_grpc)
         else:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HOST_VARIABLE = "HTTP_HOST"  # the address to serve on, as for our model servers; all if it is not set
 _LOOK_AGAIN_S = 1.0
 
 
@@ -45,7 +46,7 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
     metrics, threads = ServerMetrics(), HookThreads(server.max_threads)
     served = Served(server.registered_models, threads, HookMetrics(metrics.registry))
     doors = Doors(
-        listener, "", _grpc_port(server, grpc), server.settings.max_request_size,
+        listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(server, grpc), server.settings.max_request_size,
         server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
         Tls(server.ssl_certfile, server.ssl_keyfile) if server.ssl_certfile and server.ssl_keyfile else None,
     )  # fmt: skip
