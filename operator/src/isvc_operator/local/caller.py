@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import aiohttp
 
@@ -26,7 +29,7 @@ class Endpoint:
 
     def curl(self, path: str, file: str) -> str:
         """The command that sends ``file`` to ``path``."""
-        return f"curl -X POST -H 'Host: {self.host}' {self.url}{path} -T {file}"
+        return f"curl -X POST -H 'Host: {self.host}' {self.url}{path} -T {shlex.quote(file)}"
 
 
 async def model_names(endpoint: Endpoint) -> list[str]:
@@ -35,14 +38,24 @@ async def model_names(endpoint: Endpoint) -> list[str]:
         aiohttp.ClientSession(headers={"Host": endpoint.host}) as session,
         session.get(f"{endpoint.url}/v1/models") as answer,
     ):
-        if answer.status != 200:
-            return [endpoint.service]
-        return [str(name) for name in (await answer.json(content_type=None))["models"]]
+        listed = _listed(await answer.read()) if answer.status == 200 else None
+        return [endpoint.service] if listed is None else listed
+
+
+def _listed(content: bytes) -> list[str] | None:
+    """The names of a list of the v1 protocol; None for what other servers have at its path."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return None
+    models = document.get("models") if isinstance(document, dict) else None
+    is_list_of_names = isinstance(models, list) and all(isinstance(name, str) for name in models)
+    return models if is_list_of_names else None
 
 
 def predict_path(model: str) -> str:
     """Where a model takes requests of the v1 protocol."""
-    return f"/v1/models/{model}:predict"
+    return f"/v1/models/{quote(model)}:predict"
 
 
 async def predict(endpoint: Endpoint, body: bytes) -> str:

@@ -111,9 +111,18 @@ async def _served(services: Sequence[Rendered], settings: Settings, write: Write
             for pod in pods:
                 await _prepare(pod, group)
             servers = [(await group.start(process), pod) for pod in pods for process in pod.servers]
-            for server, pod in servers:
-                await until_ready(server, pod.deadline, write)
+            await _all_ready(servers, write)
             yield Served(tuple(plan.endpoint for plan in plans), tuple(server for server, _ in servers))
+
+
+async def _all_ready(servers: Sequence[tuple[Running, Pod]], write: Write) -> None:
+    """Waits for all of them at once, so that the first to end is told at once; raises RunFailed."""
+    waiting = [asyncio.create_task(until_ready(server, pod.deadline, write)) for server, pod in servers]
+    try:
+        await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
 
 
 def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
