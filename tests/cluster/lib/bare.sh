@@ -9,6 +9,14 @@ DNS_SERVICE=10.96.0.10
 CONTAINERD_SOCKET=$STATE/containerd.sock
 CONTOUR_XDS_PORT=18001
 ENVOY_STATS_PORT=18002
+HOST_RULES=(
+  # pods reach the outside world as this host
+  "nat POSTROUTING -s $POD_CIDR ! -d $POD_CIDR -j MASQUERADE"
+  # A Service's address is refused where it leads nowhere, also in the moment in which kube-proxy has taken away its own
+  # refusal and has no way to the first pod yet: beyond this host someone might answer, on a connection that is then kept.
+  "filter FORWARD -d $SERVICE_CIDR -j REJECT"
+  "filter OUTPUT -d $SERVICE_CIDR -j REJECT"
+)
 DAEMONS=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
 
 bare_up() {
@@ -95,7 +103,7 @@ node() { # node address
   mkdir -p "$STATE/cni"
   cni_config > "$STATE/cni/10-pods.conflist"
   sysctl -qw net.ipv4.ip_forward=1
-  masquerade -C 2> /dev/null || masquerade -A
+  add_rules
 
   containerd_up # first, as a kubelet that finds no container runtime exits
   [ -n "$(node_ctr images ls -q "name==localhost/pause:1")" ] || scratch_image localhost/pause:1 "$(binary pause)" | node_ctr images import - > /dev/null
@@ -114,8 +122,17 @@ containerd_up() {
 
 node_ctr() { ctr --address "$CONTAINERD_SOCKET" --namespace k8s.io "$@"; }
 
-masquerade() { # -A, -C or -D: pods reach the outside world as this host
-  iptables -w -t nat "$1" POSTROUTING -s $POD_CIDR ! -d $POD_CIDR -m comment --comment "isvc-operator pods" -j MASQUERADE
+add_rules() {
+  local rule
+  for rule in "${HOST_RULES[@]}"; do
+    # shellcheck disable=SC2086
+    host_rule -C $rule 2> /dev/null || host_rule -A $rule
+  done
+}
+
+host_rule() { # -A, -C or -D, then one of HOST_RULES, in words
+  local action=$1 table=$2 chain=$3
+  iptables -w -t "$table" "$action" "$chain" "${@:4}" -m comment --comment "isvc-operator"
 }
 
 containerd_config() {
@@ -266,7 +283,11 @@ bare_down() {
 }
 
 remove_rules() { # ours, and those of kube-proxy that its --cleanup leaves to the kubelet, which never removes any
-  while masquerade -D; do :; done
+  local rule
+  for rule in "${HOST_RULES[@]}"; do
+    # shellcheck disable=SC2086
+    while host_rule -D $rule; do :; done
+  done
   iptables -w -D INPUT -j KUBE-FIREWALL && iptables -w -D OUTPUT -j KUBE-FIREWALL || true
   iptables -w -F KUBE-FIREWALL && iptables -w -X KUBE-FIREWALL || true
 }
