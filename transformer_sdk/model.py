@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
 
 from transformer_sdk.errors import ModelNotFound, NotReady, Unsupported
 from transformer_sdk.messages import Headers, Response
@@ -23,15 +25,14 @@ State = Literal["READY", "LOADING", "UNAVAILABLE"]
 LOADING = "is loading"
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """What travels with a request besides its payload."""
 
     headers: Headers
     id: str
     is_gone: Callable[[], bool]  # the client hung up
     deadline: float = math.inf  # on time.monotonic()'s clock
-    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
+    timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
 
 
 class Model(Protocol):
@@ -179,11 +180,13 @@ class Models:
         own = self.resolve(name)
         if own in self._reasons and own not in self._recovering:
             raise NotReady(f"Model with name {own} is not ready: it {self._reasons[own]}.")
-        return self.known(own, version)
+        return self._of(own, version)
 
     def known(self, name: str, version: str | None = None) -> Model:
         """The model, ready or not; raises ModelNotFound."""
-        own = self.resolve(name)
+        return self._of(self.resolve(name), version)
+
+    def _of(self, own: str, version: str | None) -> Model:
         versions = self._versions[own]
         if version is not None and version not in versions:
             raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))

@@ -8,7 +8,6 @@ plain JSON is answered as plain JSON, too.
 from __future__ import annotations
 
 import base64
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,6 +15,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 import orjson
+from msgspec import structs
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Headers, Response, header
@@ -129,11 +129,11 @@ def wrap(
     attributes = {**event.attributes, **own} if style.merges else own
     attributes.pop("datacontenttype", None)  # that of the request's data
     if event.structured:
-        return dataclasses.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
+        return structs.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
     ce_headers = tuple(
         (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
     )
-    return dataclasses.replace(response, headers=(*response.headers, *ce_headers))
+    return structs.replace(response, headers=(*response.headers, *ce_headers))
 
 
 def _structured(body: bytes) -> CloudEvent:

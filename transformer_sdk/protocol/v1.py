@@ -6,7 +6,6 @@ The Content-Type is never asked: `curl -T file` sends none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,8 +16,7 @@ from transformer_sdk.errors import InvalidInput
 _FORM = '{"instances": [...]}'
 
 
-@dataclass(frozen=True, slots=True)
-class PredictRequest:
+class PredictRequest(msgspec.Struct, frozen=True):
     """A valid body and the number of instances in it."""
 
     body: bytes

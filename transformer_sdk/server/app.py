@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import itertools
 import logging
@@ -15,6 +14,8 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
+
+from msgspec import structs
 
 from transformer_sdk.errors import (
     BodyTooLarge,
@@ -77,12 +78,14 @@ class App:
             response = _error_response(error, what, _text(request_id))
         if told := server_timing(headers, timings):
             timed = (SERVER_TIMING.encode(), told.encode())
-            response = dataclasses.replace(response, headers=(*response.headers, timed))
+            response = structs.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
             await _stream(send, response, request_id, receive)
         else:
-            await _send_response(send, response, request_id)
+            all_headers = _whole_headers(response, request_id)
+            await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
+            await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
 
     def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
         """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
@@ -216,12 +219,6 @@ async def _close(response: StreamingResponse) -> None:
     """Who makes the chunks learns that nobody takes more of them."""
     if aclose := getattr(response.chunks, "aclose", None):
         await aclose()
-
-
-async def _send_response(send: Send, response: Response, request_id: bytes) -> None:
-    headers = _whole_headers(response, request_id)
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
 
 
 def _whole_headers(response: Response, request_id: bytes) -> Headers:

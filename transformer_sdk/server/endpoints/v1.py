@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents, v1
@@ -29,11 +31,11 @@ class V1Endpoints:
             Route("POST", "/v1/models/{model}:explain", self.explain),
         )
 
-    async def predict(self, request: Request) -> Response:
-        return await self._ask(request, explain=False)
+    def predict(self, request: Request) -> Awaitable[Response]:
+        return self._ask(request, explain=False)
 
-    async def explain(self, request: Request) -> Response:
-        return await self._ask(request, explain=True)
+    def explain(self, request: Request) -> Awaitable[Response]:
+        return self._ask(request, explain=True)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
