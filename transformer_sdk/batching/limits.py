@@ -38,7 +38,8 @@ class BatchDuration:
         self._largest = 1
 
     def observe(self, size: int, seconds: float) -> None:
-        """One batch ran."""
+        """One batch ran; one of empty requests takes its time, too."""
+        size = max(1, size)
         self._largest = max(self._largest, size)
         self._weight = self._weight * _FORGETTING + 1
         share = 1 / self._weight

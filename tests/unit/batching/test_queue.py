@@ -394,15 +394,18 @@ async def test_a_call_carries_the_times_of_its_stages() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    sizes=st.lists(st.integers(1, 7), min_size=1, max_size=60),
+    sizes=st.lists(st.integers(0, 7), min_size=1, max_size=60),
     limit=st.integers(1, 9),
+    latency_s=st.none() | st.just(60.0),
     workers=st.integers(1, 3),
     bad=st.sets(st.integers(0, 59)),
 )
-def test_every_caller_gets_its_own_answer(sizes: list[int], limit: int, workers: int, bad: set[int]) -> None:
+def test_every_caller_gets_its_own_answer(
+    sizes: list[int], limit: int, latency_s: float | None, workers: int, bad: set[int]
+) -> None:
     async def scenario() -> None:
         model = ControlledModel(free=True, bad={str(number) for number in bad})
-        queue = queue_for(model, BatchLimits(max_batch_size=limit), workers)
+        queue = queue_for(model, BatchLimits(max_batch_size=limit, max_latency_s=latency_s), workers)
         tasks = [
             asyncio.ensure_future(queue.submit(str(number), size, number % 2, call()))
             for number, size in enumerate(sizes)
@@ -413,6 +416,30 @@ def test_every_caller_gets_its_own_answer(sizes: list[int], limit: int, workers:
         assert queue.waiting == 0
 
     asyncio.run(scenario())
+
+
+async def test_nothing_is_learnt_from_a_batch_that_did_not_run() -> None:
+    """What it took is what a worker's restart takes, and running its requests one by one."""
+    now = 0.0
+    model = ControlledModel(bad={"bad"})
+    queue = queue_for(model, BatchLimits(max_batch_size=8, max_latency_s=1.0), clock=lambda: now)
+    (first,) = await submitted(queue, "a", size=8)
+    now = 0.5
+    model.finish()
+    await first
+    (failed,) = await submitted(queue, "bad", size=8)
+    now = 100.0
+    model.finish()
+    await asyncio.gather(failed, return_exceptions=True)
+
+    (busy,) = await submitted(queue, "b", size=8)
+    together = await submitted(queue, *"cdef")
+    model.free = True
+    model.finish()
+    await asyncio.gather(busy, *together)
+
+    assert model.batches[2:] == [["b"], ["c", "d", "e", "f"]]
+    assert sample(model, "batch_size_requests_count", model_name="m") == 3
 
 
 async def test_a_free_worker_leaves_their_share_to_the_others() -> None:
