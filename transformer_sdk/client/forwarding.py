@@ -12,7 +12,8 @@ FORWARDED = frozenset({
     "traceparent", "tracestate", "baggage",  # W3C
     "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",  # Zipkin
 })  # fmt: skip
-_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
+# The connection's own: two lengths are two requests, and it cannot unpack an answer.
+_NOT_SENT = frozenset({"content-length", "transfer-encoding", "connection", "accept-encoding"})
 _FORWARDED = frozenset(name.encode() for name in FORWARDED)
 
 
@@ -32,11 +33,11 @@ def forwarded_of(headers: Mapping[str, str] | None) -> list[tuple[bytes, bytes]]
 def encode(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     """As they go over the wire; raises ValueError for one that would end its line.
 
-    Without those that the connection has to say: two lengths are two requests. A `host` comes first.
+    Without those that the connection has to say. A `host` comes first.
     """
     encoded: list[tuple[bytes, bytes]] = []
     for name, value in headers:
-        if name.lower() in _FRAMING:
+        if name.lower() in _NOT_SENT:
             continue
         if any(char in "\r\n\0" for char in f"{name}{value}"):
             raise ValueError(f"The header {name!r} holds a line break.")

@@ -203,10 +203,12 @@ class InferenceRESTClient:
         return f"/{protocol}" + (f"/models/{model}" if model else "") + by_protocol[protocol]
 
     def _with_auth(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """The name and password stand for whatever else is given: one request has one `authorization`."""
         if not self._config.auth:
             return list(headers)
         secret = base64.b64encode(":".join(self._config.auth).encode())
-        return [*headers, (b"authorization", b"Basic " + secret)]
+        others = (pair for pair in headers if pair[0] != b"authorization")
+        return [*others, (b"authorization", b"Basic " + secret)]
 
     def _seconds(self, timeout: Any) -> float | None:
         """None for no limit."""

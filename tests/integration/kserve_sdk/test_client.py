@@ -62,6 +62,23 @@ async def test_a_given_host_stands_for_the_addresses(config: RESTConfig) -> None
     assert not [line for line in lines if line.startswith((b"connection:", b"transfer-encoding:"))]
 
 
+async def test_a_name_and_a_password_stand_for_the_callers_authorization() -> None:
+    async with scripted(answers) as server, InferenceRESTClient(RESTConfig(auth=("me", "secret"))) as client:
+        await client.infer(f"http://{server.host}", {}, "m", {"Authorization": "Bearer x", "x-a": "1"})
+        await client.is_model_ready(f"http://{server.host}", "m", {"authorization": "Bearer x"})
+
+    asked = [
+        [line for line in request.split(b"\r\n") if line.startswith(b"authorization:")] for request in server.requests
+    ]
+    assert asked == [[b"authorization: Basic bWU6c2VjcmV0"]] * 2
+
+
+async def test_no_compressed_answer_is_asked_for_whatever_headers_are_passed_on() -> None:
+    lines = await heads(headers={"Accept-Encoding": "gzip, br", "x-a": "1"})
+
+    assert lines[1:] == ["x-a: 1", "content-type: application/json", "content-length: 2"]
+
+
 @pytest.mark.parametrize(("url_path", "target"), [("", "/"), ("/", "/"), ("/a/b/", "/a/b/"), ("/a?b=c", "/a?b=c")])
 async def test_a_graph_is_asked_by_its_url_as_it_is(url_path: str, target: str) -> None:
     assert (await heads(url_path, is_graph_endpoint=True))[0] == f"POST {target} HTTP/1.1"
