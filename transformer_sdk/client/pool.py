@@ -80,7 +80,7 @@ class Pool:
             connection = await self._acquire(deadline, new=attempts_left < _UNREAD_ATTEMPTS)
             pieces = Pieces(timeout_s, functools.partial(self._failure, timeout_s)) if stream else None
             try:
-                return await connection.ask(message, deadline - self._loop.time(), pieces)
+                return await connection.ask(message, self._left(deadline), pieces)
             except (Broken, TimedOut) as error:
                 # It was on its way when a kept connection ended, so nobody will answer it twice.
                 if attempts_left == 1 or not (isinstance(error, Broken) and error.unread):
@@ -122,9 +122,9 @@ class Pool:
 
     async def _open_with_retries(self, deadline: float) -> Connection:
         for attempt in range(self._retries + 1):
-            left = deadline - self._loop.time()
+            limit_s = min(self._limits.connect_s, self._left(deadline))
             try:
-                return await asyncio.wait_for(self._open_one(), min(self._limits.connect_s, left))
+                return await asyncio.wait_for(self._open_one(), limit_s)
             except asyncio.TimeoutError:
                 reason = "it does not take connections"
             except OSError as error:
@@ -156,6 +156,13 @@ class Pool:
             if freed.done() and not freed.cancelled():
                 self._wake_one()  # it was this one's turn
             raise
+
+    def _left(self, deadline: float) -> float:
+        """Seconds; raises PredictorTimeout where there are none: a predictor is not asked what nobody waits for."""
+        left = deadline - self._loop.time()
+        if left <= 0:
+            raise PredictorTimeout(f"The predictor at {self.address} was not asked: the request's time was over.")
+        return left
 
     def _release(self, connection: Connection) -> None:
         if connection.usable and self._limits.idle_s:

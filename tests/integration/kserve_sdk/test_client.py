@@ -231,6 +231,29 @@ async def test_nobody_at_the_address_is_a_503_with_what_to_look_at() -> None:
     )
 
 
+async def test_a_request_whose_time_is_over_is_told_so_and_not_that_the_address_is_wrong() -> None:
+    async with scripted(answers) as server:
+        pass
+
+    with pytest.raises(PredictorTimeout) as raised:
+        await ask(server, timeout_s=0)
+    assert raised.value.message == (
+        f"The predictor at http://{server.host} was not asked: the request's time was over."
+    )
+
+
+async def test_a_predictor_that_could_be_asked_is_not_once_the_requests_time_is_over() -> None:
+    async with scripted(answers) as server:
+        pool = Pool(Address.parse(server.host))
+        await pool.request("POST", "/", (), b"{}", 30)
+        with pytest.raises(PredictorTimeout, match="was not asked"):
+            await pool.request("POST", "/", (), b"late", 0)
+        assert await pool.request("POST", "/", (), b"{}", 30) == GOOD
+        pool.close()
+
+    assert ([one[-4:] for one in server.requests], server.visits) == ([b"\r\n{}"] * 2, 1)
+
+
 async def test_a_host_that_does_not_exist_is_named() -> None:
     with pytest.raises(PredictorUnreachable, match=r"http://no\.such\.host\.invalid:80 .* there is no such host"):
         await HttpClient().ask("GET", "http://no.such.host.invalid", "/")
