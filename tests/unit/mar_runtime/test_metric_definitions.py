@@ -31,6 +31,7 @@ def test_a_file_is_named_by_its_path_or_from_the_model_directory(tmp_path: Path)
     [
         (None, "No such file or directory"),
         ("a: [", "while parsing a flow node"),
+        ("released: 2024-13-45", "month must be in 1..12"),
         ("", "Expected `object`, got `null`"),
         ("ts_metrics: {}", "Object missing required field `model_metrics`"),
         (GOOD.replace("gauge", "guess"), "Invalid enum value 'guess'"),

@@ -30,7 +30,7 @@ def find(properties: Mapping[str, str], model_dir: Path) -> Path | None:
     path = model_dir / named
     try:
         msgspec.convert(yaml.safe_load(path.read_bytes()), _Document)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"metrics_config in config.properties is {named!r}, which cannot be used: {error}. Correct the file, or "
             "remove the line for TorchServe's own metrics; a relative path begins at the model directory."

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import gc
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -103,6 +103,7 @@ class ServedModels:
         self._in_service: set[str] = set()
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
         self._changing = asyncio.Lock()
+        self._change: asyncio.Task[None] | None = None  # the last one that a request asked for
         self._threads = 1
         self._ahead = False
 
@@ -124,6 +125,9 @@ class ServedModels:
 
     async def close(self) -> None:
         """End everything that runs models."""
+        if self._change:
+            self._change.cancel()
+            await asyncio.wait([self._change])
         await asyncio.gather(*map(self._close, list(self._parts)))
 
     async def load(self, name: str) -> None:
@@ -132,27 +136,45 @@ class ServedModels:
         Raises ModelNotFound; and LoadFailed, which leaves this model out of service and all others alone. So does what
         goes wrong with it later.
         """
-        async with self._changing:
-            try:
-                there = self._look_again()
-                wanted = [request for request in there if request.name == name]
-                if not wanted:
-                    raise ModelNotFound(name, {request.name for request in there})
-                if name in self._models.names:
-                    await self._unload(name)
-                self._models.mark_unready(name, LOADING)
-                prepared = await self._prepared(wanted, sum(map(len, self._parts.values())) + len(wanted))
-                await self._serve(name, prepared, functools.partial(self._give_up, name))
-            except StartError as error:
-                log.error("model %s was not loaded: %s", name, error)
-                if name in self._models.reasons:
-                    await self._unload(name)
-                raise LoadFailed(str(error)) from error
+        await self._to_the_end(self._load, name)
 
     async def unload(self, name: str) -> None:
         """Requests that wait or run are answered first."""
-        async with self._changing:
-            await self._unload(self._models.resolve(name))
+        await self._to_the_end(self._unload_known, name)
+
+    async def _to_the_end(self, change: Callable[[str], Coroutine[None, None, None]], name: str) -> None:
+        """A caller that gives up, as at its deadline, does not leave a change half done; nor is the next one begun."""
+        await self._changing.acquire()
+        self._change = asyncio.ensure_future(change(name))
+        self._change.add_done_callback(lambda _: self._changing.release())
+        await asyncio.shield(self._change)
+
+    async def _load(self, name: str) -> None:
+        try:
+            await self._exchange(name)
+        except ModelNotFound:
+            raise
+        except Exception as error:
+            is_known = isinstance(error, StartError)
+            reason = str(error) if is_known else f"Model {name} could not be loaded: {type(error).__name__}: {error}"
+            log.error("model %s was not loaded: %s", name, reason, exc_info=None if is_known else error)
+            if name in self._models.reasons:
+                await self._unload(name)
+            raise LoadFailed(reason) from error
+
+    async def _exchange(self, name: str) -> None:
+        there = await asyncio.to_thread(self._look_again)  # it reads archives
+        wanted = [request for request in there if request.name == name]
+        if not wanted:
+            raise ModelNotFound(name, {request.name for request in there})
+        if name in self._models.names:
+            await self._unload(name)
+        self._models.mark_unready(name, LOADING)
+        prepared = await self._prepared(wanted, sum(map(len, self._parts.values())) + len(wanted))
+        await self._serve(name, prepared, functools.partial(self._give_up, name))
+
+    async def _unload_known(self, name: str) -> None:
+        await self._unload(self._models.resolve(name))
 
     async def _unload(self, name: str) -> None:
         self._in_service.discard(name)
@@ -294,6 +316,6 @@ def _read_yaml(unpacked: Unpacked, archive: str) -> dict[str, Any]:
         return {}
     try:
         document = yaml.safe_load((unpacked.folder / name).read_bytes())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:  # a date may be none, for one
         raise ModelFailed(f"{archive}: its {name} cannot be read: {error}. Correct it and pack it again.") from error
     return document if isinstance(document, dict) else {}

@@ -1,0 +1,209 @@
+"""Models that come and go while the server runs, whoever still waits for it and whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mar_runtime import models as mar_models
+from mar_runtime.models import LoadFailed, ServedModels, Surroundings
+from mar_runtime.plan import ArchiveRequest, ModelRequest, Options
+from mar_runtime.runner import PoolPolicy
+from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.spec import HandlerSpec
+from tests.support.model_folder import manifest, write_mar
+from transformer_sdk.errors import ModelNotFound
+from transformer_sdk.model import Models
+from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.settings import BatchOptions
+from transformer_sdk.model_store.versions import ModelVersion
+from transformer_sdk.server.metrics import ServerMetrics
+
+
+class Pools:
+    """Stands for processes: `open` lets their start and their end go on, a `failure` makes the start fail."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.failure: Exception | None = None
+        self.started: list[str] = []
+        self.gpus: dict[str, tuple[int, ...]] = {}
+
+    def pool(
+        self,
+        _context: object,
+        spec: HandlerSpec,
+        _archive: str,
+        policy: PoolPolicy,
+        gpus: Sequence[int],
+        *_: object,
+    ) -> Pool:
+        self.gpus[spec.model] = tuple(gpus)
+        return Pool(self, spec.model, policy.workers)
+
+
+class Pool:
+    def __init__(self, pools: Pools, model: str, workers: int) -> None:
+        self._pools = pools
+        self._model = model
+        self._workers = workers
+
+    def watch(self, on_change: Callable[[int, str], None]) -> None:
+        on_change(self._workers, "")
+
+    async def start(self) -> None:
+        self._pools.started.append(self._model)
+        await self._pools.open.wait()
+        if self._pools.failure:
+            raise self._pools.failure
+
+    async def close(self) -> None:
+        await self._pools.open.wait()
+
+
+@pytest.fixture
+async def pools(monkeypatch: pytest.MonkeyPatch) -> Pools:
+    pools = Pools()
+    monkeypatch.setattr(mar_models, "WorkerPool", pools.pool)
+    return pools
+
+
+def archive(folder: Path, name: str, yaml: bytes = b"minWorkers: 1\n") -> ArchiveRequest:
+    files = {"handler.py": b"def handle(data, context): return data\n", "c.yaml": yaml}
+    path = write_mar(folder / f"{name}.mar", manifest(modelName=name, configFile="c.yaml"), files)
+    return ArchiveRequest(ModelVersion(name, "1.0", path.name, is_default=True), path)
+
+
+def serving(folder: Path, *there: ModelRequest, gpus: int = 0) -> tuple[ServedModels, Models]:
+    """A server that serves nothing yet, and these are in its model directory."""
+    models = Models()
+    around = Surroundings(
+        work_dir=folder / "work", processors=2, threads=None, gpus=gpus, metrics=None, properties={},
+        options=Options(BatchOptions()),
+    )  # fmt: skip
+    return ServedModels(models, ServerMetrics(), SampleMetrics(), around, lambda: there), models
+
+
+async def abandon(call: Any, pools: Pools) -> None:
+    """Begins, and gives up when it waits for processes."""
+    pools.open.clear()
+    started = len(pools.started)
+    waiting = asyncio.ensure_future(call)
+    while len(pools.started) == started and not waiting.done():  # noqa: ASYNC110 - unpacking is in a thread
+        await asyncio.sleep(0.001)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_load_whose_caller_gives_up_is_finished(tmp_path: Path, pools: Pools) -> None:
+    served, models = serving(tmp_path, archive(tmp_path, "m"))
+
+    await abandon(served.load("m"), pools)
+    before = models.ready
+    pools.open.set()
+    await served.unload("m")  # waits until the load is over
+
+    assert (before, models.ready, models.names, pools.started) == (False, True, (), ["m"])
+
+
+async def test_a_load_whose_caller_gives_up_and_that_fails_leaves_nothing(tmp_path: Path, pools: Pools) -> None:
+    served, models = serving(tmp_path, archive(tmp_path, "m"))
+    pools.failure = ModelFailed("it is broken")
+
+    await abandon(served.load("m"), pools)
+    pools.open.set()
+    with pytest.raises(ModelNotFound):
+        await served.unload("m")
+
+    assert (models.ready, models.names) == (True, ())
+
+
+async def test_a_caller_that_gives_up_before_its_turn_changes_nothing(tmp_path: Path, pools: Pools) -> None:
+    served, models = serving(tmp_path, archive(tmp_path, "m"))
+    await abandon(served.load("m"), pools)
+
+    second = asyncio.ensure_future(served.load("m"))
+    await asyncio.sleep(0)
+    second.cancel()
+    pools.open.set()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await served.load("m")
+
+    assert (pools.started, models.is_ready("m")) == (["m", "m"], True)
+
+
+async def test_an_unload_whose_caller_gives_up_is_finished(tmp_path: Path, pools: Pools) -> None:
+    served, models = serving(tmp_path, archive(tmp_path, "m"))
+    await served.load("m")
+
+    pools.open.clear()
+    unloading = asyncio.ensure_future(served.unload("m"))
+    while models.ready:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0)
+    unloading.cancel()
+    pools.open.set()
+    with pytest.raises(asyncio.CancelledError):
+        await unloading
+    with pytest.raises(ModelNotFound):
+        await served.unload("m")
+
+    assert (models.ready, models.names) == (True, ())
+
+
+async def test_what_nobody_expects_is_told_and_leaves_nothing(
+    tmp_path: Path, pools: Pools, caplog: pytest.LogCaptureFixture
+) -> None:
+    served, models = serving(tmp_path, archive(tmp_path, "m"))
+    pools.failure = OSError("no processes left")
+
+    with pytest.raises(LoadFailed) as raised:
+        await served.load("m")
+
+    assert raised.value.message == "Model m could not be loaded: OSError: no processes left"
+    assert (models.ready, models.names) == (True, ())
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("yaml", "why"),
+    [
+        (b"released: 2024-13-45\n", "month must be in 1..12"),
+        (b"a: [\n", "while parsing a flow node"),
+        (b"[" * 10_000, "maximum recursion depth exceeded"),
+    ],
+)
+async def test_an_archive_whose_yaml_cannot_be_read_is_refused(
+    tmp_path: Path, pools: Pools, yaml: bytes, why: str
+) -> None:
+    request = archive(tmp_path, "m", yaml)
+    served, models = serving(tmp_path, request)
+
+    with pytest.raises(LoadFailed) as refused:
+        await served.load("m")
+    with pytest.raises(ModelFailed) as ended:
+        await served.run([request])
+
+    assert refused.value.message == str(ended.value)
+    assert str(ended.value).startswith("m.mar: its c.yaml cannot be read: ")
+    assert why in str(ended.value)
+    assert (models.names, pools.started) == ((), [])
+
+
+async def test_a_load_that_is_under_way_ends_with_the_server(tmp_path: Path, pools: Pools) -> None:
+    served, _ = serving(tmp_path, archive(tmp_path, "m"))
+    await abandon(served.load("m"), pools)
+    begun = asyncio.all_tasks() - {asyncio.current_task()}
+    closing = asyncio.ensure_future(served.close())
+    while any(not task.done() for task in begun):  # noqa: ASYNC110 - what is under test has no other end
+        await asyncio.sleep(0)
+    pools.open.set()
+    await closing
+
+    assert [task.cancelled() for task in begun] == [True]
