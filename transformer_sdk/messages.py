@@ -56,6 +56,11 @@ class StreamingResponse(msgspec.Struct, frozen=True):
 Endpoint = Callable[[Request], Awaitable[Response | StreamingResponse]]
 
 
+def encodable(text: str) -> str:
+    """`text` as UTF-8 can carry it: half of a surrogate pair, which some read out of JSON, is written as `\\ud800`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def header(headers: Headers, name: bytes) -> bytes | None:
     """The first value of the header `name`, which is in lower case."""
     for key, value in headers:

@@ -15,6 +15,7 @@ from transformer_sdk.handler import frames
 from transformer_sdk.handler.context import NeedsOwnBatch
 from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
 from transformer_sdk.handler.values import HandlerOutputError, status_of
+from transformer_sdk.messages import encodable
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +51,19 @@ class HandlerCalls:
 
 
 def _failure(error: Exception) -> frames.Failure:
+    message, status = _told(error)
+    return frames.Failure(encodable(message), status, alone=isinstance(error, NeedsOwnBatch))
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What the client reads, and the status. A handler may quote its input: the text can be anything."""
     if isinstance(error, PredictionException):
-        return frames.Failure(str(error.message), status_of(error.error_code) or 500)
+        return str(error.message), status_of(error.error_code) or 500
     if isinstance(error, NeedsOwnBatch):
-        return frames.Failure(str(error), 500, alone=True)
+        return str(error), 500
     log.warning("the handler failed", exc_info=error)
     if isinstance(error, HandlerOutputError):
-        return frames.Failure(str(error), 500)
+        return str(error), 500
     if isinstance(error, MemoryError) or "CUDA" in str(error):
-        return frames.Failure(f"Out of memory: {error}" if str(error) else "Out of memory", _OUT_OF_MEMORY)
-    return frames.Failure(f"{type(error).__name__} : {error}", 500)
+        return f"Out of memory: {error}" if str(error) else "Out of memory", _OUT_OF_MEMORY
+    return f"{type(error).__name__} : {error}", 500

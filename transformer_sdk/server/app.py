@@ -25,7 +25,7 @@ from transformer_sdk.errors import (
     ServingError,
     UnreadableRequest,
 )
-from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, header, json_response
+from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, encodable, header, json_response
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
@@ -117,7 +117,7 @@ def _text(request_id: bytes) -> str:
 
 
 def _document(message: str, component: str, request_id: str) -> dict[str, str]:
-    return {"error": message, "component": component, "request_id": request_id}
+    return {"error": encodable(message), "component": component, "request_id": request_id}
 
 
 def _error_headers(error: ServingError) -> Headers:

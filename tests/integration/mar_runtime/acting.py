@@ -1,4 +1,7 @@
-"""A handler that does what each instance says, `{"do": ACTION, …}`, and answers with the process it did it in."""
+"""A handler that does what each instance says, `{"do": ACTION, …}`, and answers with the process it did it in.
+
+By /predictions/<model> the body is the instance.
+"""
 
 import json
 import logging
@@ -19,7 +22,8 @@ class Acting:
         self.version = context.manifest["model"]["modelVersion"]
         wait_while(Path(context.system_properties["model_dir"]).parent / "closed")
 
-    def handle(self, instances, context):
+    def handle(self, rows, context):
+        instances = [row.get("body", row) for row in rows]
         if len(instances) > 1:
             log.info("a batch of %d", len(instances))
         results = [getattr(self, instance["do"])(**{**instance, "do": None}) for instance in instances]
@@ -72,6 +76,13 @@ class Acting:
 
     def fail(self, **_):
         raise ValueError("cannot read this")
+
+    def quote(self, text, **_):
+        print(text)
+        raise ValueError(f"cannot read {text}")
+
+    def quote_last(self, text, **_):
+        sys.exit(text)
 
     def hang(self, **_):
         while True:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.mar_runtime.serving import Waiting, do, metric, model_dir, result, told
-from tests.support.runtimes import Runtime
+from tests.support.runtimes import Answer, Request, Runtime
 
 # One model for each, so that none pays for another's deaths.
 DEATHS = {
@@ -35,6 +35,7 @@ MODELS = {
     "narrow": {"jobQueueSize": 1},
     "often": {},
     "merged": {},
+    "quoted": {},
 }
 REQUEST_TIMEOUT_S = 3
 
@@ -57,6 +58,26 @@ def test_a_handler_that_fails_says_why_and_goes_on(runtime: Runtime, action: str
     assert (failed.status, failed.document["component"]) == (500, "model")
     assert words in failed.document["error"]
     assert told(runtime, "m") == worker
+
+
+def test_a_handler_may_quote_what_no_answer_can_hold(runtime: Runtime) -> None:
+    """Half of a surrogate pair, which Python reads out of JSON and UTF-8 cannot carry."""
+    worker = told(runtime, "m")
+
+    failed = quoting(runtime, "m", "quote")
+    last = quoting(runtime, "quoted", "quote_last")
+
+    assert (failed.status, failed.document["error"]) == (500, r"ValueError : cannot read \ud800")
+    assert r"\ud800" in runtime.log
+    assert told(runtime, "m") == worker
+    assert last.status == 502
+    assert r"it exited with code 1: SystemExit: \ud800 (at acting.py:" in last.document["error"]
+
+
+def quoting(runtime: Runtime, model: str, action: str) -> Answer:
+    """An answer of TorchServe's API: v1 takes no such text."""
+    body = json.dumps({"do": action, "text": "\ud800"}).encode()
+    return runtime.send(Request("POST", f"/predictions/{model}", body, (("content-type", "application/json"),)))
 
 
 @pytest.mark.parametrize("death", DEATHS)

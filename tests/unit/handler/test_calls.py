@@ -9,7 +9,7 @@ import pytest
 from ts.context import RequestProcessor
 from ts.utils.util import PredictionException
 
-from tests.unit.handler.running import context, documents, instances, json_request, run, whole
+from tests.unit.handler.running import context, documents, instances, json_request, run, tensor_request, whole
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.calls import HandlerCalls
 from transformer_sdk.handler.frames import Answer, Batch, Failure, Form
@@ -31,12 +31,16 @@ def raising(error: BaseException) -> Callable[..., Any]:
         (PredictionException("too dark", 422), Failure("too dark", 422)),
         (PredictionException("too dark", "422"), Failure("too dark", 422)),
         *((PredictionException("too dark", code), Failure("too dark", 500)) for code in ("E42", None, 3, 199, 600)),
+        (ValueError("no label \ud800"), Failure(r"ValueError : no label \ud800", 500)),
+        (PredictionException("no label \udfff", 404), Failure(r"no label \udfff", 404)),
         (MemoryError(), Failure("Out of memory", 507)),
         (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
     ],
 )
 def test_what_a_handler_raises_is_told(error: Exception, failure: Failure) -> None:
-    assert run("kserve", raising(error), "v1", [instances(1)]).failure == failure
+    result = run("kserve", raising(error), "v1", [instances(1)])
+
+    assert frames.decode_result(frames.encode(result)).failure == failure
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,21 @@ def test_a_result_that_is_no_answer_is_told(result: Any, message: str) -> None:
 
     assert failure is not None
     assert (failure.message[: len(message)], failure.status) == (message, 500)
+
+
+@pytest.mark.parametrize(("envelope", "form"), [("none", "raw"), ("none", "v2"), ("kserve", "v1"), ("kservev2", "v2")])
+def test_a_result_of_half_a_surrogate_pair_is_told(envelope: str, form: Form) -> None:
+    request = tensor_request(x=[1]) if form == "v2" else instances(1)
+    failure = run(envelope, lambda *_: ["\ud800"], form, [request]).failure
+
+    assert failure is not None
+    assert (failure.message[-len("surrogates not allowed") :], failure.status) == ("surrogates not allowed", 500)
+
+
+def test_json_of_torchserves_api_may_hold_half_a_surrogate_pair() -> None:
+    (answer,) = run("none", lambda *_: [["\ud800"]], "raw", [whole(b"{}")]).answers
+
+    assert answer.body == b'[\n  "\\ud800"\n]'
 
 
 @pytest.mark.parametrize("status", [99, 100, 600, "none"])

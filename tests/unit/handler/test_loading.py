@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.handler.running import context, whole
 from transformer_sdk.handler.frames import Batch
-from transformer_sdk.handler.loading import HandlerLoader
+from transformer_sdk.handler.loading import HandlerLoader, LoadFailure, describe
 
 POOLS = """
 import torch
@@ -44,3 +44,9 @@ def test_torch_pools_without_indices_from_the_handlers_first_line_on(
     result = loader.calls.run(Batch("raw", [whole(b"", "application/json")]), context())
 
     assert orjson.loads(result.answers[0].body) == {"finds_indices": False}
+
+
+def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:
+    failure = describe("m", str(tmp_path), SystemExit("no label \ud800"))
+
+    assert failure == LoadFailure("m", "SystemExit", r"no label \ud800", "", None)

@@ -10,6 +10,13 @@ from mar_runtime.samples import collect_samples, taken
 from transformer_sdk.handler.frames import Sample
 
 
+@pytest.fixture(autouse=True)
+def _collecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CachingMetric, "emit_metrics", CachingMetric.emit_metrics)  # put back when the test is over
+    collect_samples()
+    taken()
+
+
 @pytest.mark.parametrize(
     "labels",
     [
@@ -19,11 +26,13 @@ from transformer_sdk.handler.frames import Sample
         {"Level": "", "words": "one, two:\nthree"},
     ],
 )
-def test_a_value_keeps_its_dimensions(monkeypatch: pytest.MonkeyPatch, labels: dict[str, str]) -> None:
-    monkeypatch.setattr(CachingMetric, "emit_metrics", CachingMetric.emit_metrics)  # put back when the test is over
-    collect_samples()
-    taken()
-
+def test_a_value_keeps_its_dimensions(labels: dict[str, str]) -> None:
     CachingMetric("Took", "ms", list(labels), MetricTypes.GAUGE).add_or_update(1.5, list(labels.values()))
 
     assert taken() == [Sample("Took", "gauge", 1.5, labels)]
+
+
+def test_what_a_handler_quotes_in_them_can_be_sent() -> None:
+    CachingMetric("Of \ud800", "", ["lab\ud800el"], MetricTypes.COUNTER).add_or_update(1, ["val\ud800ue"])
+
+    assert taken() == [Sample(r"Of \ud800", "counter", 1.0, {r"lab\ud800el": r"val\ud800ue"})]

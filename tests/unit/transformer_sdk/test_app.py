@@ -33,6 +33,10 @@ async def refused(_: Request) -> Response:
     raise UpstreamError("upstream", 418, "no")
 
 
+async def quoting(_: Request) -> Response:
+    raise ValueError("no such label: \ud800")
+
+
 METRICS = ServerMetrics()
 APP = App(
     Router(
@@ -42,6 +46,7 @@ APP = App(
             Route("GET", "/unready", unready),
             Route("GET", "/broken", broken),
             Route("GET", "/refused", refused),
+            Route("GET", "/quoting", quoting),
         ]
     ),
     METRICS,
@@ -98,6 +103,7 @@ async def test_the_more_specific_route_wins() -> None:
         ("GET", "/unready", 503, "wait", "server", {b"retry-after": b"1"}),
         ("GET", "/broken", 500, "KeyError : 'gone'", "server", {}),
         ("GET", "/refused", 418, "no", "upstream", {}),
+        ("GET", "/quoting", 500, r"ValueError : no such label: \ud800", "server", {}),
     ],
 )
 async def test_every_error_has_one_form(

@@ -10,6 +10,7 @@ from typing import Any
 from ts.metrics.caching_metric import CachingMetric
 
 from transformer_sdk.handler.frames import Sample
+from transformer_sdk.messages import encodable
 
 
 class _Collected(threading.local):
@@ -34,8 +35,8 @@ def taken() -> list[Sample]:
 
 
 def _collect(metric: Any, request_id: str, value: float, dimensions: str) -> None:  # noqa: ARG001 - the wheel's signature
-    labels = _dimensions(dimensions, metric.dimension_names)
-    _collected.samples.append(Sample(metric.metric_name, metric.metric_type.value, float(value), labels))
+    labels = _dimensions(encodable(dimensions), [encodable(name) for name in metric.dimension_names])
+    _collected.samples.append(Sample(encodable(metric.metric_name), metric.metric_type.value, float(value), labels))
 
 
 def _dimensions(text: str, names: Sequence[str]) -> dict[str, str]:

@@ -71,7 +71,8 @@ def _work(spec: HandlerSpec, connection: socket.socket) -> None:
     os.setsid()  # signals for the server's group are not for it, and what the handler starts can be ended with it
     threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what a handler prints is not lost with its process
+        # What a handler prints is not lost with its process, and may be any text.
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, force=True,
         format=f"%(asctime)s %(levelname)-7s {spec.model} [worker %(process)d] %(message)s",
