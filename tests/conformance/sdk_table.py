@@ -204,6 +204,7 @@ def render() -> str:
 ON_PURPOSE = (
     "Clients raise `transformer_sdk.client.errors.PredictorError` (`status`, `message`, `body`) and its siblings, not "
     "those of httpx and grpc; `RESTConfig` takes no `transport` and no `http2`, which are httpx's.",
+    "Answers are not asked for compressed: an `accept-encoding` among a client's headers is not sent.",
     "A predictor's error reaches the client with its own status and words; `component` says who said it. KServe: 500.",
     "A predictor that is down is a 503, one that breaks off or talks nonsense a 502, one that is silent a 504; each "
     "names the address. KServe: 500.",
