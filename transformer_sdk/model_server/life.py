@@ -51,7 +51,10 @@ def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
 async def serve_app(
     app: App, doors: Doors, models: Models, metrics: ServerMetrics, must_not_end: Sequence[Awaitable[None]]
 ) -> None:
-    """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
+    """Serves until a signal and then drains; raises what the first of `must_not_end` raises.
+
+    Raises StartError where it cannot serve: its certificate cannot be used, or a port is taken.
+    """
     watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
         await _serve_while(watched, app, doors, models, metrics)
@@ -62,12 +65,12 @@ async def serve_app(
 async def _serve_while(
     watched: Sequence[asyncio.Future[None]], app: App, doors: Doors, models: Models, metrics: ServerMetrics
 ) -> None:
-    server = HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls)
+    server = _http_server(app, doors)
     grpc_server = await _start_grpc(doors, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     try:
-        done, _ = await asyncio.wait([stopped, *watched], return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         log.info("draining: requests under way have %d s to finish", doors.grace_period_s)
@@ -95,6 +98,15 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     except OSError as error:
         log.debug("no termination log: %s", error)
     return exit_code
+
+
+def _http_server(app: App, doors: Doors) -> HttpServer:
+    try:
+        return HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls)
+    except OSError as error:  # OpenSSL's, which names no file
+        raise StartError(
+            f"HTTPS cannot be served with {doors.tls}: {error.strerror}; give a certificate and its key in PEM."
+        ) from error
 
 
 async def _start_grpc(doors: Doors, models: Models, metrics: ServerMetrics) -> GrpcServer | None:

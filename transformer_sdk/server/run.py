@@ -23,6 +23,9 @@ class Tls:
     certificate: str
     key: str
 
+    def __str__(self) -> str:
+        return f"the certificate {self.certificate} and the key {self.key}"
+
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind before anything slow is started: a taken port is found at once."""
@@ -30,7 +33,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without its signal handlers: what a signal means is its caller's to decide."""
+    """uvicorn, without its signal handlers: what a signal means is its caller's to decide.
+
+    Making one raises OSError for a certificate or key that cannot be used.
+    """
 
     def __init__(
         self,
@@ -58,6 +64,7 @@ class HttpServer(uvicorn.Server):
                 ssl_keyfile=tls.key if tls else None,
             )
         )
+        self.config.load()  # here, not when it serves: what cannot be used is found before anything is started
         self._listener = listener
 
     async def run_until_drained(self) -> None:
