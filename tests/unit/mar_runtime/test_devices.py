@@ -6,27 +6,29 @@ from typing import Any
 
 import pytest
 
-from mar_runtime.devices import choose
+from mar_runtime.devices import GpuTurns, choose
 from transformer_sdk.model_store.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
     ("yaml", "gpus", "chosen"),
     [
-        ({}, 2, (0, 1)),
+        ({}, 2, None),
         ({}, 0, ()),
         ({"deviceType": "cpu"}, 2, ()),
         ({"deviceType": "CPU", "deviceIds": [1]}, 2, ()),
-        ({"deviceType": "gpu"}, 2, (0, 1)),
+        ({"deviceType": "gpu"}, 2, None),
         ({"deviceType": "gpu"}, 0, ()),
         ({"deviceIds": [1]}, 2, (1,)),
         ({"deviceIds": [3, 0]}, 4, (3, 0)),
-        ({"deviceIds": []}, 2, (0, 1)),
+        ({"deviceIds": []}, 2, None),
         ({"deviceType": "gpu", "deviceIds": [7]}, 0, ()),
-        ({"parallelType": "", "torchrun": {"nproc-per-node": 1}}, 1, (0,)),
+        ({"parallelType": "", "torchrun": {"nproc-per-node": 1}}, 1, None),
     ],
 )
-def test_an_archive_has_the_gpus_that_it_asks_for(yaml: dict[str, Any], gpus: int, chosen: tuple[int, ...]) -> None:
+def test_an_archive_has_the_gpus_that_it_asks_for(
+    yaml: dict[str, Any], gpus: int, chosen: tuple[int, ...] | None
+) -> None:
     assert choose("m.mar", yaml, gpus) == chosen
 
 
@@ -47,3 +49,9 @@ def test_a_model_in_several_processes_is_refused(asked: str) -> None:
         f"m.mar asks for parallelType: {asked.lower()}, a model in several processes that torchrun starts; "
         "serve it with the runtime kserve-torchserve, or remove parallelType from the archive's YAML."
     )
+
+
+def test_workers_of_all_models_take_gpus_in_turn() -> None:
+    turns = GpuTurns(3)
+
+    assert [turns.take(workers) for workers in (1, 4, 1)] == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]

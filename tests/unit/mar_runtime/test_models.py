@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from mar_runtime import engines
 from mar_runtime import models as mar_models
+from mar_runtime.engines import CannotLoad
 from mar_runtime.models import LoadFailed, ServedModels, Surroundings
-from mar_runtime.plan import ArchiveRequest, ModelRequest, Options
+from mar_runtime.plan import ArchiveRequest, FileRequest, ModelRequest, Options
 from mar_runtime.runner import PoolPolicy
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.spec import HandlerSpec
@@ -207,3 +209,29 @@ async def test_a_load_that_is_under_way_ends_with_the_server(tmp_path: Path, poo
     await closing
 
     assert [task.cancelled() for task in begun] == [True]
+
+
+# --- GPUs --------------------------------------------------------------------------------------------
+
+
+async def test_models_share_the_gpus_unless_their_yaml_names_some(
+    tmp_path: Path, pools: Pools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices: list[str] = []
+
+    def load_engine(path: Path, device: str, _: int) -> None:
+        devices.append(device)
+        raise CannotLoad(path, "is no model")
+
+    monkeypatch.setattr(engines, "load_engine", load_engine)
+    yaml = {"a": b"minWorkers: 1", "b": b"minWorkers: 2", "named": b"deviceIds: [2, 0]", "cpu": b"deviceType: cpu"}
+    archives = [archive(tmp_path, name, content) for name, content in yaml.items()]
+    served, _ = serving(tmp_path, *archives, FileRequest("bare", tmp_path / "bare.pt"), gpus=4)
+
+    for name in yaml:
+        await served.load(name)
+    with pytest.raises(LoadFailed):
+        await served.load("bare")
+
+    assert pools.gpus == {"a": (0, 1, 2, 3), "b": (1, 2, 3, 0), "named": (2, 0), "cpu": ()}
+    assert devices == ["cuda:3"]

@@ -16,7 +16,7 @@ import yaml
 
 from mar_runtime import archives, requirements
 from mar_runtime.archives import Unpacked
-from mar_runtime.devices import choose
+from mar_runtime.devices import GpuTurns, choose
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
 from mar_runtime.pool import WorkerPool
 from mar_runtime.process import workers_context
@@ -66,7 +66,7 @@ class _Prepared:
     request: ArchiveRequest
     unpacked: Unpacked
     plan: ArchivePlan
-    gpus: tuple[int, ...]  # that its workers take in turn; none for the CPU
+    gpus: tuple[int, ...] | None  # that its workers take in turn, () for the CPU; None for any
 
     @property
     def workers(self) -> int:
@@ -99,6 +99,7 @@ class ServedModels:
         self._around = around
         self._look_again = look_again
         self._context = workers_context(gpu=around.gpus > 0)
+        self._gpu_turns = GpuTurns(around.gpus)
         self._parts: dict[str, list[_Part]] = {}
         self._in_service: set[str] = set()
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
@@ -200,7 +201,7 @@ class ServedModels:
         yaml_config = _read_yaml(unpacked, request.version.archive)
         around = self._around
         gpus = choose(request.version.archive, yaml_config, around.gpus)
-        share = (len(gpus) or around.processors) // models
+        share = (around.gpus if gpus is None else len(gpus) or around.processors) // models
         plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, share)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
@@ -235,7 +236,8 @@ class ServedModels:
             parses_json=self._is_on("decode_input_request"),
             metrics=str(self._around.metrics) if self._around.metrics else None,
         )
-        how = (spec, version.archive, plan.policy, prepared.gpus, self._samples.add)
+        gpus = self._gpu_turns.take(prepared.workers) if prepared.gpus is None else prepared.gpus
+        how = (spec, version.archive, plan.policy, gpus, self._samples.add)
         runner: Runner
         if plan.worker_type == "thread":
             runner = HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case
@@ -258,7 +260,7 @@ class ServedModels:
         from mar_runtime.engines import CannotLoad, load_engine
         from mar_runtime.engines.config import read_config
 
-        device = "cuda:0" if self._around.gpus else "cpu"
+        device = f"cuda:{self._gpu_turns.take(1)[0]}" if self._around.gpus else "cpu"
         try:
             engine = await asyncio.to_thread(load_engine, request.path, device, self._threads)
             batch_size = read_config(request.path).batch_size
