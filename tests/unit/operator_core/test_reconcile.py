@@ -854,6 +854,19 @@ async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress
     assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
 
+async def test_callers_stay_with_a_predictor_that_loses_its_pod_for_a_moment_while_a_transformer_is_not_up() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+
+    cluster.roll_out(available=0)
+    await cluster.settle()
+    assert led_to(cluster) == "torchserve-predictor"
+
+    cluster.roll_out()
+    await cluster.settle()
+    assert led_to(cluster) == "torchserve-predictor"
+
+
 async def test_a_transformer_that_serves_goes_when_callers_have_had_time_to_follow() -> None:
     cluster = await with_transformer()
     await cluster.settle()

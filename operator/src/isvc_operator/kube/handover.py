@@ -2,18 +2,19 @@
 
 Callers are led to another component only when it serves: until its rollout is complete, the Ingress stays as it is, and
 so do the transformer and the explainer in front of a predictor that takes another one's place. What they leave goes
-last, when all is rolled out and ingress controllers have had the time to follow.
+last, when all is rolled out and ingress controllers have had the time to follow. A component that was rolled out once
+keeps its place while it has no pod: most often the next one is on its way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR
 from isvc_operator.kube.apply import Change
 from isvc_operator.kube.cache import Manifest, ServiceKey
-from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.rollout import Rollout, rollout_of
 
 # Seconds for which an ingress controller may go on by what it has read before.
 GRACE = 15.0
@@ -36,17 +37,19 @@ class Handover:
 
         Of a service that wants no children any more, all go at once.
         """
-        rollouts = {_name(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}
-        serving = {name for name, rollout in rollouts.items() if rollout.serving}
-        complete = {name for name, rollout in rollouts.items() if rollout.complete}
+        seen = {_name(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}
+        serving = {name for name, rollout in seen.items() if rollout.serving or rollout.finished}
         wanted = {_name(child): _component(child) for child in rendered if child["kind"] == "Deployment"}
-        arriving = {name: component for name, component in wanted.items() if name not in complete}
+        rollouts = {**dict.fromkeys(wanted, rollout_of(None)), **seen}
         leaving = [change for change in changes if rendered and _is_component(change, serving) and change.deletes]
+        staying = {*wanted, *(_name(change.manifest) for change in leaving)}
+        led_to = {name for child in observed if _is_ingress(child, key) for name in _backends(child)} & staying
         held = [
-            *_held_ingress(changes, observed, serving, arriving),
-            *_held_callers(changes, leaving, serving, arriving),
+            *_held_ingress(changes, led_to, rollouts),
+            *_held_callers(changes, leaving, serving, wanted, rollouts),
         ]
         now = [change for change in changes if change not in leaving and change not in held]
+        arriving = {name: component for name, component in wanted.items() if not rollouts[name].complete}
         if now or held or arriving or not leaving:
             self.forget(key)
             return now, None
@@ -58,31 +61,49 @@ class Handover:
         self._settled.pop(key, None)
 
 
-def _held_ingress(
-    changes: Sequence[Change], observed: Sequence[Manifest], serving: Collection[str], arriving: Collection[str]
-) -> list[Change]:
-    """The Ingress, where it is to lead to a component that is not up, and now leads to one that serves."""
-    led_to = {name for child in observed if child["kind"] == "Ingress" for name in _backends(child)}
-    if led_to.isdisjoint(serving):
+def _held_ingress(changes: Sequence[Change], led_to: Collection[str], rollouts: Mapping[str, Rollout]) -> list[Change]:
+    """The Ingress, where it is to lead to a component that cannot take the place of those to which it leads now."""
+    if not led_to:
         return []
-    unready = set(arriving) - led_to
     ingresses = [change for change in changes if change.manifest["kind"] == "Ingress" and not change.deletes]
-    return [change for change in ingresses if not unready.isdisjoint(_backends(change.manifest))]
+    return [
+        change
+        for change in ingresses
+        if not _take_over({*_backends(change.manifest)}.difference(led_to), led_to, rollouts)
+    ]
 
 
 def _held_callers(
-    changes: Sequence[Change], leaving: Sequence[Change], serving: Collection[str], arriving: Mapping[str, str]
+    changes: Sequence[Change],
+    leaving: Sequence[Change],
+    serving: Collection[str],
+    wanted: Mapping[str, str],
+    rollouts: Mapping[str, Rollout],
 ) -> list[Change]:
-    """Components that serve, and would be told of a predictor that is not up, while the one before is."""
-    if PREDICTOR not in arriving.values() or PREDICTOR not in {_component(change.manifest) for change in leaving}:
+    """Components that serve, and would be told of a predictor that cannot take the place of the one before."""
+    before = [_name(change.manifest) for change in leaving if _component(change.manifest) == PREDICTOR]
+    after = [name for name, component in wanted.items() if component == PREDICTOR]
+    if not before or _take_over(after, before, rollouts):
         return []
     applied = [change for change in changes if _is_component(change, serving) and not change.deletes]
     return [change for change in applied if _component(change.manifest) != PREDICTOR]
 
 
+def _take_over(after: Iterable[str], before: Iterable[str], rollouts: Mapping[str, Rollout]) -> bool:
+    """Whether those after are rolled out; where nobody answers before them, whether each has a pod at least."""
+    answered = any(rollouts[name].serving for name in before)
+    new = [rollouts[name] for name in after]
+    return all(rollout.complete or (rollout.serving and not answered) for rollout in new)
+
+
 def _is_component(change: Change, names: Collection[str]) -> bool:
     """Whether it is about the Deployment or the Service of one of these components."""
     return change.manifest["kind"] != "Ingress" and _name(change.manifest) in names
+
+
+def _is_ingress(child: Manifest, key: ServiceKey) -> bool:
+    """Whether it is the service's own; a user may have made others, and labelled them."""
+    return bool(child["kind"] == "Ingress" and _name(child) == key.name)
 
 
 def _backends(ingress: Manifest) -> Iterator[str]:

@@ -13,7 +13,8 @@ SCALED_TO_ZERO: Final = "scaled to zero: no pod answers until it is scaled up"
 class Rollout:
     """``refusal`` is what keeps the Deployment from making pods at all (a quota, a policy).
 
-    ``stuck``: nothing has moved within the Deployment's progress deadline.
+    ``stuck``: nothing has moved within the Deployment's progress deadline. ``finished``: its newest template was rolled
+    out once, whatever has become of its pods.
     """
 
     complete: bool
@@ -21,6 +22,7 @@ class Rollout:
     message: str
     refusal: str | None = None
     stuck: bool = False
+    finished: bool = False
 
 
 def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
@@ -33,20 +35,18 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
     available = status.get("availableReplicas", 0)
     seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     settled = seen and updated >= wanted and total <= updated
-    serving = available > 0 and (available >= wanted or _was_complete(status))
+    finished = _condition(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
+    # One that has lost no more pods than its strategy allows still serves.
+    enough = finished and _condition(status, "Available").get("status") == "True"
+    serving = available > 0 and (available >= wanted or enough)
     return Rollout(
         complete=settled and (wanted == 0 or serving),
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available" if wanted else SCALED_TO_ZERO,
         refusal=_refusal(status),
         stuck=seen and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
+        finished=finished,
     )
-
-
-def _was_complete(status: Mapping[str, Any]) -> bool:
-    """A finished rollout that has lost no more pods than its strategy allows still serves."""
-    finished: bool = _condition(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
-    return finished and _condition(status, "Available").get("status") == "True"
 
 
 def _refusal(status: Mapping[str, Any]) -> str | None:

@@ -17,6 +17,7 @@ KEY = ServiceKey(NAMESPACE, "torchserve")
 UP = a_deployment_status()
 ROLLING = a_deployment_status(updated=1, total=2, progressing="ReplicaSetUpdated")
 DOWN = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
+LOST = a_deployment_status(available=0)  # it was rolled out, and has no pod at the moment
 
 
 def an_object(kind: str, name: str, component: str = "", **fields: Any) -> Manifest:
@@ -81,11 +82,54 @@ def test_a_component_to_which_callers_are_led_already_may_roll() -> None:
     assert due([*PREDICTOR, other_hosts], there) == NEW_INGRESS
 
 
-@pytest.mark.parametrize("status", [DOWN, {}])
-def test_callers_whom_nobody_serves_are_led_to_a_new_component_at_once(status: Manifest) -> None:
+@pytest.mark.parametrize("status", [LOST, DOWN, {}])
+def test_callers_stay_where_nobody_serves_for_a_moment_until_the_new_component_does(status: Manifest) -> None:
     there = [*a_component("predictor", status=status), an_ingress("predictor")]
+    starting = a_component("transformer", status=DOWN, tells="predictor")
 
-    assert due(BOTH, there) == [*NEW_FRONT, *NEW_INGRESS]
+    assert due(BOTH, there) == NEW_FRONT
+    assert due(BOTH, [*there, *starting]) == []
+
+
+@pytest.mark.parametrize(("before", "led"), [(UP, []), (LOST, NEW_INGRESS), (DOWN, NEW_INGRESS)])
+def test_a_component_with_some_of_its_pods_gets_only_callers_whom_nobody_serves(
+    before: Manifest, led: list[str]
+) -> None:
+    there = [*a_component("predictor", status=before), an_ingress("predictor")]
+
+    assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, tells="predictor")]) == led
+
+
+def test_what_callers_are_led_to_stays_while_it_has_no_pod_for_a_moment() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(renamed, [*a_component("predictor", status=LOST), an_ingress("predictor"), *starting]) == []
+
+
+def test_an_ingress_that_the_user_has_made_leads_no_callers_that_count() -> None:
+    mine = an_ingress("predictor")
+    there = [*a_component("predictor", status=DOWN), {**mine, "metadata": {**mine["metadata"], "name": "mine"}}]
+    wanted = [*BOTH, there[-1]]
+
+    assert due(wanted, there) == [*NEW_FRONT, *NEW_INGRESS]
+
+
+def test_a_predictor_that_never_came_up_gives_way_to_another_at_once() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+
+    assert due(renamed, [*a_component("predictor", status=DOWN), an_ingress("predictor")]) == [
+        "PATCH Deployment other", "PATCH Service other", *NEW_INGRESS,
+        "DELETE Deployment predictor", "DELETE Service predictor",
+    ]  # fmt: skip
+
+
+def test_a_transformer_without_a_pod_for_a_moment_is_not_told_of_a_predictor_that_is_not_up() -> None:
+    there = [*PREDICTOR, *a_component("transformer", status=LOST, tells="predictor"), BOTH[-1]]
+    told = a_component("transformer", tells="other")
+    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+
+    assert due(wanted, there) == ["PATCH Deployment other", "PATCH Service other"]
 
 
 def test_another_predictor_takes_over_when_it_is_up() -> None:

@@ -46,7 +46,7 @@ def test_a_deployment_that_was_scaled_to_zero_is_as_it_should_be_and_says_so() -
     deployment = a_deployment(replicas=0, updated=0, total=0, available=0)
 
     assert rollout_of(deployment) == Rollout(
-        complete=True, serving=0, message="scaled to zero: no pod answers until it is scaled up"
+        complete=True, serving=0, message="scaled to zero: no pod answers until it is scaled up", finished=True
     )
 
 
@@ -54,6 +54,12 @@ def test_a_rollout_counts_pods() -> None:
     deployment = a_deployment(replicas=3, updated=2, total=4, available=1, progressing="ReplicaSetUpdated")
 
     assert rollout_of(deployment) == Rollout(complete=False, serving=1, message="2 of 3 pods updated, 1 available")
+
+
+def test_a_rollout_that_was_finished_stays_so_when_its_pods_are_lost() -> None:
+    assert rollout_of(a_deployment(available=0)) == Rollout(
+        complete=False, serving=0, message="1 of 1 pods updated, 0 available", finished=True
+    )
 
 
 def test_figures_that_the_api_leaves_out_are_zero() -> None:
