@@ -2,8 +2,8 @@
 
 Callers are led to another component only when it serves: until its rollout is complete, the Ingress stays as it is, and
 so do the transformer and the explainer in front of a predictor that takes another one's place. What they leave goes
-last, when all is rolled out and ingress controllers have had the time to follow. A component that was rolled out once
-keeps its place while it has no pod: most often the next one is on its way.
+last, when nothing of ours leads to it any more and ingress controllers have had the time to follow. A component that
+was rolled out once keeps its place while it has no pod: most often the next one is on its way.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Handover:
         ]
         now = [change for change in changes if change not in leaving and change not in held]
         arriving = {name: component for name, component in wanted.items() if not rollouts[name].complete}
-        if now or held or arriving or not leaving:
+        if not leaving or _have_callers(leaving, now, led_to, serving, arriving):
             self.forget(key)
             return now, None
         left = self._settled.setdefault(key, self.clock()) + GRACE - self.clock()
-        return ([], left) if left > 0 else (leaving, None)
+        return (now, left) if left > 0 else ([*now, *leaving], None)
 
     def forget(self, key: ServiceKey) -> None:
         """Drop what is remembered about a service."""
@@ -87,6 +87,26 @@ def _held_callers(
         return []
     applied = [change for change in changes if _is_component(change, serving) and not change.deletes]
     return [change for change in applied if _component(change.manifest) != PREDICTOR]
+
+
+def _have_callers(
+    leaving: Sequence[Change],
+    now: Sequence[Change],
+    led_to: Collection[str],
+    serving: Collection[str],
+    arriving: Mapping[str, str],
+) -> bool:
+    """Whether the Ingress may still lead to what leaves, or others call a predictor that leaves, and know no other yet.
+
+    Rollouts of others are not waited for: they may need the room that what leaves takes.
+    """
+    if any(change.manifest["kind"] == "Ingress" for change in now):
+        return True
+    if any(_name(change.manifest) in led_to for change in leaving):
+        return True
+    if all(_component(change.manifest) != PREDICTOR for change in leaving):
+        return False
+    return bool(now) or any(component == PREDICTOR or name in serving for name, component in arriving.items())
 
 
 def _take_over(after: Iterable[str], before: Iterable[str], rollouts: Mapping[str, Rollout]) -> bool:

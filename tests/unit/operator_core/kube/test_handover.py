@@ -151,19 +151,75 @@ def test_a_transformer_is_told_of_another_predictor_when_that_is_up() -> None:
     assert due(wanted, [*BOTH, *a_component("predictor", "other")]) == ["PATCH Deployment transformer", *NEW_INGRESS]
 
 
-def test_what_callers_leave_goes_when_all_is_rolled_out_and_they_have_had_time_to_follow() -> None:
+GONE = ["DELETE Deployment transformer", "DELETE Service transformer"]
+
+
+def test_what_callers_leave_goes_when_they_have_had_time_to_follow() -> None:
     clock = Seconds()
     handover = Handover(clock)
     there = [*TRANSFORMER, *ALONE]
-    rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
 
     assert due(ALONE, BOTH, handover) == NEW_INGRESS
-    assert due(ALONE, there, handover) == []
     clock.passed = GRACE
-    assert due(ALONE, rolling, handover) == []
     assert due(ALONE, there, handover) == []
     clock.passed = 2 * GRACE
-    assert due(ALONE, there, handover) == ["DELETE Deployment transformer", "DELETE Service transformer"]
+    assert due(ALONE, there, handover) == GONE
+
+
+def test_a_transformer_that_leaves_waits_for_no_rollout_which_may_need_its_room() -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
+
+    assert due(ALONE, rolling, handover) == []
+    clock.passed = GRACE
+    assert due(ALONE, rolling, handover) == GONE
+
+
+def test_what_is_sent_meanwhile_does_not_keep_what_callers_have_left() -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    edited = [*a_component("predictor", tells="something"), ALONE[-1]]
+    there = [*TRANSFORMER, *ALONE]
+
+    assert due(edited, there, handover) == ["PATCH Deployment predictor"]
+    clock.passed = GRACE
+    assert due(edited, there, handover) == ["PATCH Deployment predictor", *GONE]
+
+
+def test_what_the_ingress_leads_to_stays() -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    starting = a_component("explainer", status=DOWN, tells="predictor")
+    wanted = [*PREDICTOR, *starting, an_ingress("predictor", "explainer")]
+
+    assert due(wanted, [*BOTH, *starting], handover) == []
+    clock.passed = GRACE
+    assert due(wanted, [*BOTH, *starting], handover) == []
+
+
+@pytest.mark.parametrize(
+    ("rolling", "left"),
+    [
+        (a_component("predictor", "other", status=ROLLING), False),
+        (a_component("transformer", status=ROLLING, tells="other"), False),
+        (a_component("explainer", status=DOWN, tells="other"), True),
+    ],
+)
+def test_a_predictor_goes_when_another_is_up_and_those_that_called_it_were_told(
+    rolling: list[Manifest], left: bool
+) -> None:
+    clock = Seconds()
+    handover = Handover(clock)
+    told = [*a_component("predictor", "other"), *a_component("transformer", tells="other")]
+    wanted = [*told, *a_component("explainer", tells="other"), an_ingress("transformer", "other")]
+    names = {child["metadata"]["name"] for child in rolling}
+    others = [child for child in wanted if child["metadata"]["name"] not in names]
+
+    due(wanted, [*PREDICTOR, *others, *rolling], handover)
+    clock.passed = GRACE
+    gone = ["DELETE Deployment predictor", "DELETE Service predictor"]
+    assert due(wanted, [*PREDICTOR, *others, *rolling], handover) == (gone if left else [])
 
 
 def test_the_time_to_follow_is_counted_anew_for_a_service_that_was_forgotten() -> None:
