@@ -36,16 +36,17 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._received = len(data)
         unread: bytes | memoryview = data
-        while True:
-            try:
-                self.parser.feed_data(unread)
-                break
-            except httptools.HttpParserUpgrade as offer:
-                unread = memoryview(unread)[offer.args[0] :]
-                self._decline_upgrade()
-            except httptools.HttpParserError as error:
-                self._refuse(_cause(error))
-                return
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(unread)
+                    break
+                except httptools.HttpParserUpgrade as offer:
+                    unread = memoryview(unread)[offer.args[0] :]
+                    self._decline_upgrade()
+        except httptools.HttpParserError as error:
+            self._refuse(_cause(error))
+            return
         if self.scope is not None and "method" not in self.scope:
             self._bound_unfinished_head()
 
@@ -68,9 +69,11 @@ class Connection(HttpToolsProtocol):
         framing = (b"%b: %b\r\n" % header for header in headers if header[0] in _FRAMING)
         self.parser = httptools.HttpRequestParser(self)
         self._goes_on = True
-        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
-        self._goes_on = False
-        self.scope, self.headers = scope, headers
+        try:
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
+        finally:
+            self._goes_on = False
+            self.scope, self.headers = scope, headers
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)

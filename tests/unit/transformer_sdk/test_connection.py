@@ -260,8 +260,12 @@ def refusal(visitor: Visitor) -> tuple[int, Any]:
             f"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{H2C}\r\nzz\r\n".encode(),
             "Invalid character in chunk size",
         ),
+        (
+            f"POST /echo HTTP/1.1\r\nTransfer-Encoding: gzip\r\n{H2C}\r\n".encode(),
+            "Request has invalid `Transfer-Encoding`",
+        ),
     ],
-    ids=["no-http", "header", "length", "two-lengths", "connect", "chunk", "chunk-after-upgrade"],
+    ids=["no-http", "header", "length", "two-lengths", "connect", "chunk", "chunk-after-upgrade", "coding-after-upgrade"],
 )
 def test_what_cannot_be_read_is_answered_in_the_form_of_errors(served: Served, sent: bytes, reason: str) -> None:
     with served.visit().send(sent) as visitor:
