@@ -147,7 +147,10 @@ class Json(Instances):
 
 
 class OpenInference:
-    """`kservev2`: the handler gets input tensors as {"name", "shape", "datatype", "data"}, returns one output each."""
+    """`kservev2`: the handler gets input tensors as {"name", "shape", "datatype", "data"}.
+
+    Its outputs have the inputs' names in their order. There may be fewer of them, as of ids and a mask come logits.
+    """
 
     def __init__(self, *, parses_json: bool) -> None:
         self._plain = Plain(parses_json=parses_json)
@@ -156,7 +159,8 @@ class OpenInference:
         from transformer_sdk.handler import tensors
 
         def answer(readable: Batch, inputs: list[list[dict[str, Any]]]) -> list[Answer]:
-            cut = call_merged(readable, inputs, handle, context)
+            # Of several requests nobody could tell whose output is missing: they are retried one by one.
+            cut = call_merged(readable, inputs, handle, context, or_fewer=len(inputs) == 1)
             results = zip(readable.requests, inputs, cut, strict=True)
             return values.answers([self._encode(batch.form, *one, context) for one in results], context)
 
@@ -206,11 +210,16 @@ def serve_readable(
     return [refusals[index] if index in refusals else next(answers) for index in range(len(batch.requests))]
 
 
-def call_merged(batch: Batch, rows: Sequence[Sequence[Any]], handle: Handle, context: Any) -> list[list[Any]]:
-    """One call of the handler with the pieces of all requests; its results, cut back to each request's own."""
+def call_merged(
+    batch: Batch, rows: Sequence[Sequence[Any]], handle: Handle, context: Any, *, or_fewer: bool = False
+) -> list[list[Any]]:
+    """One call of the handler with the pieces of all requests; its results, cut back to each request's own.
+
+    `or_fewer`: there may be fewer results than pieces.
+    """
     describe_requests(batch, context, merged=True)
     pieces = [piece for row in rows for piece in row]
-    results: Iterator[Any] = iter(values.results_of(handle(pieces, context), len(pieces)))
+    results: Iterator[Any] = iter(values.results_of(handle(pieces, context), len(pieces), or_fewer=or_fewer))
     return [list(islice(results, len(row))) for row in rows]
 
 

@@ -133,8 +133,8 @@ def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
 
 
 def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
-    """One output for each input, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
-    return _encode([_flattened(name, one) for name, one in zip(names, results, strict=True)])
+    """Outputs named after the first inputs, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
+    return _encode([_flattened(name, one) for name, one in zip(names, results, strict=False)])
 
 
 def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
@@ -144,7 +144,7 @@ def encode_document(results: Sequence[Any], names: Sequence[str], request: Reque
         "id": request.id,
         "model_name": model.get("modelName"),
         "model_version": model.get("modelVersion"),
-        "outputs": [_output(_flattened(name, one)) for name, one in zip(names, results, strict=True)],
+        "outputs": [_output(_flattened(name, one)) for name, one in zip(names, results, strict=False)],
     }
     return encode_indented(answer)
 

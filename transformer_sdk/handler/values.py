@@ -41,15 +41,18 @@ def decode(part: Part, *, parses_json: bool = True) -> Any:
     return bytearray(part.value)
 
 
-def results_of(results: Any, expected: int) -> list[Any]:
-    """The handler's results, one for each piece of its input; raises HandlerOutputError."""
+def results_of(results: Any, expected: int, *, or_fewer: bool = False) -> list[Any]:
+    """The handler's results, one for each piece of its input; raises HandlerOutputError.
+
+    `or_fewer`: some of them will do, but not none.
+    """
     results = results.tolist() if hasattr(results, "tolist") else results
-    if not isinstance(results, list | tuple) or len(results) != expected:
-        got = len(results) if isinstance(results, list | tuple) else type(results).__name__
-        raise HandlerOutputError(
-            f"The handler must return one prediction per instance in a list: {expected} expected, got {got}"
-        )
-    return list(results)
+    got = len(results) if isinstance(results, list | tuple) else type(results).__name__
+    if got == expected or (or_fewer and got in range(1, expected)):
+        return list(results)
+    raise HandlerOutputError(
+        f"The handler must return one prediction per instance in a list: {expected} expected, got {got}"
+    )
 
 
 def encode_json(document: Any) -> bytes:

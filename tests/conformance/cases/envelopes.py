@@ -22,8 +22,13 @@ def _kserve(name: str, feature: str, body: bytes, verb: str = "predict", **heade
 
 
 def _infer(name: str, feature: str, *inputs: object) -> Case:
-    body = json.dumps({"id": "an-id", "inputs": inputs}).encode()
-    return Case(f"kservev2-{name}", f"envelope `kservev2`: {feature}", "probe", v2("probe", body, x_do="data"))
+    return Case(
+        f"kservev2-{name}", f"envelope `kservev2`: {feature}", "probe", v2("probe", _inputs(*inputs), x_do="data")
+    )
+
+
+def _inputs(*inputs: object) -> bytes:
+    return json.dumps({"id": "an-id", "inputs": inputs}).encode()
 
 
 WITHOUT_ENVELOPE = "without `service_envelope` ours take it for `kserve`, so that the v1 protocol works untouched"
@@ -62,6 +67,12 @@ KSERVEV2 = (
     _infer("floats", "floats", HALVES),
     _infer("bytes", "a text", TEXT),
     _infer("several", "several inputs", NUMBERS, HALVES),
+    Case(
+        "kservev2-few",
+        "envelope `kservev2`: fewer outputs than inputs",
+        "probe",
+        v2("probe", _inputs(NUMBERS, HALVES), x_do="one_output"),
+    ),
 )
 JSON_INSTANCES = (
     Case("json-instances", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),

@@ -191,6 +191,35 @@ def test_a_handler_of_tensors_may_return_values_of_any_kind(result: Any, output:
     assert repr(found) == repr([{"x": output}])
 
 
+TOKENS = {
+    "input_ids": [[101, 102]],
+    "attention_mask": [[1, 1]],
+}
+
+
+def test_a_handler_of_tensors_may_give_fewer_outputs_than_it_has_inputs() -> None:
+    found = outputs(run("kservev2", lambda *_: [[0.5, 1.5]], "v2", [tensor_request(**TOKENS)]))
+
+    assert found == [{"input_ids": ("FP64", [0.5, 1.5])}]
+
+
+def test_the_same_as_json() -> None:
+    inputs = [{**INPUT, "name": name, "data": [1, 2]} for name in TOKENS]
+    (answer,) = documents("kservev2", lambda *_: [[0.5, 1.5]], "raw", [json_request({"inputs": inputs})])
+
+    assert answer["outputs"] == [{"name": "input_ids", "datatype": "FP64", "data": [0.5, 1.5], "shape": [2]}]
+
+
+@pytest.mark.parametrize(("requests", "given", "expected"), [(1, 0, 2), (1, 3, 2), (2, 1, 4), (2, 3, 4)])
+def test_outputs_that_cannot_be_told_apart_are_the_handlers_fault(requests: int, given: int, expected: int) -> None:
+    """Of requests that were merged fewer outputs could be anybody's."""
+    result = run("kservev2", lambda *_: [0.5] * given, "v2", [tensor_request(**TOKENS)] * requests)
+
+    assert result.failure == Failure(
+        f"The handler must return one prediction per instance in a list: {expected} expected, got {given}", 500
+    )
+
+
 OUTPUT = {"name": "y", "datatype": "BOOL", "shape": [1], "data": [True]}
 
 
