@@ -137,6 +137,7 @@ def test_everything_knocks_at_the_servers_doors(children: Manifest, server: Mani
         "container": server["ports"][0]["containerPort"],
         "readiness": server["readinessProbe"]["httpGet"]["port"],
         "liveness": server["livenessProbe"]["httpGet"]["port"],
+        "startup": server["startupProbe"]["httpGet"]["port"],
         "service": children["Service"]["spec"]["ports"][0]["targetPort"],
         "metrics": int(template["metadata"]["annotations"]["prometheus.io/port"]),
     }
@@ -151,6 +152,7 @@ def test_what_is_asked_for_is_there(children: Manifest, server: Manifest) -> Non
     asked = {
         server["readinessProbe"]["httpGet"]["path"],
         server["livenessProbe"]["httpGet"]["path"],
+        server["startupProbe"]["httpGet"]["path"],
         annotations["prometheus.io/path"],
     }
 

@@ -78,6 +78,7 @@ def test_everything_knocks_at_the_adapters_door(
         "container": server["ports"][0]["containerPort"],
         "readiness": server["readinessProbe"]["httpGet"]["port"],
         "liveness": server["livenessProbe"]["httpGet"]["port"],
+        "startup": server["startupProbe"]["httpGet"]["port"],
         "service": children["Service"]["spec"]["ports"][0]["targetPort"],
         "metrics": int(children["Deployment"]["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]),
     }
@@ -92,11 +93,13 @@ def test_what_is_asked_for_is_there(
     paths = [
         server["readinessProbe"]["httpGet"]["path"],
         server["livenessProbe"]["httpGet"]["path"],
+        server["startupProbe"]["httpGet"]["path"],
         annotations["prometheus.io/path"],
     ]
 
     assert [router.match("GET", path)[0].template for path in paths] == [
         "/v2/health/ready",
+        "/v2/health/live",
         "/v2/health/live",
         "/metrics",
     ]

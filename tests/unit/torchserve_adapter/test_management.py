@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -10,6 +12,7 @@ import orjson
 import pytest
 
 from tests.support.model_folder import manifest, write_mar
+from torchserve_adapter import management
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
@@ -140,3 +143,24 @@ async def test_what_torchserve_refuses_is_the_repositorys_error(tmp_path: Path) 
         await refusing.repository.load("six")
 
     assert raised.value.status == 507
+
+
+async def test_archives_are_read_while_others_are_served(managed: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large .tar.gz takes minutes."""
+    on_the_loop = threading.get_ident()
+    readers: list[int] = []
+
+    def noting_where(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def noted(path: Path) -> Any:
+            readers.append(threading.get_ident())
+            return read(path)
+
+        return noted
+
+    for name in ("read_archive", "read_settings", "read_store"):
+        monkeypatch.setattr(management, name, noting_where(getattr(management, name)))
+
+    await managed.register("url=x.mar")
+    await managed.repository.load("x")
+
+    assert [reader == on_the_loop for reader in readers] == [False] * 4

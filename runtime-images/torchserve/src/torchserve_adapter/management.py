@@ -6,6 +6,7 @@ adapter's queue, so TorchServe must not wait until it has as many requests; and 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -66,18 +67,20 @@ class ManagementEndpoints:
 
     async def register(self, request: Request) -> Response:
         parameters = {**_document(request), **dict(parse_qsl(request.query.decode("latin-1")))}
-        parameters |= self._batching(parameters)
+        parameters |= await self._batching(parameters)
         answer = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
         await self._look()
         return answer
 
-    def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """TorchServe describes the model with this batch size, and waits for nothing."""
         url = str(parameters.get("url", ""))
         size, merges_rows = parameters.get("batch_size"), True
         if size is None:
             archive = self._store / file_name(url)
-            limits = self._wishes.unsized(read_settings(archive), read_archive(archive).handler)
+            settings = await asyncio.to_thread(read_settings, archive)
+            handler = (await asyncio.to_thread(read_archive, archive)).handler
+            limits = self._wishes.unsized(settings, handler)
             size, merges_rows = limits.max_batch_size, limits.merges_rows
         self._served.expect(url, merges_rows=merges_rows)
         return {"batch_size": size, "max_batch_delay": 0}
@@ -100,10 +103,11 @@ class StoreRepository:
 
     async def load(self, name: str) -> None:
         """Returns when the model is ready; raises ModelNotFound, and UpstreamError with what TorchServe says."""
-        archives = {archive.model_name: archive for archive in read_store(self.store).values() if not archive.problem}
+        store = await asyncio.to_thread(read_store, self.store)
+        archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
         if (archive := archives.get(name)) is None:
             raise ModelNotFound(name, archives)
-        settings = read_settings(self.store / archive.file)
+        settings = await asyncio.to_thread(read_settings, self.store / archive.file)
         wishes = replace(self.wishes, archives={archive.file: settings}, handlers={archive.file: archive.handler})
         limits = wishes.limits(name, archive.model_version, archive.file)
         if self.watch.has_given_up(name):
