@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from transformer_sdk.errors import HeadTooLarge, ServingError, UnreadableRequest
 
@@ -87,21 +87,42 @@ class Connection(HttpToolsProtocol):
             self._refuse(HeadTooLarge(MAX_HEAD))
 
     def _refuse(self, error: ServingError) -> None:
-        """Read no more, and say why, unless an answer to a request before this one is still under way."""
+        """Read no more, and say why, unless this is a head and an answer to a request before it is under way."""
+        scope, cycle = self.scope, self.cycle
         self.parser, self.scope = _Deaf(), None  # type: ignore[assignment]
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            if not cycle.more_body:  # it came before
-                cycle.keep_alive = False
-                return
-            if cycle.response_started or self.pipeline:
-                self.transport.close()
-                return
-            cycle.disconnected = True  # it waits for a body that cannot be read
-            cycle.message_event.set()
+        if cycle is not None and cycle.scope is scope:
+            self._refuse_body(cycle, error)
+        elif cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False
+        else:
+            self._say(self._refusal(error))
+
+    def _refuse_body(self, cycle: RequestResponseCycle, error: ServingError) -> None:
+        if cycle.response_complete:  # nobody wanted it
+            self._linger()
+            return
+        if cycle.response_started:
+            self.transport.close()
+            return
+        cycle.disconnected = True  # it waits for a body that cannot be read
+        cycle.message_event.set()
+        refusal = self._refusal(error)
+        if not self.pipeline:
+            self._say(refusal)
+            return
+
+        async def say_in_turn(*_: object) -> None:
+            self._say(refusal)
+
+        self.pipeline[0] = (cycle, say_in_turn)
+
+    def _refusal(self, error: ServingError) -> bytes:
         response, headers = cast("App", self.config.app).refuse(error, tuple(self.headers or ()))
         lines = (b"%b: %b\r\n" % pair for pair in (*self.server_state.default_headers, *headers))
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], b"".join(lines), response.body))
+        return b"%b%b\r\n%b" % (STATUS_LINE[response.status], b"".join(lines), response.body)
+
+    def _say(self, refusal: bytes) -> None:
+        self.transport.write(refusal)
         self._linger()
 
     def _linger(self) -> None:

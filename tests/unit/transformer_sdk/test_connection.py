@@ -265,7 +265,7 @@ def refusal(visitor: Visitor) -> tuple[int, Any]:
             "Request has invalid `Transfer-Encoding`",
         ),
     ],
-    ids=["no-http", "header", "length", "two-lengths", "connect", "chunk", "chunk-after-upgrade", "coding-after-upgrade"],
+    ids=["no-http", "header", "length", "two-lengths", "connect", "chunk", "chunk-after-upgrade", "gzip-after-upgrade"],
 )
 def test_what_cannot_be_read_is_answered_in_the_form_of_errors(served: Served, sent: bytes, reason: str) -> None:
     with served.visit().send(sent) as visitor:
@@ -285,6 +285,21 @@ def test_requests_before_it_are_answered_first(served: Served) -> None:
         served.release_held()
         assert [visitor.echoed() for _ in range(2)] == [posted(path="/held"), posted()]
         assert visitor.is_closed()
+
+
+def test_requests_before_a_body_that_cannot_be_read_are_answered_first(served: Served) -> None:
+    served.release.clear()
+    unreadable = b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    with served.visit().send(post(path="/held") + post() + unreadable) as visitor:
+        served.release_held()
+        assert [visitor.echoed() for _ in range(2)] == [posted(path="/held"), posted()]
+        assert refusal(visitor)[0] == 400
+
+
+def test_a_body_that_cannot_be_read_brings_no_second_answer(served: Served) -> None:
+    with served.visit().send(b"POST /nowhere HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") as visitor:
+        assert visitor.answer()[0] == 404
+        assert visitor.send(b"zz\r\n").is_closed()
 
 
 def test_it_is_counted(served: Served) -> None:
