@@ -259,7 +259,7 @@ def test_a_hooks_content_type_counts_however_it_is_written() -> None:
         assert server.post({}).headers["content-type"] == "text/csv"
 
 
-@pytest.mark.parametrize("headers", [{"x-a": "1\r\nx-b: 2"}, {"x a": "1"}, {"Content-Type": "a\nb"}])
+@pytest.mark.parametrize("headers", [{"x-a": "1\r\nx-b: 2"}, {"x a": "1"}, {"Content-Type": "a\nb"}, {"ключ": "1"}])
 def test_a_header_that_http_cannot_carry_is_the_hooks_fault(headers: dict[str, str]) -> None:
     status, _, message = error_of(WithHeaders("text", headers))
 
@@ -424,6 +424,29 @@ def test_exceptions_of_web_frameworks_keep_status_detail_and_headers(detail: Any
         401, {"detail": detail, "error": said, "component": "transformer", "request_id": "7"},
     )  # fmt: skip
     assert (reply.headers["www-authenticate"], reply.headers["retry-after"]) == ("Bearer", "9")
+
+
+def test_an_exceptions_headers_that_the_server_writes_are_the_servers_alone() -> None:
+    theirs = {"X-Request-Id": "8", "Date": "then", "Server": "theirs", "Keep-Alive": "timeout=9", "Connection": "close"}
+    with TransformerServer(raising(HTTPException(401, "no", theirs))) as server:
+        headers = server.post({}, headers={"X-Request-Id": "7"}).headers
+
+    assert (headers["x-request-id"], headers["date"].endswith("GMT")) == ("7", True)
+    assert headers.keys() == {"content-type", "content-length", "x-request-id", "date"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("x-a", "1\r\nx-b: 2"), ("x a", "1"), ("ключ", "1")])
+def test_an_exceptions_header_that_http_cannot_carry_is_the_hooks_fault(name: str, value: str) -> None:
+    assert error_of(raising(HTTPException(401, "no", {name: value}))) == (
+        500, "transformer", f"A hook set the header {name!r} to {value!r}, which HTTP cannot carry.",
+    )  # fmt: skip
+
+
+def test_a_header_may_hold_text_that_http_has_no_letters_for() -> None:
+    with TransformerServer(raising(HTTPException(401, "no", {"x-a": "é, ж"}))) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.headers["x-a"]) == (401, "é, ?")
 
 
 def test_a_detail_that_is_no_json_is_told_as_text() -> None:

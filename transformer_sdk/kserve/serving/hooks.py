@@ -6,44 +6,19 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import orjson
-
-from transformer_sdk.client import forwarding
-from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, ServingError, Unsupported
+from transformer_sdk.errors import ServingError, Unsupported
 from transformer_sdk.kserve.model import Model
+from transformer_sdk.kserve.serving import headers
+from transformer_sdk.kserve.serving.errors import COMPONENT, HookFailed, HookRefused, HookTimedOut
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
 
-COMPONENT = "transformer"
 _ERRORS = range(400, 600)
-_OURS = frozenset({"content-length", "content-type", "connection", "transfer-encoding"})
-
-
-class HookFailed(InferenceFailed):
-    """A hook raised something that is no answer to a request."""
-
-    component = COMPONENT
-
-
-class HookRefused(HookFailed):
-    """A hook raised the HTTPException of FastAPI or Starlette: status, detail and headers are the answer's."""
-
-    def __init__(self, error: Any) -> None:
-        text, self.details = _described(error.detail)
-        super().__init__(text, error.status_code)
-        given: Mapping[str, str] = getattr(error, "headers", None) or {}
-        self.headers = tuple(forwarding.encode((name, given[name]) for name in given if name.lower() not in _OURS))
-
-
-class HookTimedOut(DeadlineExceeded):
-    """A hook did not end in time."""
-
-    component = COMPONENT
 
 
 class Hook:
@@ -92,7 +67,7 @@ class Hook:
             return error
         status = getattr(error, "status_code", None)  # clients of other services have errors with one, but no detail
         if isinstance(status, int) and status in _ERRORS and hasattr(error, "detail"):
-            return HookRefused(error)
+            return HookRefused(error, headers.encode(getattr(error, "headers", None) or {}))
         log.error("%s raised", self.what, exc_info=error)
         return HookFailed(f"{type(error).__name__} : {error}")
 
@@ -112,16 +87,6 @@ class _Alarm:
     def take_back(self) -> None:
         """The task goes on: Python 3.11 and later count."""
         getattr(self._task, "uncancel", int)()
-
-
-def _described(detail: Any) -> tuple[str, Mapping[str, object]]:
-    """A detail as text and, where it can be, as JSON."""
-    if isinstance(detail, str):
-        return detail, {"detail": detail}
-    try:
-        return orjson.dumps(detail).decode(), {"detail": detail}
-    except TypeError:
-        return str(detail), {}
 
 
 def _positional(function: Callable[..., Any]) -> int | None:

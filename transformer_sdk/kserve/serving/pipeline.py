@@ -14,8 +14,9 @@ from transformer_sdk.kserve.inference_client import decode_infer, decode_json, e
 from transformer_sdk.kserve.logging import trace_logger
 from transformer_sdk.kserve.model import InferenceVerb, Model
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
+from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import UNREAD, Exchange
-from transformer_sdk.kserve.serving.hooks import Hook, HookFailed
+from transformer_sdk.kserve.serving.hooks import Hook
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 _GRPC = PredictorProtocol.GRPC_V2.value

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.serving import headers as hook_headers
+from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
-from transformer_sdk.kserve.serving.hooks import HookFailed
 from transformer_sdk.messages import Headers, Response, StreamingResponse
 from transformer_sdk.protocol.v2.document import JSON_LENGTH
 
 _RAW = b"application/octet-stream"
 _TEXT = b"text/plain; charset=utf-8"
-# The server's own, or of the connection that the headers came by.
-_NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
-                         "server", "keep-alive"})  # fmt: skip
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:
     """Raises HookFailed for a result that cannot be sent."""
-    given = _headers(exchange.response_headers)
+    given = hook_headers.encode(exchange.response_headers)
     if isinstance(result, (bytes, bytearray, memoryview)):
         return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=given)
     headers = tuple(pair for pair in given if pair[0] != JSON_LENGTH)  # that of another body
@@ -77,21 +72,4 @@ async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
 
 
 def _given_type(exchange: Exchange, otherwise: bytes) -> bytes:
-    given = exchange.response_headers.items()
-    return next((_encoded(name, value) for name, value in given if name.lower() == "content-type"), otherwise)
-
-
-def _headers(given: Mapping[str, str]) -> Headers:
-    return tuple(
-        (name.lower().encode("latin-1"), _encoded(name, value))
-        for name, value in given.items()
-        if name.lower() not in _NOT_PASSED
-    )
-
-
-def _encoded(name: str, value: Any) -> bytes:
-    """The value; raises HookFailed for a header that HTTP cannot carry, or that would end its line."""
-    text = str(value)
-    if not _NAME.fullmatch(name) or _CONTROLS.search(text):
-        raise HookFailed(f"A hook set the header {name!r} to {text!r}, which HTTP cannot carry.")
-    return text.strip().encode("latin-1", "replace")
+    return hook_headers.content_type(exchange.response_headers, otherwise)

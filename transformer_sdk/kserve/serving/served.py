@@ -12,8 +12,8 @@ from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model, done
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
-from transformer_sdk.kserve.serving.hooks import HookFailed
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import to_response
 from transformer_sdk.messages import Response, StreamingResponse

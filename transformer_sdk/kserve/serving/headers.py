@@ -1,0 +1,34 @@
+"""The headers that hooks give, with a result or an error, as they go out. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from transformer_sdk.kserve.serving.errors import HookFailed
+from transformer_sdk.messages import Headers
+
+# The server's own, or of the connection that the headers came by.
+_NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
+                         "server", "keep-alive"})  # fmt: skip
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def encode(given: Mapping[str, str]) -> Headers:
+    """Without those that the server writes; raises HookFailed for one that HTTP cannot carry."""
+    return tuple(_encoded(name, value) for name, value in given.items() if name.lower() not in _NOT_PASSED)
+
+
+def content_type(given: Mapping[str, str], otherwise: bytes) -> bytes:
+    """Raises HookFailed for one that HTTP cannot carry."""
+    types = (_encoded(name, value)[1] for name, value in given.items() if name.lower() == "content-type")
+    return next(types, otherwise)
+
+
+def _encoded(name: str, value: Any) -> tuple[bytes, bytes]:
+    text = str(value)
+    if not _NAME.fullmatch(name) or _CONTROLS.search(text):
+        raise HookFailed(f"A hook set the header {name!r} to {text!r}, which HTTP cannot carry.")
+    return name.lower().encode(), text.strip().encode("latin-1", "replace")
