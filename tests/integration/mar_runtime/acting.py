@@ -62,6 +62,14 @@ class Acting:
         """A process of its own, which would outlive it."""
         return subprocess.Popen(["sleep", "1000"]).pid
 
+    def fork(self, **_):
+        """A process that has all open that this one has, its connection too."""
+        child = os.fork()
+        if not child:
+            time.sleep(1000)
+            os._exit(0)
+        return child
+
     def say(self, text, **_):
         print(text)
         return text

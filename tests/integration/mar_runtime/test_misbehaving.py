@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.mar_runtime.serving import Waiting, do, metric, model_dir, result, told
@@ -101,6 +102,17 @@ def test_the_batch_that_waits_behind_another_survives_its_worker(runtime: Runtim
 
         assert waiting.answer.result().status == 502
         assert behind.result() != worker
+
+
+def test_a_worker_that_dies_while_it_has_nothing_to_do_costs_no_request(runtime: Runtime) -> None:
+    """Its end takes a second to be sure of, where a process of the handler keeps the connection."""
+    worker = told(runtime, "m")
+    told(runtime, "m", "fork")
+
+    os.kill(worker, signal.SIGKILL)
+    runtime.wait_until(lambda: not psutil.pid_exists(worker), "it is gone")
+
+    assert told(runtime, "m") != worker
 
 
 def test_of_requests_that_were_merged_only_the_fatal_one_fails(runtime: Runtime, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ class WorkerPool:
         return min(free, key=lambda worker: worker.pending)
 
     def _is_free(self, worker: WorkerProcess) -> bool:
-        return worker.pending < _PENDING and not self._replacing.get(worker) and not worker.gone.done()
+        return worker.pending < _PENDING and not self._replacing.get(worker) and not worker.is_ending
 
     def _wake(self) -> None:
         while self._waiting:

@@ -54,6 +54,7 @@ class WorkerProcess:
         self.served = 0
         self._process = process
         self._pipe = pipe
+        self._exited = _readable_once(process.sentinel)
         self._watching = loop.create_task(self._watch())
 
     @classmethod
@@ -91,9 +92,14 @@ class WorkerProcess:
         """How many frames it has not answered yet."""
         return self._pipe.pending
 
+    @property
+    def is_ending(self) -> bool:
+        """It takes no frame any more, though what it sent before may still be read."""
+        return self._exited.done() or self._pipe.lost.done()
+
     async def ask(self, frame: bytes, timeout_s: float) -> bytes:
         """The answer to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long."""
-        if self.gone.done():
+        if self.is_ending:
             raise NeverStarted
         self.served += 1
         return await self._pipe.ask(frame, timeout_s)
@@ -123,7 +129,7 @@ class WorkerProcess:
 
     async def _watch(self) -> None:
         """Until the process has ended; what it sent before that is read to the end."""
-        exited, lost = _readable_once(self._process.sentinel), self._pipe.lost
+        exited, lost = self._exited, self._pipe.lost
         await asyncio.wait((exited, lost), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((exited, lost), timeout=_END_S)
         how = self._how_it_ended()
