@@ -26,7 +26,7 @@ from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
 from isvc_operator.kube import requests
-from isvc_operator.kube.adoption import let_go
+from isvc_operator.kube.adoption import let_go, was_kserves
 from isvc_operator.kube.apply import carry_out, plan
 from isvc_operator.kube.ca_bundle import mirror_ca_bundle
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
@@ -119,7 +119,8 @@ class Reconciler:
     ) -> float | None:
         """A stopped service wants no children. One that cannot be resolved does not come here: what runs, stays."""
         wanted = render(resolved, self._config_for(gathered)) if resolved else []
-        changes = plan(wanted, gathered.children, service.metadata.uid or "")
+        inherited = was_kserves(gathered.body)
+        changes = plan(wanted, gathered.children, service.metadata.uid or "", inherited=inherited)
         due, later = self.handover.due(key, changes, wanted, gathered.children)
         await carry_out(self.api, self.cache, due)
         return later

@@ -80,6 +80,18 @@ def test_the_autoscaler_of_kserves_goes_and_no_other(running_operator: None, nam
     assert namespace.find("horizontalpodautoscaler", "mine") is not None
 
 
+def test_the_autoscaler_of_kserves_goes_with_a_service_that_is_stopped(
+    running_operator: None, namespace: Namespace
+) -> None:
+    service = waiting_service(namespace)
+    make_as("manager", namespace, kserves_deployment(service), an_autoscaler(owned_by(service), PREDICTOR))
+
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
+
+    eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is gone")
+    assert namespace.find("horizontalpodautoscaler", PREDICTOR) is None
+
+
 def test_an_ingress_of_kserves_is_taken_though_no_label_tells_of_it(
     running_operator: None, namespace: Namespace
 ) -> None:

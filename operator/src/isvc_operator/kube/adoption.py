@@ -25,14 +25,18 @@ async def let_go(api: KubeApi, cache: Cache, key: ServiceKey) -> None:
     Where it is there, either of the two does it. Raises Conflict where the service has changed meanwhile.
     """
     service = cache.get(ObjectKey("InferenceService", key.namespace, key.name))
-    finalizers = service["metadata"].get("finalizers", ()) if service else ()
-    if service is None or FINALIZER_KSERVE not in finalizers:
+    if service is None or not was_kserves(service):
         return
-    others = [name for name in finalizers if name != FINALIZER_KSERVE]
+    others = [name for name in service["metadata"]["finalizers"] if name != FINALIZER_KSERVE]
     try:
         await api.send(requests.patch_metadata(service, {"finalizers": others}))
     except NotFound:
         return
+
+
+def was_kserves(service: Manifest) -> bool:
+    """Whether KServe's controller has looked after the service."""
+    return FINALIZER_KSERVE in (service["metadata"].get("finalizers") or ())
 
 
 def controller_of(child: Manifest) -> Mapping[str, Any]:
@@ -107,5 +111,5 @@ async def remove_autoscaler(api: KubeApi, deployment: Manifest) -> None:
         autoscaler = json.loads(await api.send(request))
         if controller_of(autoscaler).get("uid") == controller_of(deployment)["uid"]:
             await api.send(requests.delete(autoscaler))
-    except NotFound:
+    except (NotFound, Conflict):  # it is gone, or somebody else's by now
         return

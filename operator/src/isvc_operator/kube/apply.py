@@ -27,8 +27,8 @@ from isvc_operator.kube.requests import ApiRequest
 class Change:
     """One write to a child.
 
-    ``adopts``: the child is the service's, and was made by KServe's controller. ``frees_replicas``: whoever scales it
-    now shall find as many pods as there are.
+    ``adopts``: the child is the service's, and KServe's controller has made it, or may have. ``frees_replicas``:
+    whoever scales it now shall find as many pods as there are.
     """
 
     request: ApiRequest
@@ -38,29 +38,38 @@ class Change:
     frees_replicas: bool = False
 
 
-def plan(rendered: Sequence[Manifest], observed: Iterable[Manifest], owner_uid: str) -> list[Change]:
+def plan(
+    rendered: Sequence[Manifest], observed: Iterable[Manifest], owner_uid: str, *, inherited: bool = False
+) -> list[Change]:
     """What to send so that ``observed`` becomes ``rendered``; empty when nothing differs.
 
-    An observed child that ``owner_uid`` does not own is never deleted, and never overwritten by force.
+    An observed child that ``owner_uid`` does not own is never deleted, and never overwritten by force. ``inherited``:
+    KServe's controller has looked after the service, and may have left more than is observed.
     """
     ours = {key_of(child): child for child in observed if _is_owned(child, owner_uid)}
     changes = []
     for manifest in map(_with_digest, rendered):
         known = ours.pop(key_of(manifest), None)
         if known is None or not covers(known, manifest):
-            changes.append(_change(manifest, known))
-    changes += [Change(requests.delete(child), child, deletes=True) for child in ours.values()]
+            changes.append(_change(manifest, known, inherited=inherited))
+    changes += [
+        Change(requests.delete(child), child, deletes=True, adopts=_is_kserves(child)) for child in ours.values()
+    ]
     return changes
 
 
-def _change(manifest: Manifest, known: Manifest | None) -> Change:
+def _change(manifest: Manifest, known: Manifest | None, *, inherited: bool) -> Change:
     request = requests.apply(manifest, force=known is not None)
     if known is None:
-        return Change(request, manifest)
-    adopts = ANNOTATION_RENDERED not in (known["metadata"].get("annotations") or {})
+        return Change(request, manifest, adopts=inherited)
     # One is what the API server makes of none.
     frees = "replicas" not in manifest["spec"] and known["spec"].get("replicas", 1) != 1
-    return Change(request, manifest, adopts=adopts, frees_replicas=frees)
+    return Change(request, manifest, adopts=_is_kserves(known), frees_replicas=frees)
+
+
+def _is_kserves(child: Manifest) -> bool:
+    """Whether a child of the service was never rendered here."""
+    return ANNOTATION_RENDERED not in (child["metadata"].get("annotations") or {})
 
 
 async def carry_out(api: KubeApi, cache: Cache, changes: Sequence[Change]) -> None:
@@ -92,7 +101,7 @@ async def _send(api: KubeApi, cache: Cache, change: Change) -> None:
 async def _answer(api: KubeApi, change: Change) -> str:
     if change.adopts and change.manifest["kind"] == "Deployment":
         await remove_autoscaler(api, change.manifest)
-    if change.adopts or change.frees_replicas:
+    if not change.deletes and (change.adopts or change.frees_replicas):
         await take_over(api, change.manifest)
     try:
         return await api.send(change.request)

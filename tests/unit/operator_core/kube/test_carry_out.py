@@ -113,14 +113,51 @@ async def test_an_object_of_the_service_that_no_watch_tells_of_is_adopted(api: F
     assert adopted["spec"] == the_children()["Ingress"]["spec"]
 
 
+KSERVES_AUTOSCALER = {
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE, "ownerReferences": [an_owner()]},
+}
+
+
 async def test_the_autoscaler_of_a_deployment_that_is_adopted_goes(api: FakeKubeApi, cache: Cache) -> None:
     cache.put(api.put(a_child()))
-    kserves = {"name": "torchserve-predictor", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
-    api.put({"kind": "HorizontalPodAutoscaler", "metadata": kserves})
+    api.put(KSERVES_AUTOSCALER)
 
     await carry_out(api, cache, changes_to(RENDERED, cache))
 
     assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
+
+
+async def test_the_autoscaler_goes_with_a_deployment_of_kserves_that_is_not_wanted(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    cache.put(api.put(a_child()))
+    api.put(KSERVES_AUTOSCALER)
+
+    await carry_out(api, cache, changes_to([], cache))
+
+    assert api.objects == {}
+
+
+async def test_the_autoscaler_of_a_deployment_that_is_gone_goes_when_that_is_made_again(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    api.put(KSERVES_AUTOSCALER)
+
+    await carry_out(api, cache, plan(RENDERED, [], SERVICE_UID, inherited=True))
+
+    assert sorted(item["kind"] for item in api.objects.values()) == ["Deployment", "Ingress", "Service"]
+
+
+async def test_an_autoscaler_that_changes_hands_meanwhile_keeps_no_deployment(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    api.put(KSERVES_AUTOSCALER)
+    autoscaler = path_of("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor")
+    api.failing["DELETE", autoscaler] = Conflict(409, "the UID in the precondition does not match")
+
+    await carry_out(api, cache, changes_to([], cache))
+
+    assert list(api.objects) == [autoscaler]
 
 
 async def test_an_autoscaler_of_somebody_else_stays(api: FakeKubeApi, cache: Cache) -> None:

@@ -114,6 +114,12 @@ def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
     assert changes == [Change(requests.apply(wanted, force=True), wanted, adopts=True)]
 
 
+def test_children_that_no_watch_tells_of_may_be_there_where_kserve_had_the_service() -> None:
+    changes = plan(list(RENDERED.values()), [], SERVICE_UID, inherited=True)
+
+    assert [change.adopts for change in changes] == [True] * 3
+
+
 def test_pods_stay_when_their_number_is_no_longer_rendered() -> None:
     fixed = the_children(a_service(predictor={"minReplicas": 5}))["Deployment"]
 
@@ -165,6 +171,12 @@ def test_a_child_that_is_no_longer_rendered_is_deleted() -> None:
     assert plan([RENDERED["Deployment"], RENDERED["Service"]], HELD, SERVICE_UID) == [
         Change(requests.delete(HELD[2]), HELD[2], deletes=True)
     ]
+
+
+def test_a_child_that_was_never_rendered_is_deleted_as_kserves() -> None:
+    kserves = as_held(RENDERED["Deployment"], annotations={})
+
+    assert plan([], [kserves], SERVICE_UID) == [Change(requests.delete(kserves), kserves, deletes=True, adopts=True)]
 
 
 def test_a_renamed_child_is_applied_and_the_old_one_deleted() -> None:
