@@ -56,6 +56,8 @@ _MORE = (
 _AROUND = (
     ("no `batchSize`: requests to `/predictions/<model>` that come at once", "one by one", "the same",
      "tests/conformance/test_batches.py::test_a_handler_of_which_nothing_is_said_gets_one_row_at_a_time"),
+    ("no `batchSize`: v2 requests behind `kservev2` that come at once", "one by one", "the same",
+     "tests/conformance/test_batches.py::test_a_handler_of_tensors_gets_those_of_one_request_at_a_time"),
     ("`decode_input_request=false`: a body of JSON", "bytes", "the same",
      "tests/conformance/test_decoding.py::test_json_reaches_the_handler_as_bytes"),
     ("`cors_allowed_origin`, `cors_allowed_methods`, `cors_allowed_headers`",

@@ -107,8 +107,11 @@ class HandlerModel:
 
 
 def _rows(envelope: str) -> Collection[str]:
-    """The forms whose requests are one row each for a handler behind this envelope."""
-    return get_args(frames.Form) if envelope in ("none", "body") else ("raw", "raw-explain")
+    """The forms whose requests are one row each for a handler behind this envelope.
+
+    The tensors of kservev2 are the inputs of one call: a handler may take them by their places in the list.
+    """
+    return get_args(frames.Form) if envelope in ("none", "body", "kservev2") else ("raw", "raw-explain")
 
 
 def _whole(body: bytes, call: Call) -> frames.Request:

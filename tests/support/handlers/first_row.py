@@ -7,5 +7,5 @@ def handle(data, context):
     if data is None:
         return None
     time.sleep(0.05)  # long enough for others to come
-    body = data[0]["body"]
-    return [bytes(body)] * len(data)
+    row = data[0]
+    return [bytes(row["body"]) if "body" in row else row["data"]] * len(data)

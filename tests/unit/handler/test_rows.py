@@ -5,37 +5,49 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.batching import call
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.handler import frames
+from transformer_sdk.handler import frames, tensors
 from transformer_sdk.handler.model import HandlerModel
 from transformer_sdk.protocol.v1 import decode_request
+from transformer_sdk.protocol.v2.requests import InferRequest
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 
 class Recording:
-    """A way to a handler that answers with the batch's number of requests."""
+    """A way to a handler that keeps each batch's number of requests."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
 
     async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
         size = len(batch.requests)
-        return frames.Result([frames.Answer(b"%d" % size)] * size, 0.0)
+        self.sizes.append(size)
+        body = tensors.encode_predictions([0]) if batch.form == "v2" else b"{}"
+        return frames.Result([frames.Answer(body)] * size, 0.0)
 
 
 async def sizes(envelope: str, form: str, *, merges_rows: bool = False) -> list[int]:
-    """How many requests each of three had in its batch, all having come at once."""
+    """How many requests each batch had, three having come at once."""
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
-    model = HandlerModel("m", "1", Recording(), BatchLimits(merges_rows=merges_rows), metrics, 1, envelope=envelope)
+    recording = Recording()
+    model = HandlerModel("m", "1", recording, BatchLimits(merges_rows=merges_rows), metrics, 1, envelope=envelope)
     instances = decode_request(b'{"instances": [1]}')
+    inputs = InferRequest((Tensor.from_numpy("x", np.array([1])),))
     ask = {
         "raw": lambda: model.raw(b"", "", "", call()),
         "raw-explain": lambda: model.raw(b"", "", "", call(), explain=True),
         "v1": lambda: model.predict(instances, call()),
         "explain": lambda: model.explain(instances, call()),
+        "v2": lambda: model.infer(inputs, call()),
     }[form]
-    return [int(answer.body) for answer in await asyncio.gather(*(ask() for _ in range(3)))]
+    await asyncio.gather(*(ask() for _ in range(3)))
+    return recording.sizes
 
 
 @pytest.mark.parametrize("envelope", ["none", "body", "kserve", "json", "kservev2"])
@@ -44,18 +56,20 @@ async def test_requests_of_torchserves_own_api_are_not_merged(envelope: str, for
     assert await sizes(envelope, form) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("envelope", ["none", "body"])
-@pytest.mark.parametrize("form", ["v1", "explain"])
+@pytest.mark.parametrize("envelope", ["none", "body", "kservev2"])
+@pytest.mark.parametrize("form", ["v1", "explain", "v2"])
 async def test_without_an_envelope_of_instances_nothing_is_merged(envelope: str, form: str) -> None:
     assert await sizes(envelope, form) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("envelope", ["kserve", "json", "kservev2"])
-@pytest.mark.parametrize("form", ["v1", "explain"])
+@pytest.mark.parametrize("envelope", ["kserve", "json"])
+@pytest.mark.parametrize("form", ["v1", "explain", "v2"])
 async def test_instances_are_merged(envelope: str, form: str) -> None:
-    assert await sizes(envelope, form) == [3, 3, 3]
+    assert await sizes(envelope, form) == [3]
 
 
-@pytest.mark.parametrize(("envelope", "form"), [("none", "v1"), ("body", "raw"), ("kserve", "raw-explain")])
+@pytest.mark.parametrize(
+    ("envelope", "form"), [("none", "v1"), ("body", "raw"), ("kserve", "raw-explain"), ("kservev2", "v2")]
+)
 async def test_rows_are_merged_where_the_limits_say_so(envelope: str, form: str) -> None:
-    assert await sizes(envelope, form, merges_rows=True) == [3, 3, 3]
+    assert await sizes(envelope, form, merges_rows=True) == [3]
