@@ -62,6 +62,10 @@ class Acting:
         """A process of its own, which would outlive it."""
         return subprocess.Popen(["sleep", "1000"]).pid
 
+    def leave(self, **_):
+        """The same, which does not end with it either."""
+        return subprocess.Popen(["sleep", "1000"], start_new_session=True).pid
+
     def fork(self, **_):
         """A process that has all open that this one has, its connection too."""
         child = os.fork()

@@ -173,6 +173,20 @@ def test_a_handler_that_hangs_is_ended_with_what_it_started(runtime: Runtime) ->
     runtime.wait_until(lambda: started not in [child.pid for child in runtime.children()], "it is gone")
 
 
+def test_what_a_worker_leaves_behind_is_collected_when_it_ends(runtime: Runtime) -> None:
+    """In a container the server is the first process, to which it would go else, and stay."""
+    left = told(runtime, "often", "leave")
+
+    do(runtime, "often", "kill")
+    told(runtime, "often")
+    processes = [child for child in runtime.children() if child.pid == left]
+    os.kill(left, signal.SIGKILL)
+
+    assert len(processes) == 1
+    runtime.wait_until(lambda: not psutil.pid_exists(left), "it is collected")
+    assert "waitpid" not in runtime.log
+
+
 def test_while_there_is_no_worker_the_server_is_not_ready_and_requests_wait(runtime: Runtime) -> None:
     closed = runtime.folder / "work/models/slow@1.0/closed"
     closed.touch()

@@ -30,9 +30,8 @@ def workers_context(*, gpu: bool) -> ForkServerContext:
     With a GPU only torch is imported there: CUDA does not survive a fork, and TorchServe's handlers touch it on import.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["torch"] if gpu else ["torch", "mar_runtime.handling", "ts.torch_handler.base_handler"]
-    )
+    touching_cuda = [] if gpu else ["mar_runtime.handling", "ts.torch_handler.base_handler"]
+    context.set_forkserver_preload(["mar_runtime.reaping", "torch", *touching_cuda])
     return context
 
 
