@@ -37,3 +37,14 @@ class Predicting(Ready):
 
     def predict(self, payload: Any, headers: Headers = None) -> Any:
         return self.answer(payload)
+
+
+class WithHeaders(Ready):
+    """Its own call gives these headers with its result."""
+
+    def __init__(self, result: Any, headers: dict[str, str]) -> None:
+        super().__init__("m")
+        self.given = result, headers
+
+    async def __call__(self, body: Any, headers: Headers = None, verb: Any = None) -> Any:
+        return self.given

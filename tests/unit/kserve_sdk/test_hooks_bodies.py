@@ -1,0 +1,136 @@
+"""Bodies and headers as hooks read them, and as clients get what hooks return: whole, or in pieces."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.hooked_models import NOBODY, Headers, Predicting, Ready, WithHeaders
+from transformer_sdk.kserve.model import Model
+from transformer_sdk.testing import FakePredictor, TransformerServer
+
+
+@pytest.mark.parametrize("content_type", [None, "application/json; charset=utf-8", "application/x-www-form-urlencoded"])
+def test_json_is_read_whatever_curl_calls_it(content_type: str | None) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    with TransformerServer(Predicting(lambda payload: payload)) as server:
+        assert server.post(b'{"a": 1}', headers=headers).json() == {"a": 1}
+
+
+def test_bodies_of_other_types_are_bytes_for_the_hooks() -> None:
+    with TransformerServer(Predicting(lambda payload: {"length": len(payload)})) as server:
+        assert server.post(b"\x89PNG", headers={"Content-Type": "image/png"}).json() == {"length": 4}
+
+
+def test_a_cloud_event_is_unwrapped_for_the_hooks_and_its_answer_is_one() -> None:
+    event = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "s", "ce-type": "t", "Content-Type": "image/png"}
+    with TransformerServer(Predicting(lambda payload: payload)) as server:
+        reply = server.post(b'{"a": 1}', headers=event)
+
+    assert (reply.json(), reply.headers["ce-type"]) == ({"a": 1}, "io.kserve.inference.response")
+
+
+def test_of_an_event_that_no_header_calls_one_hooks_see_the_data_too() -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "time": "2030-01-01T00:00:00Z"}
+    with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
+        reply = server.post({**event, "data": {"a": 1}})
+
+    assert (reply.json(), "ce-type" in reply.headers) == ({"a": 1}, False)
+
+
+def test_a_compressed_body_is_refused_with_what_to_do() -> None:
+    with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
+        reply = server.post(gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+
+    assert (reply.status, "send it as it is, uncompressed" in reply.json()["error"]) == (415, True)
+
+
+@pytest.mark.parametrize(
+    ("result", "content_type", "body"),
+    [
+        ({"predictions": [1]}, "application/json", b'{"predictions":[1]}'),
+        ([1, 2], "application/json", b"[1,2]"),
+        ("text", "text/plain; charset=utf-8", b"text"),
+        (b"\x00", "application/octet-stream", b"\x00"),
+    ],
+    ids=["document", "list", "text", "bytes"],
+)
+def test_whatever_a_hook_returns_is_sent_as_what_it_is(result: Any, content_type: str, body: bytes) -> None:
+    with TransformerServer(Predicting(lambda _: result)) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.headers["content-type"], reply.body) == (200, content_type, body)
+
+
+def test_arrays_of_numpy_are_lists_for_the_client() -> None:
+    import numpy as np
+
+    with TransformerServer(Predicting(lambda _: {"predictions": np.array([[1.5, 2]])})) as server:
+        assert server.post({}).json() == {"predictions": [[1.5, 2.0]]}
+
+
+def test_response_headers_reach_the_client_where_they_are_asked_for() -> None:
+    class Marked(Model):
+        def __init__(self) -> None:
+            super().__init__("m", return_response_headers=True)
+            self.ready = True
+
+        async def postprocess(self, result: Any, headers: Headers = None, response_headers: Headers = None) -> Any:
+            assert response_headers is not None
+            response_headers["x-seen"] = response_headers["content-type"]
+            return result
+
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Marked(), predictor=predictor.config) as server,
+    ):
+        assert server.post({"instances": [1]}).headers["x-seen"] == "application/json"
+
+
+def test_a_hooks_content_type_counts_however_it_is_written() -> None:
+    with TransformerServer(WithHeaders("a,b", {"Content-Type": "text/csv"})) as server:
+        assert server.post({}).headers["content-type"] == "text/csv"
+
+
+# --- streams
+
+
+class Streaming(Ready):
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.fails = fails
+        self.ended = threading.Event()
+
+    async def predict(self, payload: Any, headers: Headers = None) -> AsyncIterator[str]:  # type: ignore[override]
+        try:
+            for word in ("one ", "two "):
+                yield word
+            if self.fails:
+                raise ValueError("late")
+            yield "three"
+        finally:
+            self.ended.set()
+
+
+def test_pieces_are_sent_as_they_are_made() -> None:
+    model = Streaming()
+    with TransformerServer(model) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.body) == (200, b"one two three")
+    assert reply.headers["transfer-encoding"] == "chunked"
+
+
+def test_a_stream_that_fails_breaks_off_so_that_the_client_can_tell(caplog: pytest.LogCaptureFixture) -> None:
+    import http.client
+
+    model = Streaming(fails=True)
+    with TransformerServer(model) as server, pytest.raises(http.client.IncompleteRead):
+        server.post({})
+
+    assert model.ended.is_set()
+    assert "ValueError: late" in caplog.text

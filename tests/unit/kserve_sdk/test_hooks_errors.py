@@ -1,0 +1,207 @@
+"""What clients are told when a hook raises, gives what cannot be sent, or has no predictor that answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
+from transformer_sdk.kserve import errors
+from transformer_sdk.kserve.model import Model
+from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.testing import FakePredictor, TransformerServer
+
+
+def raising(error: Exception) -> Predicting:
+    def answer(_: Any) -> None:
+        raise error
+
+    return Predicting(answer)
+
+
+def error_of(model: Model, body: Any = None, **options: Any) -> tuple[int, str, str]:
+    """Status, component and message."""
+    with TransformerServer(model, predictor=NOBODY, **options) as server:
+        reply = server.post(body if body is not None else {"instances": [1]})
+    document = reply.json()
+    return reply.status, document["component"], document["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (errors.InvalidInput("bad pixels"), 400, "bad pixels"),
+        (errors.ModelNotFound("x"), 404, "Model with name x does not exist."),
+        (errors.ModelNotReady("x", "Wait."), 503, "Model with name x is not ready. Wait."),
+        (errors.UnsupportedProtocol("v9"), 501, "Unsupported protocol v9."),
+        (errors.InferenceError("no"), 500, "no"),
+        (errors.InferenceError("busy", 429), 429, "[429] busy"),
+        (NotImplementedError("later"), 501, "later"),
+        (KeyError("k"), 500, "KeyError : 'k'"),
+        (StopIteration("x"), 500, "RuntimeError : StopIteration: x"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_what_a_hook_raises_has_its_status(error: Exception, status: int, message: str) -> None:
+    got, component, said = error_of(raising(error))
+
+    assert (got, said) == (status, message)
+    assert component == ("model" if isinstance(error, errors.InferenceError) else "transformer")
+
+
+class HTTPException(Exception):
+    """As FastAPI's and Starlette's."""
+
+    def __init__(self, status_code: int, detail: Any, headers: dict[str, str] | None = None) -> None:
+        self.status_code, self.detail, self.headers = status_code, detail, headers
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [("teapot", "teapot"), ({"code": 7}, '{"code":7}'), (["a", "b"], '["a","b"]')],
+    ids=["text", "document", "list"],
+)
+def test_exceptions_of_web_frameworks_keep_status_detail_and_headers(detail: Any, said: str) -> None:
+    error = HTTPException(401, detail, {"WWW-Authenticate": "Bearer", "Retry-After": "9", "Content-Length": "1"})
+    with TransformerServer(raising(error)) as server:
+        reply = server.post({}, headers={"X-Request-Id": "7"})
+
+    assert (reply.status, reply.json()) == (
+        401, {"detail": detail, "error": said, "component": "transformer", "request_id": "7"},
+    )  # fmt: skip
+    assert (reply.headers["www-authenticate"], reply.headers["retry-after"]) == ("Bearer", "9")
+
+
+def test_an_exceptions_headers_that_the_server_writes_are_the_servers_alone() -> None:
+    theirs = {"X-Request-Id": "8", "Date": "then", "Server": "theirs", "Keep-Alive": "timeout=9", "Connection": "close"}
+    with TransformerServer(raising(HTTPException(401, "no", theirs))) as server:
+        headers = server.post({}, headers={"X-Request-Id": "7"}).headers
+
+    assert (headers["x-request-id"], headers["date"].endswith("GMT")) == ("7", True)
+    assert headers.keys() == {"content-type", "content-length", "x-request-id", "date"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("x-a", "1\r\nx-b: 2"), ("x a", "1"), ("ключ", "1")])
+def test_an_exceptions_header_that_http_cannot_carry_is_the_hooks_fault(name: str, value: str) -> None:
+    assert error_of(raising(HTTPException(401, "no", {name: value}))) == (
+        500, "transformer", f"A hook set the header {name!r} to {value!r}, which HTTP cannot carry.",
+    )  # fmt: skip
+
+
+def test_a_header_may_hold_text_that_http_has_no_letters_for() -> None:
+    with TransformerServer(raising(HTTPException(401, "no", {"x-a": "é, ж"}))) as server:
+        reply = server.post({})
+
+    assert (reply.status, reply.headers["x-a"]) == (401, "é, ?")
+
+
+def test_a_detail_that_is_no_json_is_told_as_text() -> None:
+    assert error_of(raising(HTTPException(418, {1}))) == (418, "transformer", "{1}")
+
+
+class OfAnotherService(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__("said")
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (HTTPException(204, "said"), "HTTPException : (204, 'said')"),
+        (HTTPException(0, "said"), "HTTPException : (0, 'said')"),
+        (OfAnotherService(404), "OfAnotherService : said"),
+    ],
+    ids=["no error", "no status", "no detail"],
+)
+def test_other_exceptions_with_a_status_code_are_failures_of_the_hook(error: Exception, message: str) -> None:
+    assert error_of(raising(error)) == (500, "transformer", message)
+
+
+def test_a_hook_that_fails_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    error_of(raising(KeyError("k")))
+
+    assert "predict of model m raised" in caplog.text
+    assert "in answer" in caplog.text
+
+
+@pytest.mark.parametrize("result", [None, {1, 2}, object()], ids=["None", "set", "object"])
+def test_a_result_that_cannot_be_sent_is_the_hooks_fault(result: Any) -> None:
+    status, component, message = error_of(Predicting(lambda _: result))
+
+    assert (status, component) == (500, "transformer")
+    assert type(result).__name__.removesuffix("Type") in message
+
+
+@pytest.mark.parametrize("headers", [{"x-a": "1\r\nx-b: 2"}, {"x a": "1"}, {"Content-Type": "a\nb"}, {"ключ": "1"}])
+def test_a_header_that_http_cannot_carry_is_the_hooks_fault(headers: dict[str, str]) -> None:
+    status, _, message = error_of(WithHeaders("text", headers))
+
+    assert (status, "which HTTP cannot carry" in message) == (500, True)
+
+
+def test_a_header_that_cannot_be_sent_is_the_hooks_fault() -> None:
+    class Wrong(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            assert headers is not None
+            headers["authorization"] = "two\nlines"
+            return payload
+
+    assert error_of(Wrong()) == (
+        500, "transformer",
+        "A hook of model m wrote a header that cannot be sent: The header 'authorization' holds a line break.",
+    )  # fmt: skip
+
+
+def test_validate_must_return_what_is_predicted_on() -> None:
+    class Wrong(Ready):
+        def validate(self, payload: Any) -> Any:
+            pass
+
+    assert error_of(Wrong()) == (500, "transformer", "validate of model m returned None: it has no return.")
+
+
+@pytest.mark.parametrize("result", [None, {1, 2}, 5j], ids=["None", "set", "complex"])
+def test_preprocess_must_return_what_can_be_sent_to_a_predictor(result: Any) -> None:
+    class Wrong(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            return result
+
+    status, component, message = error_of(Wrong())
+
+    assert (status, component) == (500, "transformer")
+    assert message.startswith("preprocess of model m returned ")
+
+
+def test_a_body_that_is_no_json_is_the_clients_fault() -> None:
+    assert error_of(Doubling(), b'{"instances": ') == (
+        400, "server", "The request body is not valid JSON: unexpected end of data (line 1, column 15).",
+    )  # fmt: skip
+
+
+def test_a_predictors_error_passes_through_with_who_said_it() -> None:
+    with FakePredictor(lambda instances: instances) as predictor:
+        predictor.fail(422, "wrong shape")
+        for model in (Ready(), Doubling(), Naming()):
+            with TransformerServer(model, predictor=predictor.config) as server:
+                reply = server.post({"instances": [1]})
+            assert (reply.status, reply.json()["error"], reply.json()["component"]) == (
+                422, "wrong shape", "predictor/model",
+            )  # fmt: skip
+
+
+def test_a_predictor_that_is_down_is_a_503_that_names_it() -> None:
+    status, component, message = error_of(Ready())
+
+    assert (status, component) == (503, "predictor")
+    assert message.startswith("The predictor at http://127.0.0.1:1 cannot be reached: Connection refused")
+
+
+def test_a_transformer_without_a_predictor_says_what_to_give() -> None:
+    with TransformerServer(Ready(), predictor=PredictorConfig("")) as server:
+        reply = server.post({"instances": [1]})
+
+    assert (reply.status, reply.json()["error"]) == (
+        501, "Model m has no predictor to ask: give --predictor_host, or override predict.",
+    )  # fmt: skip
