@@ -170,10 +170,13 @@ class OpenInference:
             case "v1" | "explain":
                 return serve_readable(batch, lambda request: tensors.inputs_of_instances(_instances(request)), answer)
             case _:
-                documents = [tensors.inputs_of_document(request.parts) for request in batch.requests]
-                if any(document is None for document in documents):
+                found = [tensors.inputs_of_document(request.parts) for request in batch.requests]
+                documents = [document for document in found if document is not None]
+                if not documents:
                     return self._plain.serve(batch, handle, context)
-                return answer(batch, [document for document in documents if document is not None])
+                if len(documents) < len(found):
+                    raise HandlerOutputError("requests with and without tensors came together")  # retried one by one
+                return answer(batch, documents)
 
     def _encode(
         self, form: Form, request: Request, inputs: list[dict[str, Any]], results: list[Any], context: Any

@@ -160,10 +160,21 @@ def test_a_handler_of_tensors_may_take_inputs_with_different_numbers_of_rows(env
     assert [answer.status for answer in result.answers] == [200]
 
 
-def test_raw_requests_with_and_without_instances_are_not_mixed() -> None:
-    mixed = run("kserve", echo, "raw", [instances(1), json_request({"image": 1})])
+INFER = json_request({"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}]})
 
-    assert mixed.failure is not None
-    assert [run("kserve", lambda data, _: [1], "raw", [one]).failure for one in (instances(1), json_request({}))] == [
-        None
-    ] * 2
+
+@pytest.mark.parametrize(
+    ("envelope", "understood", "message"),
+    [
+        ("kserve", instances(1), "requests with and without instances came together"),
+        ("kservev2", INFER, "requests with and without tensors came together"),
+    ],
+)
+def test_raw_requests_that_are_understood_are_not_mixed_with_others(
+    envelope: str, understood: Request, message: str
+) -> None:
+    """What a handler sees of a request is nobody else's to choose."""
+    other = json_request({"image": 1})
+
+    assert run(envelope, zeros, "raw", [understood, other]).failure == Failure(message, 500)
+    assert [run(envelope, zeros, "raw", [one] * 2).failure for one in (understood, other)] == [None, None]
