@@ -73,8 +73,10 @@ class HandlerModel:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
         frame = tensors.frame(request, call.id, call.headers)
         answer = await self.queue.submit(frame, size, "v2", call)
+        if answer.content_type == frames.REFUSAL:
+            raise _refusal(answer)
         if answer.status >= 400:
-            raise _error(answer)
+            raise InferenceFailed(tensors.message(answer.body), answer.status)
         return tensors.response(answer.body, request, self.name, self.version)
 
     async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
@@ -86,7 +88,7 @@ class HandlerModel:
     async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:
         answer = await self.queue.submit(request, size, form, call)
         if answer.content_type == frames.REFUSAL:
-            raise _error(answer)
+            raise _refusal(answer)
         headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers)
         return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), headers)
 
@@ -118,8 +120,5 @@ def _whole(body: bytes, call: Call) -> frames.Request:
     return frames.Request(call.id, call.headers, [frames.Part("body", _JSON, body)])
 
 
-def _error(answer: frames.Answer) -> ServingError:
-    message = answer.body.decode("utf-8", "replace")
-    if answer.content_type == frames.REFUSAL:
-        return _REFUSALS[answer.status](message)
-    return InferenceFailed(message, answer.status)
+def _refusal(answer: frames.Answer) -> ServingError:
+    return _REFUSALS[answer.status](answer.body.decode())

@@ -85,6 +85,15 @@ def response(body: bytes, request: InferRequest, model: str, version: str) -> In
     return InferResponse(model, version, tensors, request.id, found.parameters)
 
 
+def message(body: bytes) -> str:
+    """What an answer says that is an error: its text where that is all, else its tensors' values as JSON."""
+    values = {tensor.name: _list(tensor) for tensor in map(_tensor, _decoder.decode(body).tensors)}
+    match list(values.values()):
+        case [[str(text)]]:
+            return text
+    return orjson.dumps(values, default=lambda one: one.decode("utf-8", "replace")).decode()
+
+
 def document(request: Request) -> dict[str, Any]:
     """A request as the JSON that a client would have sent, its data in one row."""
     inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]

@@ -16,7 +16,7 @@ from tests.unit.endpoints.asking import Server, error
 from tests.unit.handler.running import Handle, context
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.errors import UnprocessableInput
+from transformer_sdk.errors import InferenceFailed, UnprocessableInput
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.calls import HandlerCalls
 from transformer_sdk.handler.model import HandlerModel
@@ -141,6 +141,32 @@ async def test_parameters_go_both_ways_over_grpc() -> None:
     answer = wire.response_from_proto(wire.response_to_proto(given))
     (output,) = answer.outputs
     assert (answer.parameters, output.name, output.parameters) == ({**PARAMETERS, "by": "handler"}, "y", PARAMETERS)
+
+
+@pytest.mark.parametrize("envelope", ["none", "kserve", "kservev2"])
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("bad picture", "bad picture"),
+        (b"bad \xff", '{"%s":["bad \ufffd"]}'),
+        (math.nan, '{"%s":[null]}'),
+    ],
+)
+async def test_what_a_handler_says_with_an_error_of_its_own_is_the_message(
+    envelope: str, result: Any, message: str
+) -> None:
+    def refuse(_: list[Any], context: Any) -> list[Any]:
+        context.set_response_status(422, idx=0)
+        return [result]
+
+    served = model(InProcess(envelope, refuse))
+    answer = await Server(served).ask("POST", V2, infer_request(tensor("x", 1)))
+    with pytest.raises(InferenceFailed) as raised:
+        await served.infer(InferRequest((Tensor.from_numpy("x", np.array([1.0])),)), CALL)
+
+    said = message.replace("%s", "x" if envelope == "kservev2" else "predictions")
+    assert (answer.status, answer.document) == (422, error(said, "model"))
+    assert (raised.value.status, raised.value.message) == (422, said)
 
 
 UNEVEN = infer_request(tensor("x", 1), tensor("y", 1, 2))
