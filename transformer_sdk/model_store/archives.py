@@ -69,14 +69,24 @@ def _is_model(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     if path.is_dir():  # a volume's root has folders of its own, and lost+found cannot even be looked into
-        return os.path.isdir(path / _OF_MANIFEST)  # noqa: PTH112 - Path.is_dir raises where it may not look
+        return os.path.isdir(_top(path) / _OF_MANIFEST)  # noqa: PTH112 - Path.is_dir raises where it may not look
     return path.name.endswith(_ENDINGS)
+
+
+def _top(folder: Path) -> Path:
+    """As TorchServe does, of an unpacked archive a lone folder is looked into."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError:  # it may not be looked into
+        return folder
+    is_lone = len(entries) == 1 and entries[0].name != _OF_MANIFEST and os.path.isdir(entries[0])  # noqa: PTH112
+    return entries[0] if is_lone else folder
 
 
 def read_file(archive: Path, file: str) -> bytes:
     """Of an archive or an unpacked one; a .tar.gz has its files below one folder. Raises KeyError."""
     if archive.is_dir():
-        return (archive / file).read_bytes()
+        return (_top(archive) / file).read_bytes()
     if _is_zip(archive):
         with zipfile.ZipFile(archive) as zipped:
             return zipped.read(file)

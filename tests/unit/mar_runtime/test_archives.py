@@ -70,6 +70,21 @@ def test_a_tar_is_unpacked_below_its_top_folder(tmp_path: Path, folder: Path) ->
     assert unpacked == Unpacked(folder / "bert", ModelManifest("handler.py"))
 
 
+def test_a_tar_with_something_beside_its_top_folder_is_unpacked(tmp_path: Path, folder: Path) -> None:
+    """tar on macOS adds a file of attributes to each."""
+    archive = write_tar(tmp_path / "bert.tar.gz", tarfile.TarInfo("._bert"), tarfile.TarInfo("bert/._handler.py"))
+
+    assert unpack(archive, folder) == Unpacked(folder / "bert", ModelManifest("handler.py"))
+
+
+def test_an_unpacked_archive_may_be_in_a_lone_folder(tmp_path: Path, folder: Path) -> None:
+    unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "store/bert/inner")
+
+    unpacked = unpack(tmp_path / "store/bert", folder)
+
+    assert unpacked == Unpacked(tmp_path / "store/bert/inner", ModelManifest("handler.py"))
+
+
 def test_a_folder_is_used_as_it_is(tmp_path: Path, folder: Path) -> None:
     unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "bert")
 

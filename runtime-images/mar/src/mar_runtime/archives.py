@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfileobj, rmtree
@@ -42,7 +41,8 @@ class Unpacked:
 def unpack(archive: Path, folder: Path) -> Unpacked:
     """Unpack a .mar, a .tar.gz, or use a folder as it is; raises ModelFailed, which says what is wrong with it."""
     if archive.is_dir():
-        return Unpacked(archive, _read_manifest(archive, archive.name))
+        root = _root(archive)
+        return Unpacked(root, _read_manifest(root, archive.name))
     try:
         rmtree(folder, ignore_errors=True)
         _unpack(archive, folder)
@@ -75,16 +75,10 @@ def _unreadable(archive: Path, error: Exception) -> ModelFailed:
 
 
 def _root(folder: Path) -> Path:
-    """A .tar.gz of torch-model-archiver has one folder at its top."""
+    """A .tar.gz of torch-model-archiver has its files below one folder; tar on macOS puts `._NAME` beside that."""
     if (folder / MANIFEST).is_file():
         return folder
-    return next(_only_folders(folder), folder)
-
-
-def _only_folders(folder: Path) -> Iterator[Path]:
-    entries = list(folder.iterdir())
-    if len(entries) == 1 and entries[0].is_dir():
-        yield entries[0]
+    return next((manifest.parents[1] for manifest in sorted(folder.glob(f"*/{MANIFEST}"))), folder)
 
 
 def _read_manifest(folder: Path, archive: str) -> ModelManifest:
