@@ -43,6 +43,11 @@ def test_what_an_archive_brings_is_found_before_what_workers_have_imported(
     assert told(runtime, model, "tell_module", name=IMPORTED) == word
 
 
+@pytest.mark.parametrize(("model", "word"), [("pinning", "pinned"), ("hiding", "of the archive")])
+def test_python_processes_of_a_handler_find_what_its_archive_brings(runtime: Runtime, model: str, word: str) -> None:
+    assert told(runtime, model, "tell_module_of_a_process", name=IMPORTED) == word
+
+
 def test_only_a_worker_that_needs_it_does_without_what_others_share(runtime: Runtime) -> None:
     begun_afresh = {model: "go_on" in str(psutil.Process(told(runtime, model)).cmdline()) for model in MODELS}
 

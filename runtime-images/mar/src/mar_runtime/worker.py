@@ -139,7 +139,10 @@ def prepare_process(spec: HandlerSpec) -> None:
     How its own processes are started is for the handler to choose, however it was started itself.
     """
     multiprocessing.set_start_method(None, force=True)
-    sys.path[:0] = [spec.folder, *([spec.packages] if spec.packages else [])]
+    own = [spec.folder, *([spec.packages] if spec.packages else [])]
+    sys.path[:0] = own
+    # As in TorchServe, for the Python processes that the handler starts.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), *own)))
     os.chdir(spec.folder)
 
 
