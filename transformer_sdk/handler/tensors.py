@@ -101,10 +101,14 @@ def document(request: Request) -> dict[str, Any]:
 
 
 def encode_result(result: Any) -> bytes:
-    """The answer's JSON, or just predictions, as tensors that travel; raises HandlerOutputError."""
+    """The answer's JSON, or just predictions, as tensors that travel; raises HandlerOutputError.
+
+    Text that is a JSON object or list was written as such; any other is text, though it be digits.
+    """
     if isinstance(result, bytes | bytearray | str):
         with contextlib.suppress(orjson.JSONDecodeError):
-            result = orjson.loads(result)
+            read = orjson.loads(result)
+            result = read if isinstance(read, dict | list) else result
     if isinstance(result, dict) and isinstance(result.get("outputs"), list):
         try:
             outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]

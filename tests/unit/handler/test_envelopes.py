@@ -112,6 +112,10 @@ def test_a_result_becomes_an_answer(envelope: str, form: Form, result: Any, answ
         ("none", [[1, 2, 3]], {"predictions": ("INT64", [1, 2, 3])}),
         ("none", [np.array([1.5])], {"predictions": ("FP64", [1.5])}),
         ("none", ["four"], {"predictions": ("BYTES", [b"four"])}),
+        ("none", ["4"], {"predictions": ("BYTES", [b"4"])}),
+        ("none", [b"null"], {"predictions": ("BYTES", [b"null"])}),
+        ("none", [bytearray(b'"4"')], {"predictions": ("BYTES", [b'"4"'])}),
+        ("none", ["[4]"], {"predictions": ("INT64", [4])}),
         ("none", [{"label": 3}], {"label": ("INT64", [3])}),
         (
             "none",
