@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, get_args
+
+import msgspec
 
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
@@ -20,6 +23,15 @@ log = logging.getLogger(__name__)
 
 _JSON = "application/json"
 _REFUSALS = {error.status: error for error in (InvalidInput, UnprocessableInput)}
+
+
+class _Instances(msgspec.Struct):
+    """As much of a body as counting them needs; the handler's process reads the rest."""
+
+    instances: list[msgspec.Raw]
+
+
+_instances = msgspec.json.Decoder(_Instances)
 
 
 class Transport(Protocol):
@@ -55,6 +67,7 @@ class HandlerModel:
             name, self._run, limits, metrics, concurrency, alone=alone, ahead=ahead
         )
         self._transport = transport
+        self._takes_instances = envelope in ("kserve", "json")
 
     async def metadata(self) -> ModelMetadata:
         """A handler does not say what it takes."""
@@ -83,7 +96,8 @@ class HandlerModel:
         """Answers a body of any kind, as the handler understands it."""
         headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
         frame = frames.Request(call.id, headers, parts.split(body, content_type))
-        return await self._ask("raw-explain" if explain else "raw", frame, 1, call)
+        size = _size(body) if self._takes_instances else 1
+        return await self._ask("raw-explain" if explain else "raw", frame, size, call)
 
     async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:
         answer = await self.queue.submit(request, size, form, call)
@@ -114,6 +128,14 @@ def _rows(envelope: str) -> Collection[str]:
     The tensors of kservev2 are the inputs of one call: a handler may take them by their places in the list.
     """
     return get_args(frames.Form) if envelope in ("none", "body", "kservev2") else ("raw", "raw-explain")
+
+
+def _size(body: bytes) -> int:
+    """Instances in a body of TorchServe's API; one that has none is a row."""
+    if body.startswith(b"{"):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            return len(_instances.decode(body).instances)
+    return 1
 
 
 def _whole(body: bytes, call: Call) -> frames.Request:

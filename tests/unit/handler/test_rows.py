@@ -32,16 +32,19 @@ class Recording:
         return frames.Result([frames.Answer(body)] * size, 0.0)
 
 
-async def sizes(envelope: str, form: str, *, merges_rows: bool = False) -> list[int]:
+async def sizes(
+    envelope: str, form: str, *, merges_rows: bool = False, max_batch_size: int = 32, body: bytes = b""
+) -> list[int]:
     """How many requests each batch had, three having come at once."""
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
     recording = Recording()
-    model = HandlerModel("m", "1", recording, BatchLimits(merges_rows=merges_rows), metrics, 1, envelope=envelope)
+    limits = BatchLimits(max_batch_size, merges_rows=merges_rows)
+    model = HandlerModel("m", "1", recording, limits, metrics, 1, envelope=envelope)
     instances = decode_request(b'{"instances": [1]}')
     inputs = InferRequest((Tensor.from_numpy("x", np.array([1])),))
     ask = {
-        "raw": lambda: model.raw(b"", "", "", call()),
-        "raw-explain": lambda: model.raw(b"", "", "", call(), explain=True),
+        "raw": lambda: model.raw(body, "", "", call()),
+        "raw-explain": lambda: model.raw(body, "", "", call(), explain=True),
         "v1": lambda: model.predict(instances, call()),
         "explain": lambda: model.explain(instances, call()),
         "v2": lambda: model.infer(inputs, call()),
@@ -73,3 +76,24 @@ async def test_instances_are_merged(envelope: str, form: str) -> None:
 )
 async def test_rows_are_merged_where_the_limits_say_so(envelope: str, form: str) -> None:
     assert await sizes(envelope, form, merges_rows=True) == [3]
+
+
+@pytest.mark.parametrize("form", ["raw", "raw-explain"])
+@pytest.mark.parametrize(
+    ("envelope", "body", "expected"),
+    [
+        ("kserve", b'{"instances": [1, 2]}', [1, 1, 1]),
+        ("json", b'{"more": 1, "instances": [1, 2]}', [1, 1, 1]),
+        ("kserve", b'{"instances": [1]}', [3]),
+        ("kserve", b'{"inputs": [1, 2]}', [3]),
+        ("kserve", b'{"instances": {}}', [3]),
+        ("kserve", b'{"instances": [%b1, 2]}' % (b"[" * 100_000), [3]),
+        ("kserve", b"[1, 2]", [3]),
+        ("kservev2", b'{"instances": [1, 2]}', [3]),
+        ("none", b'{"instances": [1, 2]}', [3]),
+    ],
+)
+async def test_limits_count_the_instances_of_torchserves_own_api(
+    form: str, envelope: str, body: bytes, expected: list[int]
+) -> None:
+    assert await sizes(envelope, form, merges_rows=True, max_batch_size=3, body=body) == expected
