@@ -28,8 +28,8 @@ class Connection(HttpToolsProtocol):
     """What uvicorn makes for each client. Every call here is paid for by every request."""
 
     _received = 0  # bytes of the last segment
-    _unfinished: object = None  # the scope of a request whose head goes on after its first segment
-    _unfinished_size = 0  # bytes of that head, without the first segment's
+    _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
+    _unfinished_size = 0  # bytes of that, without the first segment's
     _goes_on = False  # a parser is being told of a body whose head another one has read
 
     def data_received(self, data: bytes) -> None:
@@ -47,15 +47,22 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             self._refuse(_cause(error))
             return
-        if self.scope is not None and "method" not in self.scope:
-            self._bound_unfinished_head()
+        if self.scope is not None and ("method" not in self.scope or self.cycle.more_body):
+            self._bound_unfinished()
 
     def on_headers_complete(self) -> None:
         if self._goes_on:
             return
-        if (self._received > MAX_HEAD or self._unfinished is self.scope) and self._head_size() > MAX_HEAD:
-            raise HeadTooLarge(MAX_HEAD)
+        if self._received > MAX_HEAD or self._unfinished is self.scope:
+            if self._head_size() > MAX_HEAD:
+                raise HeadTooLarge(MAX_HEAD)
+            self._unfinished = None
+        self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
         HttpToolsProtocol.on_headers_complete(self)  # super() costs as much as all else here
+
+    def on_body(self, body: bytes) -> None:
+        self._unfinished = None
+        HttpToolsProtocol.on_body(self, body)
 
     def _decline_upgrade(self) -> None:
         """Go on as if nothing had been offered (RFC 9110, 7.8).
@@ -78,7 +85,8 @@ class Connection(HttpToolsProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
-    def _bound_unfinished_head(self) -> None:
+    def _bound_unfinished(self) -> None:
+        """The parser keeps a header until it is whole, be it of the head or behind the body."""
         if self._unfinished is not self.scope:
             self._unfinished, self._unfinished_size = self.scope, 0  # this segment may have had another's end
             return

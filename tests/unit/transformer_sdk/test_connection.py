@@ -23,6 +23,7 @@ from transformer_sdk.server.run import HttpServer, listen
 H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
 WEBSOCKET = "Connection: upgrade\r\nUpgrade: websocket\r\n"
 CHUNKS = b'5\r\n{"ins\r\nc\r\ntances":[1]}\r\n0\r\n\r\n'
+CHUNKED = b"POST /headers HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 BODY = b'{"instances":[1]}'
 
 
@@ -94,6 +95,10 @@ async def echo(request: Request) -> Response:
     return json_response({"method": request.method, "path": request.path, "body": request.body.decode()})
 
 
+async def tell_headers(request: Request) -> Response:
+    return json_response([[name.decode(), value.decode()] for name, value in request.headers])
+
+
 async def tell_id(request: Request) -> Response:
     return json_response(request.id)
 
@@ -114,6 +119,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
     routes = [Route(method, "/echo", echo) for method in ("GET", "POST")] + [
         Route("POST", "/held", held),
+        Route("POST", "/headers", tell_headers),
         Route("GET", "/id", tell_id),
         Route("GET", "/status/{status}", tell_status),
     ]
@@ -352,6 +358,39 @@ def test_a_head_without_an_end_is_refused_before_it_ends(served: Served, line: b
         for number in range(5):
             visitor.send((line % number if b"%" in line else line) + b"a" * 200_000)
         assert refusal(visitor) == TOO_LARGE
+
+
+@pytest.mark.parametrize("line", [b"X-%d: ", b"", b"\r\nX-%d: "], ids=["of-headers", "of-one", "of-empty-ones"])
+def test_headers_behind_a_body_without_an_end_are_refused(served: Served, line: bytes) -> None:
+    with served.visit().send(CHUNKED + CHUNKS.removesuffix(b"\r\n") + b"X: ") as visitor:
+        for number in range(5):
+            visitor.send((line % number if b"%" in line else line) + b"a" * 200_000)
+        assert refusal(visitor) == TOO_LARGE
+
+
+def test_they_are_refused_too_where_nobody_reads_the_body(served: Served) -> None:
+    with served.visit().send(CHUNKED.replace(b"/headers", b"/nowhere")) as visitor:
+        assert visitor.answer()[0] == 404
+        visitor.send(CHUNKS.removesuffix(b"\r\n"), *[b"X" * 200_000] * 5)
+        assert visitor.is_closed()
+
+
+def test_headers_behind_a_body_are_none_of_the_requests(served: Served) -> None:
+    with served.visit().send(CHUNKED + CHUNKS.removesuffix(b"\r\n") + b"X: y\r\n\r\n") as visitor:
+        assert visitor.echoed() == [["transfer-encoding", "chunked"]]
+        assert visitor.send(post()).echoed() == posted()
+
+
+@pytest.mark.parametrize("path", ["/echo", "/nowhere"])
+def test_a_body_may_come_in_any_pieces(served: Served, path: str) -> None:
+    pieces = [b"a" * 50_000] * 8
+    with served.visit().send(CHUNKED.replace(b"/headers", path.encode())) as visitor:
+        visitor.send(*(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n")
+        if path == "/echo":
+            assert visitor.echoed() == posted(b"".join(pieces))
+        else:
+            assert visitor.answer()[0] == 404
+        assert visitor.send(post()).echoed() == posted()
 
 
 def test_heads_and_bodies_together_may_be_larger(served: Served) -> None:
