@@ -182,6 +182,7 @@ class Reconciler:
         patch = merge_patch(before, after)
         if not patch:
             return
+        self.cache.expect({**body, "status": after})
         try:
             answer = await self.api.send(requests.patch_status(body, patch))
         except NotFound:  # and no watch has told

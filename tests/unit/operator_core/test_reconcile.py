@@ -438,6 +438,16 @@ async def test_an_apply_that_goes_on_failing_writes_the_status_once(cluster: Clu
     assert cluster.calls_since(before) == ["PATCH deployments/torchserve-predictor"]
 
 
+async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_tried_again_at_once(
+    cluster: Cluster,
+) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+
+    assert cluster.cache.was_expected(cluster.service)
+
+
 async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Cluster) -> None:
     cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
     with pytest.raises(Refused):

@@ -76,6 +76,8 @@ def _watch(
     async def notice(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         if type == "DELETED":
             cache.remove(dict(body))
+        elif cache.was_expected(body):
+            return  # else a failure that is told in other words each time would be tried again at once, for ever
         for key in concerned(cache, body):
             enqueue(key)
 

@@ -43,6 +43,7 @@ class Cache:
         self._objects: dict[ObjectKey, Manifest] = {}
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
+        self._expected: dict[ObjectKey, Manifest] = {}
 
     def put(self, manifest: Manifest) -> None:
         """Keep the object, unless a newer state of it is known."""
@@ -62,6 +63,16 @@ class Cache:
         known = self._objects.get(key)
         if known is not None and known["metadata"].get("uid") == manifest["metadata"].get("uid"):
             self._forget(key)
+            self._expected.pop(key, None)
+
+    def expect(self, manifest: Manifest) -> None:
+        """Tell how a write that is about to be sent will leave the object; its event may come before its answer."""
+        self._expected[key_of(manifest)] = _without_version(manifest)
+
+    def was_expected(self, manifest: Manifest) -> bool:
+        """Whether this is what was expected. Only the next event of the object is compared with it."""
+        expected = self._expected.pop(key_of(manifest), None)
+        return expected is not None and expected == _without_version(manifest)
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """The object as last seen."""
@@ -102,6 +113,12 @@ def version_of(manifest: Manifest) -> int:
     So a late event of an object that is gone is known to be older than the object that has taken its name.
     """
     return int(manifest["metadata"]["resourceVersion"])
+
+
+def _without_version(manifest: Manifest) -> Manifest:
+    trimmed = _trimmed(manifest)
+    metadata = {name: value for name, value in trimmed["metadata"].items() if name != "resourceVersion"}
+    return {**trimmed, "metadata": metadata}
 
 
 def _trimmed(manifest: Manifest) -> Manifest:

@@ -51,6 +51,36 @@ async def test_a_service_concerns_itself(watched: Watched, type_: str | None) ->
     assert await watched.event("inferenceservices", a_service_body(), type_) == [OURS]
 
 
+async def test_the_event_of_our_own_write_concerns_nobody(watched: Watched) -> None:
+    await watched.event("inferenceservices", a_service_body())
+    written = at_version("2", status={"observedGeneration": 1})
+    watched.cache.expect({**written, "metadata": a_service_body()["metadata"]})
+
+    assert await watched.event("inferenceservices", written) == []
+    assert watched.cache.get(key_of(written)) == written
+
+
+async def test_an_edit_concerns_its_service_also_where_it_takes_back_what_came_after_our_own_write(
+    watched: Watched,
+) -> None:
+    written = at_version("2")
+    watched.cache.expect(written)
+
+    assert await watched.event("inferenceservices", at_version("3", annotations={"note": "new"})) == [OURS]
+    assert await watched.event("inferenceservices", at_version("4")) == [OURS]
+
+
+async def test_the_end_of_a_service_that_we_have_written_concerns_it(watched: Watched) -> None:
+    watched.cache.expect(at_version("2"))
+
+    assert await watched.event("inferenceservices", at_version("2"), "DELETED") == [OURS]
+
+
+def at_version(version: str, **fields: Any) -> dict[str, Any]:
+    body = a_service_body(**fields)
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+
+
 @pytest.mark.parametrize(
     ("plural", "body"),
     [

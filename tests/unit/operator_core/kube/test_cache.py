@@ -151,3 +151,17 @@ def test_labels_may_be_null(cache: Cache) -> None:
     cache.put(pod)
 
     assert list(cache.of_kind("Pod")) == [pod]
+
+
+def test_the_state_in_which_a_write_leaves_an_object_is_expected_once(cache: Cache) -> None:
+    cache.expect(an_object(version=1, status="new"))
+
+    assert cache.was_expected(an_object(version=2, status="new"))
+    assert not cache.was_expected(an_object(version=2, status="new"))
+
+
+def test_nothing_is_expected_of_an_object_after_another_event_of_it(cache: Cache) -> None:
+    cache.expect(an_object(version=1, status="new"))
+
+    assert not cache.was_expected(an_object(version=2, status="other"))
+    assert not cache.was_expected(an_object(version=3, status="new"))
