@@ -42,6 +42,7 @@ _BODILESS = (204, 304)  # whatever came behind the head would be taken for the n
 # Of a body that is too large this much is read and thrown away, so that the client gets to read its answer:
 # closing a connection with unread data resets it.
 _DISCARDED_BYTES = 64 * 1024 * 1024
+_CLOSE: Headers = ((b"connection", b"close"),)
 
 
 class App:
@@ -76,6 +77,8 @@ class App:
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             what = f"{scope['method']} {scope['path']}"
             response = _error_response(error, what, _text(request_id))
+            if route is _UNROUTED:  # before the body was read
+                response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
         if told := server_timing(headers, timings):
             timed = (SERVER_TIMING.encode(), told.encode())
             response = structs.replace(response, headers=(*response.headers, timed))
@@ -93,6 +96,14 @@ class App:
         response = _error_response(error, "what is no request", _text(request_id))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
         return response, _whole_headers(response, request_id)
+
+
+def ending_unread(headers: Headers) -> Headers:
+    """Of an answer for which the request's body is not read.
+
+    A client that asks before it sends may leave the body out or not: what it sends next could be either.
+    """
+    return _CLOSE if header(headers, b"expect") else ()
 
 
 def _error_response(error: Exception, what: str, request_id: str) -> Response:
@@ -124,7 +135,7 @@ def _error_headers(error: ServingError) -> Headers:
     match error:
         case BodyTooLarge() | HeadTooLarge() | UnreadableRequest():
             # The rest of it is still on its way: this connection cannot carry another request.
-            return ((b"connection", b"close"),)
+            return _CLOSE
         case MethodNotAllowed():
             return ((b"allow", error.allowed.encode()),)
     if error.retry_after_s:

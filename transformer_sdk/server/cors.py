@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformer_sdk.errors import ServingError
 from transformer_sdk.messages import Headers, Response
-from transformer_sdk.server.app import App, Message, Receive, Send
+from transformer_sdk.server.app import App, Message, Receive, Send, ending_unread
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 
@@ -23,7 +23,8 @@ class CorsApp(App):
             await send(message)
 
         if scope["method"] == "OPTIONS":
-            await allow({"type": "http.response.start", "status": 200, "headers": ((b"content-length", b"0"),)})
+            headers = ((b"content-length", b"0"), *ending_unread(tuple(scope["headers"])))
+            await allow({"type": "http.response.start", "status": 200, "headers": headers})
             await allow({"type": "http.response.body", "body": b""})
         else:
             await super().__call__(scope, receive, allow)

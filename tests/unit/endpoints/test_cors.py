@@ -50,6 +50,14 @@ async def test_a_browser_that_asks_before_it_sends_is_answered_whatever_the_path
     assert (answer.status, answer.body, told(answer.headers)) == (200, b"", TOLD)
 
 
+async def test_its_body_is_not_waited_for() -> None:
+    server = Server(cors=cors_headers(SETTINGS))
+
+    answer = await server.ask("OPTIONS", "/ping", expect="100-continue", content_length="17")
+
+    assert answer.headers == {"content-length": "0", "connection": "close", **TOLD}
+
+
 async def test_what_a_handler_says_of_its_own_answer_stays() -> None:
     answer = await Server(OwnOrigin(), cors=cors_headers(SETTINGS)).ask("POST", "/predictions/m")
 

@@ -177,6 +177,16 @@ def test_its_client_may_ask_before_it_sends(served: Served) -> None:
         assert visitor.send(BODY).echoed() == posted()
 
 
+@pytest.mark.parametrize(("method", "path", "status"), [("POST", "/nowhere", 404), ("PUT", "/echo", 405)])
+def test_a_client_that_asks_first_and_gets_an_answer_may_leave_the_body_out(
+    served: Served, method: str, path: str, status: int
+) -> None:
+    head = f"{method} {path} HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 17\r\n\r\n"
+    with served.visit().send(head.encode()) as visitor:
+        answered, headers, _ = visitor.answer()
+        assert (answered, headers["connection"], visitor.is_closed()) == (status, "close", True)
+
+
 def test_requests_after_it_are_answered_in_turn(served: Served) -> None:
     bodies = [b"1", b"22", b"", b"333", b"4444"]
     offers = [H2C, "", H2C, H2C, ""]
