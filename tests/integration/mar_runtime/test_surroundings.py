@@ -15,6 +15,7 @@ from tests.support.runtimes import Runtime
 # Imported by every worker before it is told whose it is.
 IMPORTED = "tqdm"
 SPAWNING = b"import multiprocessing\nmultiprocessing.set_start_method('spawn')\n"
+SECRET = ".*_PASSWORD"
 MODELS = ("plain", "pinning", "hiding", "spawning")
 
 
@@ -31,8 +32,10 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     hiding = {"acting.py": ACTING, f"{IMPORTED}.py": b"WORD = 'of the archive'\n"}
     write_mar(store / "hiding.mar", manifest(modelName="hiding", handler="acting.py"), hiding)
     write_mar(store / "spawning.mar", manifest(modelName="spawning", handler="h.py"), {"h.py": SPAWNING + ACTING})
-    configure(store.parent, "install_py_dep_per_model=true", "default_workers_per_model=1")
-    with Runtime("mar", store.parent) as running:
+    configure(
+        store.parent, "install_py_dep_per_model=true", "default_workers_per_model=1", f"blacklist_env_vars={SECRET}"
+    )
+    with Runtime("mar", store.parent, DB_PASSWORD="secret", DB_USER="somebody") as running:
         yield running.wait_ready(MODELS)
 
 
@@ -52,6 +55,13 @@ def test_only_a_worker_that_needs_it_does_without_what_others_share(runtime: Run
     begun_afresh = {model: "go_on" in str(psutil.Process(told(runtime, model)).cmdline()) for model in MODELS}
 
     assert begun_afresh == {"plain": False, "pinning": True, "hiding": True, "spawning": False}
+
+
+@pytest.mark.parametrize("model", ["plain", "hiding"])
+def test_a_handler_does_not_get_what_the_configuration_withholds(runtime: Runtime, model: str) -> None:
+    variables = [told(runtime, model, "tell_variable", name=name) for name in ("DB_PASSWORD", "DB_USER")]
+
+    assert variables == [[None, ""], ["somebody", "somebody"]]
 
 
 def test_a_worker_that_has_begun_afresh_ends_and_is_replaced_as_any_other(runtime: Runtime) -> None:

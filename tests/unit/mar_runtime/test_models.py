@@ -85,7 +85,7 @@ def serving(folder: Path, *there: ModelRequest, gpus: int = 0) -> tuple[ServedMo
     """A server that serves nothing yet, and these are in its model directory."""
     models = Models()
     around = Surroundings(
-        work_dir=folder / "work", processors=2, threads=None, gpus=gpus, metrics=None, properties={},
+        work_dir=folder / "work", processors=2, threads=None, gpus=gpus, metrics=None, withheld=(), properties={},
         options=Options(BatchOptions()),
     )  # fmt: skip
     return ServedModels(models, ServerMetrics(), SampleMetrics(), around, lambda: there), models

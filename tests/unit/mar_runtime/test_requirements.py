@@ -80,3 +80,14 @@ async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match=r"its manifest names missing.txt, which is not in the archive"):
         await requirements.install(tmp_path / "missing.txt", tmp_path / "packages", "m", 1)
+
+
+async def test_pip_does_not_get_what_the_configuration_withholds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_TIMEOUT", "no number")
+    nothing = asking_for(tmp_path)
+
+    with pytest.raises(ModelFailed, match="no number"):
+        await requirements.install(nothing, tmp_path / "packages", "m")
+    await requirements.install(nothing, tmp_path / "packages", "m", withheld=("PIP_TIMEOUT",))

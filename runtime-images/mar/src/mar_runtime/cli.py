@@ -19,6 +19,7 @@ from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, threads
 from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.withheld import withheld_variables
 from mar_runtime.work_dir import claimed
 from transformer_sdk.model import Models
 from transformer_sdk.model_server import memory
@@ -81,6 +82,7 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         threads=threads(os.environ),
         gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
         metrics=metric_definitions.find(found.properties, options.model_dir),
+        withheld=withheld_variables(found.properties, os.environ),
         properties=found.properties,
         options=Options(batching, options.worker_max_requests, options.worker_max_memory),
     )

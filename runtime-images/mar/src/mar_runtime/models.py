@@ -55,6 +55,7 @@ class Surroundings:
     threads: int | None  # of torch, for each worker; None leaves it to the server
     gpus: int
     metrics: Path | None  # definitions for handlers, instead of TorchServe's own
+    withheld: tuple[str, ...]  # variables of the environment that workers and pip do not get
     properties: Mapping[str, str]
     options: Options
 
@@ -205,7 +206,8 @@ class ServedModels:
         plan = archive_plan(request, unpacked.manifest, yaml_config, around.properties, around.options, share)
         if plan.requirements:
             file = unpacked.folder / plan.requirements
-            await requirements.install(file, self._folder(request) / "packages", request.name)
+            packages = self._folder(request) / "packages"
+            await requirements.install(file, packages, request.name, withheld=around.withheld)
         return _Prepared(request, unpacked, plan, gpus)
 
     async def _serve(self, name: str, prepared: Sequence[_Prepared | FileRequest], on_failure: OnFailure) -> None:
@@ -235,6 +237,7 @@ class ServedModels:
             limit_max_image_pixels=self._is_on("limit_max_image_pixels"),
             parses_json=self._is_on("decode_input_request"),
             metrics=str(self._around.metrics) if self._around.metrics else None,
+            withheld=self._around.withheld,
         )
         gpus = self._gpu_turns.take(prepared.workers) if prepared.gpus is None else prepared.gpus
         how = (spec, version.archive, plan.policy, gpus, self._samples.add)

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from transformer_sdk.model_store.errors import ModelFailed
@@ -19,8 +20,10 @@ _PATIENCE = {"PIP_RETRIES": "1"}
 INSTALL_S = 1800
 
 
-async def install(requirements: Path, target: Path, model: str, timeout_s: float = INSTALL_S) -> None:
-    """Raises ModelFailed, with pip's last word, for what cannot be installed."""
+async def install(
+    requirements: Path, target: Path, model: str, timeout_s: float = INSTALL_S, withheld: Collection[str] = ()
+) -> None:
+    """Without the variables `withheld`. Raises ModelFailed, with pip's last word, for what cannot be installed."""
     if not await asyncio.to_thread(requirements.is_file):
         raise ModelFailed(
             f"Model {model}: its manifest names {requirements.name}, which is not in the archive; pack it again."
@@ -30,10 +33,11 @@ async def install(requirements: Path, target: Path, model: str, timeout_s: float
         sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
         "--upgrade", "--target", str(target), "-r", str(requirements),
     )  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name not in withheld}
     pip = await asyncio.create_subprocess_exec(
         *command,
         cwd=requirements.parent,
-        env={**_PATIENCE, **os.environ, "PIP_CACHE_DIR": str(target.parent / "pip-cache")},
+        env={**_PATIENCE, **environment, "PIP_CACHE_DIR": str(target.parent / "pip-cache")},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,  # what it starts to build a package ends with it

@@ -40,6 +40,8 @@ class Loaded(msgspec.Struct, frozen=True, array_like=True):
 
 def run(spec: HandlerSpec, connection: socket.socket) -> None:
     """The process' main function; ends when the other side closes the connection."""
+    for name in spec.withheld:
+        os.environ.pop(name, None)
     if spec.packages or _has_imported_names(spec.folder):
         _begin_afresh(spec, connection)
     _work(spec, connection)
