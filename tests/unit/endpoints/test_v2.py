@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,21 @@ async def test_an_event_is_answered_by_one() -> None:
     answer = await Server().ask("POST", "/v2/models/m/infer", body(), **attributes)
 
     assert (answer.status, answer.headers["ce-id"], answer.headers["ce-source"]) == (200, "42", "io.kserve.inference.m")
+
+
+async def test_the_length_of_the_json_is_that_in_the_data_of_a_structured_event() -> None:
+    described = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+    text = orjson.dumps({"inputs": [described], "parameters": {"binary_data_output": True}})
+    data = base64.b64encode(text + np.array([1, 2], np.float32).tobytes()).decode()
+    event = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image", "data_base64": data}
+    headers = {"content_type": "application/cloudevents+json", LENGTH: str(len(text))}
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", orjson.dumps(event), **headers)
+
+    length = int(answer.headers["inference-header-content-length"])
+    answered = base64.b64decode(answer.document["data_base64"])
+    assert orjson.loads(answered[:length])["outputs"][0]["parameters"] == {"binary_data_size": 8}
+    assert np.frombuffer(answered[length:], np.float32).tolist() == [2, 4]
 
 
 async def test_an_event_that_no_header_calls_one_is_answered_in_plain_json() -> None:
