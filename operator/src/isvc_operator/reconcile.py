@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.errors import InvalidObject
@@ -26,7 +26,7 @@ from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
 from isvc_operator.kube import requests
-from isvc_operator.kube.adoption import let_go, was_kserves
+from isvc_operator.kube.adoption import let_go, remove_ingress, was_kserves
 from isvc_operator.kube.apply import carry_out, plan
 from isvc_operator.kube.ca_bundle import mirror_ca_bundle
 from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
@@ -70,6 +70,7 @@ class Reconciler:
     config: OperatorConfig
     now: Callable[[], str]
     home: str = ""
+    _without_ingress: set[ServiceKey] = field(default_factory=set)
 
     async def reconcile(self, key: ServiceKey, failures: int = 0) -> float | None:
         """Bring one service up to date; raises OperatorError where a retry is needed.
@@ -81,6 +82,7 @@ class Reconciler:
         if gathered is None:
             self.details.forget(key)
             self.handover.forget(key)
+            self._without_ingress.discard(key)
             await let_go(self.api, self.cache, key)
             return None
         service, problem = _read(gathered.body)
@@ -123,7 +125,15 @@ class Reconciler:
         changes = plan(wanted, gathered.children, service.metadata.uid or "", inherited=inherited)
         due, later = self.handover.due(key, changes, wanted, gathered.children)
         await carry_out(self.api, self.cache, due)
+        if inherited and not any(child["kind"] == "Ingress" for child in (*wanted, *gathered.children)):
+            await self._remove_ingress(key, gathered.body)
         return later
+
+    async def _remove_ingress(self, key: ServiceKey, body: Manifest) -> None:
+        """Once: KServe's controller makes no other."""
+        if key not in self._without_ingress:
+            await remove_ingress(self.api, body)
+            self._without_ingress.add(key)
 
     def _config_for(self, gathered: Gathered) -> OperatorConfig:
         """The configuration; what it says of headless Services holds for those that are still to be made."""

@@ -107,6 +107,17 @@ def test_an_ingress_of_kserves_is_taken_though_no_label_tells_of_it(
     assert namespace.condition("Ready")["status"] == "Unknown"
 
 
+def test_an_ingress_of_kserves_goes_where_none_is_wanted(running_operator: None, namespace: Namespace) -> None:
+    service = waiting_service(namespace)
+    finalizer = {"metadata": {"finalizers": ["inferenceservice.finalizers"]}}
+    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={json.dumps(finalizer)}")
+    make_as("manager", namespace, an_ingress(owned_by(service)))
+
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
+
+    eventually(lambda: namespace.find("ingress", "torchserve") is None, "the Ingress is gone")
+
+
 def test_an_ingress_of_somebody_else_is_left_alone(running_operator: None, namespace: Namespace) -> None:
     make_as("kubectl", namespace, an_ingress({}))
     before = namespace.wait_for("ingress", "torchserve")

@@ -105,11 +105,19 @@ def _union(sets: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 async def remove_autoscaler(api: KubeApi, deployment: Manifest) -> None:
     """Delete the HorizontalPodAutoscaler that KServe's controller made for a Deployment: nobody keeps it any more."""
-    metadata = deployment["metadata"]
+    await _remove_owned(api, "HorizontalPodAutoscaler", deployment, controller_of(deployment)["uid"])
+
+
+async def remove_ingress(api: KubeApi, service: Manifest) -> None:
+    """Delete the Ingress that KServe's controller made for a service that wants none; no label tells a watch of it."""
+    await _remove_owned(api, "Ingress", service, service["metadata"]["uid"])
+
+
+async def _remove_owned(api: KubeApi, kind: str, namesake: Manifest, owner_uid: str) -> None:
+    metadata = namesake["metadata"]
     try:
-        request = requests.get("HorizontalPodAutoscaler", metadata["namespace"], metadata["name"])
-        autoscaler = json.loads(await api.send(request))
-        if controller_of(autoscaler).get("uid") == controller_of(deployment)["uid"]:
-            await api.send(requests.delete(autoscaler))
+        found = json.loads(await api.send(requests.get(kind, metadata["namespace"], metadata["name"])))
+        if controller_of(found).get("uid") == owner_uid:
+            await api.send(requests.delete(found))
     except (NotFound, Conflict):  # it is gone, or somebody else's by now
         return
