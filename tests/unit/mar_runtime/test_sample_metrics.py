@@ -57,6 +57,8 @@ async def test_names_become_what_prometheus_allows() -> None:
         pytest.param(sample("Ca.lls"), id="a free name"),
         pytest.param(sample("C_alls"), id="a name that is fine"),
         pytest.param(sample("Calls", 1.0, "gauge"), id="a name that is taken"),
+        pytest.param(sample("Calls", 7.0, "gauge", Level="Model"), id="a gauge of the name of a counter"),
+        pytest.param(sample("Calls", 7.0, "histogram", Level="Model"), id="a histogram of the name of a counter"),
         pytest.param(sample("1st"), id="a name that begins with a digit"),
         pytest.param(sample(""), id="no name"),
         pytest.param(sample("Took", 1.0, "histogram", le="1"), id="a label of Prometheus' own"),
@@ -79,6 +81,15 @@ async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -
     assert [record.message for record in caplog.records] == [
         "values of metric Calls are left out: a counter cannot fall by 1"
     ]
+
+
+async def test_a_metric_stays_of_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = SampleMetrics()
+
+    metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 9.0, "gauge")])
+
+    assert await shown(metrics) == {"Took_count": 1.0, "Took_sum": 2.0}
+    assert caplog.messages == ["values of metric Took are left out: a histogram cannot become a gauge"]
 
 
 async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:

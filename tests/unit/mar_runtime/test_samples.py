@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from ts.metrics.caching_metric import CachingMetric
 from ts.metrics.metric_type_enum import MetricTypes
@@ -36,3 +38,12 @@ def test_what_a_handler_quotes_in_them_can_be_sent() -> None:
     CachingMetric("Of \ud800", "", ["lab\ud800el"], MetricTypes.COUNTER).add_or_update(1, ["val\ud800ue"])
 
     assert taken() == [Sample(r"Of \ud800", "counter", 1.0, {r"lab\ud800el": r"val\ud800ue"})]
+
+
+def test_what_threads_of_a_handler_report_is_taken_with_the_rest() -> None:
+    metric = CachingMetric("Queued", "count", [], MetricTypes.GAUGE)
+    reporting = threading.Thread(target=metric.add_or_update, args=(2.0, []))
+    reporting.start()
+    reporting.join()
+
+    assert (taken(), taken()) == ([Sample("Queued", "gauge", 2.0, {})], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
@@ -16,12 +17,18 @@ log = logging.getLogger(__name__)
 _KINDS: Mapping[str, type[Gauge] | type[Histogram]] = {"counter": Gauge, "gauge": Gauge, "histogram": Histogram}
 
 
+@dataclass(frozen=True)
+class _Metric:
+    kind: str
+    prometheus: Gauge | Histogram
+
+
 class SampleMetrics:
     """A registry of its own: names are the handlers' to choose, and must not get in the way of the server's."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._metrics: dict[str, Gauge | Histogram] = {}
+        self._metrics: dict[str, _Metric] = {}
         self._refused: set[str] = set()
 
     def add(self, samples: Iterable[Sample]) -> None:
@@ -44,9 +51,11 @@ class SampleMetrics:
         labels = {_name(label): value for label, value in sample.labels.items()}
         metric = self._metrics.get(name)
         if metric is None:
-            metric = _KINDS[sample.kind](name, "Reported by a handler.", list(labels), registry=self._registry)
-            self._metrics[name] = metric
-        child = metric.labels(**labels) if labels else metric
+            prometheus = _KINDS[sample.kind](name, "Reported by a handler.", list(labels), registry=self._registry)
+            metric = self._metrics[name] = _Metric(sample.kind, prometheus)
+        if metric.kind != sample.kind:
+            raise ValueError(f"a {metric.kind} cannot become a {sample.kind}")
+        child = metric.prometheus.labels(**labels) if labels else metric.prometheus
         if isinstance(child, Histogram):
             child.observe(sample.value)
         elif sample.kind == "counter":

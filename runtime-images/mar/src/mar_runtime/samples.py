@@ -12,15 +12,8 @@ from ts.metrics.caching_metric import CachingMetric
 from transformer_sdk.handler.frames import Sample
 from transformer_sdk.messages import encodable
 
-
-class _Collected(threading.local):
-    """Of one thread: handlers in threads of one process must not get one another's."""
-
-    def __init__(self) -> None:
-        self.samples: list[Sample] = []
-
-
-_collected = _Collected()
+_collected: list[Sample] = []  # by all threads: a handler may have some of its own
+_collecting = threading.Lock()
 
 
 def collect_samples() -> None:
@@ -29,14 +22,18 @@ def collect_samples() -> None:
 
 
 def taken() -> list[Sample]:
-    """What this thread's handler reported since the last time."""
-    samples, _collected.samples = _collected.samples, []
+    """What was reported in this process since the last time, by whichever handler: it says itself whose it is."""
+    with _collecting:
+        samples = _collected.copy()
+        _collected.clear()
     return samples
 
 
 def _collect(metric: Any, request_id: str, value: float, dimensions: str) -> None:  # noqa: ARG001 - the wheel's signature
     labels = _dimensions(encodable(dimensions), [encodable(name) for name in metric.dimension_names])
-    _collected.samples.append(Sample(encodable(metric.metric_name), metric.metric_type.value, float(value), labels))
+    sample = Sample(encodable(metric.metric_name), metric.metric_type.value, float(value), labels)
+    with _collecting:
+        _collected.append(sample)
 
 
 def _dimensions(text: str, names: Sequence[str]) -> dict[str, str]:
