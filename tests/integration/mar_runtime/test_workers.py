@@ -62,7 +62,7 @@ async def pool(archive: Path, policy: PoolPolicy, gpus: Sequence[int] = ()) -> A
     unpacked = archives.unpack(archive, archive.parent / "unpacked")
     spec = HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
     failed: list[BaseException] = []
-    started = WorkerPool(workers_context(gpu=False), spec, archive.name, policy, gpus, lambda _: None, failed.append)
+    started = WorkerPool(workers_context(cuda=False), spec, archive.name, policy, gpus, lambda _: None, failed.append)
     numbers: list[int] = []
     await started.start()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,12 @@ def archive(folder: Path, name: str, yaml: bytes = b"minWorkers: 1\n") -> Archiv
     return ArchiveRequest(ModelVersion(name, "1.0", path.name, is_default=True), path)
 
 
-def serving(folder: Path, *there: ModelRequest, gpus: int = 0) -> tuple[ServedModels, Models]:
+def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = False) -> tuple[ServedModels, Models]:
     """A server that serves nothing yet, and these are in its model directory."""
     models = Models()
     around = Surroundings(
-        work_dir=folder / "work", processors=2, threads=None, gpus=gpus, metrics=None, withheld=(), properties={},
-        options=Options(BatchOptions()),
+        work_dir=folder / "work", processors=2, threads=None, gpus=gpus, cuda=cuda, metrics=None, withheld=(),
+        properties={}, options=Options(BatchOptions()),
     )  # fmt: skip
     return ServedModels(models, ServerMetrics(), SampleMetrics(), around, lambda: there), models
 
@@ -235,3 +236,17 @@ async def test_models_share_the_gpus_unless_their_yaml_names_some(
 
     assert pools.gpus == {"a": (0, 1, 2, 3), "b": (1, 2, 3, 0), "named": (2, 0), "cpu": ()}
     assert devices == ["cuda:3"]
+
+
+@pytest.mark.parametrize(("cuda", "touching"), [(True, set()), (False, {"ts.torch_handler.base_handler"})])
+def test_where_cuda_is_there_workers_are_forked_from_a_process_that_has_not_touched_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda: bool, touching: set[str]
+) -> None:
+    """With number_of_gpu=0 as well: the import of TorchServe's handlers looks for GPUs all the same."""
+    preloaded: list[str] = []
+    monkeypatch.setattr(forkserver, "set_forkserver_preload", preloaded.extend)
+
+    serving(tmp_path, gpus=0, cuda=cuda)
+
+    assert {"torch"} <= set(preloaded)
+    assert touching == {"ts.torch_handler.base_handler"} & set(preloaded)

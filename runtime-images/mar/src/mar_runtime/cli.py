@@ -81,6 +81,7 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         processors=processors(),
         threads=threads(os.environ),
         gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
+        cuda=gpus(None, os.environ) > 0,
         metrics=metric_definitions.find(found.properties, options.model_dir),
         withheld=withheld_variables(found.properties, os.environ),
         properties=found.properties,

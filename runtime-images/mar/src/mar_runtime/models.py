@@ -54,6 +54,7 @@ class Surroundings:
     processors: int
     threads: int | None  # of torch, for each worker; None leaves it to the server
     gpus: int
+    cuda: bool  # a GPU can be seen, though `gpus` may be 0
     metrics: Path | None  # definitions for handlers, instead of TorchServe's own
     withheld: tuple[str, ...]  # variables of the environment that workers and pip do not get
     properties: Mapping[str, str]
@@ -99,7 +100,7 @@ class ServedModels:
         self._samples = samples
         self._around = around
         self._look_again = look_again
-        self._context = workers_context(gpu=around.gpus > 0)
+        self._context = workers_context(cuda=around.cuda)
         self._gpu_turns = GpuTurns(around.gpus)
         self._parts: dict[str, list[_Part]] = {}
         self._in_service: set[str] = set()

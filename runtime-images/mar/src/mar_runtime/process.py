@@ -24,13 +24,13 @@ from mar_runtime.worker import HEAD, Loaded, memory_bytes, run
 _END_S = 1.0
 
 
-def workers_context(*, gpu: bool) -> ForkServerContext:
+def workers_context(*, cuda: bool) -> ForkServerContext:
     """Where workers are forked from: a process that has imported what all of them need.
 
-    With a GPU only torch is imported there: CUDA does not survive a fork, and TorchServe's handlers touch it on import.
+    With CUDA only torch is imported there: it does not survive a fork, and TorchServe's handlers touch it on import.
     """
     context = multiprocessing.get_context("forkserver")
-    touching_cuda = [] if gpu else ["mar_runtime.handling", "ts.torch_handler.base_handler"]
+    touching_cuda = [] if cuda else ["mar_runtime.handling", "ts.torch_handler.base_handler"]
     context.set_forkserver_preload(["mar_runtime.reaping", "torch", *touching_cuda])
     return context
 
