@@ -37,7 +37,7 @@ def requested_versions(
     for model in requested_models(properties, archives, store):
         if "://" in model.archive:  # TorchServe alone fetches archives
             raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
-    found = list(_from_snapshot(properties) if "model_snapshot" in properties else _from_names(properties, archives))
+    found = list(_from_snapshot(properties, archives) if "model_snapshot" in properties else _from_names(properties, archives))
     by_model: dict[str, list[ModelVersion]] = {}
     for version in found:
         by_model.setdefault(version.name, []).append(version)
@@ -46,10 +46,12 @@ def requested_versions(
     return tuple(_with_default(version, by_model[version.name]) for version in found)
 
 
-def _from_snapshot(properties: Mapping[str, str]) -> Iterator[ModelVersion]:
+def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
+    """TorchServe goes by the archive's version, whatever the snapshot calls it."""
     table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
-    for name, version, parameters in entries("model_snapshot", table):
-        yield ModelVersion(name, version, file_name(parameters["marName"]), _is_default(parameters), parameters)
+    for name, _, parameters in entries("model_snapshot", table):
+        archive = archives[file_name(parameters["marName"])]
+        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:

@@ -29,6 +29,14 @@ def test_a_model_goes_by_the_name_and_the_parameters_of_the_configuration() -> N
     )
 
 
+def test_a_snapshots_version_is_the_archives_whatever_the_snapshot_calls_it() -> None:
+    properties = {"model_snapshot": '{"models": {"mine": {"7.0": {"marName": "a.mar", "batchSize": 4}}}}'}
+
+    assert requested_versions(properties, STORE, "/store") == (
+        ModelVersion("mine", "2.0", "a.mar", is_default=True, parameters={"marName": "a.mar", "batchSize": 4}),
+    )
+
+
 @pytest.mark.parametrize(
     "properties",
     [
