@@ -107,6 +107,7 @@ def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_b
         {
             **KEYS,
             "awsAnonymousCredential": "1",
+            "AWS_SESSION_TOKEN": "of the other keys",
             "STORAGE_CONFIG": json.dumps(key),
             "STORAGE_OVERRIDE_CONFIG": json.dumps({"region": "eu-north-1"}),
         },
@@ -119,6 +120,14 @@ def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_b
         identity=AccessKey(Keys("OTHER", "0ther")),
         trust=Trust(verify=False, ca_file="/ca.crt"),
     )
+
+
+def test_keys_of_storage_config_may_have_a_token_of_their_own() -> None:
+    key = {"access_key_id": "OTHER", "secret_access_key": "0ther", "session_token": "own"}
+
+    access = s3_access("models", {**KEYS, "AWS_SESSION_TOKEN": "t", "STORAGE_CONFIG": json.dumps(key)})
+
+    assert access.identity == AccessKey(Keys("OTHER", "0ther", "own"))
 
 
 def test_storage_config_may_ask_anonymously() -> None:
