@@ -33,7 +33,7 @@ from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
 from isvc_operator.kube.gather import Gathered, gather
-from isvc_operator.kube.handover import Handover
+from isvc_operator.kube.handover import Due, Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
 from isvc_operator.observe.component import Seen
@@ -88,23 +88,23 @@ class Reconciler:
         service, problem = _read(gathered.body)
         resolved: Resolved | None = None
         failed: OperatorError | None = None
-        later: float | None = None
+        due = Due()
         if problem is None:
             try:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered)
-                later = await self._apply(key, service, resolved, gathered)
+                due = await self._apply(key, service, resolved, gathered)
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.may_pass and failures < TOLD_AFTER:
                     raise
                 failed, problem = error, (error.reason, str(error))
             except InvalidSpec as error:
                 problem = (error.reason, str(error))
-        observation, again = await self._observe(key, service, resolved, problem)
+        observation, again = await self._observe(key, service, resolved, problem, held=due.held)
         await self._write(service, gathered.body, derive_status(observation, self.now()))
         if failed is not None:
             raise failed
         resync = RESYNC if resolved and resolved.refers_to_objects else None
-        return min((seconds for seconds in (again, later, resync) if seconds is not None), default=None)
+        return min((seconds for seconds in (again, due.again, resync) if seconds is not None), default=None)
 
     async def _resolve(self, service: InferenceService, gathered: Gathered) -> Resolved:
         credentials, namespace = self.config.credentials, service.metadata.namespace or ""
@@ -118,16 +118,16 @@ class Reconciler:
 
     async def _apply(
         self, key: ServiceKey, service: InferenceService, resolved: Resolved | None, gathered: Gathered
-    ) -> float | None:
+    ) -> Due:
         """A stopped service wants no children. One that cannot be resolved does not come here: what runs, stays."""
         wanted = render(resolved, self._config_for(gathered)) if resolved else []
         inherited = was_kserves(gathered.body)
         changes = plan(wanted, gathered.children, service.metadata.uid or "", inherited=inherited)
-        due, later = self.handover.due(key, changes, wanted, gathered.children)
-        await carry_out(self.api, self.cache, due)
+        due = self.handover.due(key, changes, wanted, gathered.children)
+        await carry_out(self.api, self.cache, due.changes)
         if inherited and not any(child["kind"] == "Ingress" for child in (*wanted, *gathered.children)):
             await self._remove_ingress(key, gathered.body)
-        return later
+        return due
 
     async def _remove_ingress(self, key: ServiceKey, body: Manifest) -> None:
         """Once: KServe's controller makes no other."""
@@ -148,6 +148,8 @@ class Reconciler:
         service: InferenceService,
         resolved: Resolved | None,
         problem: Problem | None,
+        *,
+        held: bool,
     ) -> tuple[Observation, float | None]:
         labelled = tuple(self.cache.of_service(key))
         stopped = is_stopped(service)
@@ -161,6 +163,7 @@ class Reconciler:
             components=[component for component, _ in seen],
             ingress_exists=_named(labelled, "Ingress", key.name) is not None,
             stopped=stopped,
+            held=held,
             problem=problem,
             ignored=(
                 *unknown_fields(service),

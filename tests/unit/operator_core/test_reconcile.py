@@ -909,6 +909,21 @@ async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress
     assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
 
+async def test_addresses_are_those_of_components_that_callers_are_led_to() -> None:
+    cluster = await with_transformer()
+    before = cluster.service["status"]
+
+    await cluster.settle()
+    held = cluster.service["status"]
+    cluster.roll_out(component="transformer")
+    await cluster.settle()
+    after = cluster.service["status"]
+
+    assert (held["address"], held["components"]) == (before["address"], before["components"])
+    assert after["address"]["url"] == "http://torchserve-transformer.models.svc.cluster.local"
+    assert sorted(after["components"]) == ["predictor", "transformer"]
+
+
 async def test_callers_stay_with_a_predictor_that_loses_its_pod_for_a_moment_while_a_transformer_is_not_up() -> None:
     cluster = await with_transformer()
     await cluster.settle()

@@ -20,6 +20,18 @@ from isvc_operator.observe.rollout import Rollout, rollout_of
 GRACE = 15.0
 
 
+@dataclass(frozen=True)
+class Due:
+    """``changes`` to send now; ``again``: in how many seconds to look again, where only time has to pass.
+
+    ``held``: callers stay where they are until another component is up.
+    """
+
+    changes: Sequence[Change] = ()
+    again: float | None = None
+    held: bool = False
+
+
 @dataclass
 class Handover:
     """Says which changes are due. ``clock`` counts seconds.
@@ -32,11 +44,8 @@ class Handover:
 
     def due(
         self, key: ServiceKey, changes: Sequence[Change], rendered: Sequence[Manifest], observed: Sequence[Manifest]
-    ) -> tuple[list[Change], float | None]:
-        """The changes to send now; and in how many seconds to look again, where only time has to pass.
-
-        Of a service that wants no children any more, all go at once.
-        """
+    ) -> Due:
+        """What to do now. Of a service that wants no children any more, all go at once."""
         seen = {_name(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}
         serving = {name for name, rollout in seen.items() if rollout.serving or rollout.finished}
         wanted = {_name(child): _component(child) for child in rendered if child["kind"] == "Deployment"}
@@ -44,25 +53,36 @@ class Handover:
         leaving = [change for change in changes if rendered and _is_component(change, serving) and change.deletes]
         staying = {*wanted, *(_name(change.manifest) for change in leaving)}
         led_to = {name for child in observed if _is_ingress(child, key) for name in _backends(child)} & staying
-        held = [
-            *_held_ingress(changes, led_to, rollouts),
-            *_held_callers(changes, leaving, serving, wanted, rollouts),
-        ]
+        moves = _awaits_predictor(leaving, wanted, rollouts)
+        held = [*_held_ingress(changes, led_to, rollouts), *(_callers(changes, serving) if moves else ())]
         now = [change for change in changes if change not in leaving and change not in held]
         arriving = {name: component for name, component in wanted.items() if not rollouts[name].complete}
         if not leaving or _have_callers(leaving, now, led_to, serving, arriving):
             self.forget(key)
-            return now, None
+            return Due(now, held=moves or bool(held))
         left = self._settled.setdefault(key, self.clock()) + GRACE - self.clock()
-        return (now, left) if left > 0 else ([*now, *leaving], None)
+        return Due(now, left, bool(held)) if left > 0 else Due([*now, *leaving], None, bool(held))
 
     def forget(self, key: ServiceKey) -> None:
         """Drop what is remembered about a service."""
         self._settled.pop(key, None)
 
 
+def _awaits_predictor(leaving: Sequence[Change], wanted: Mapping[str, str], rollouts: Mapping[str, Rollout]) -> bool:
+    """Whether a predictor is to take the place of another one, and cannot yet."""
+    before = [_name(change.manifest) for change in leaving if _component(change.manifest) == PREDICTOR]
+    after = [name for name, component in wanted.items() if component == PREDICTOR]
+    return bool(before) and not _take_over(after, before, rollouts)
+
+
+def _callers(changes: Sequence[Change], serving: Collection[str]) -> list[Change]:
+    """Those of components that serve, and call the predictor."""
+    applied = [change for change in changes if _is_component(change, serving) and not change.deletes]
+    return [change for change in applied if _component(change.manifest) != PREDICTOR]
+
+
 def _held_ingress(changes: Sequence[Change], led_to: Collection[str], rollouts: Mapping[str, Rollout]) -> list[Change]:
-    """The Ingress, where it is to lead to a component that cannot take the place of those to which it leads now."""
+    """That of the Ingress, where it is to lead to a component that cannot take the place of those it leads to now."""
     if not led_to:
         return []
     ingresses = [change for change in changes if change.manifest["kind"] == "Ingress" and not change.deletes]
@@ -71,22 +91,6 @@ def _held_ingress(changes: Sequence[Change], led_to: Collection[str], rollouts: 
         for change in ingresses
         if not _take_over({*_backends(change.manifest)}.difference(led_to), led_to, rollouts)
     ]
-
-
-def _held_callers(
-    changes: Sequence[Change],
-    leaving: Sequence[Change],
-    serving: Collection[str],
-    wanted: Mapping[str, str],
-    rollouts: Mapping[str, Rollout],
-) -> list[Change]:
-    """Components that serve, and would be told of a predictor that cannot take the place of the one before."""
-    before = [_name(change.manifest) for change in leaving if _component(change.manifest) == PREDICTOR]
-    after = [name for name, component in wanted.items() if component == PREDICTOR]
-    if not before or _take_over(after, before, rollouts):
-        return []
-    applied = [change for change in changes if _is_component(change, serving) and not change.deletes]
-    return [change for change in applied if _component(change.manifest) != PREDICTOR]
 
 
 def _have_callers(

@@ -35,8 +35,9 @@ class Observation:
     """Everything that the status is derived from.
 
     ``resolved`` is None where the service cannot be served as written (``problem`` says why) or is stopped.
-    ``components`` are those that the service wants, the predictor first. ``problem`` is a (reason, message) that stands
-    in the way before any pod does. ``ignored`` lists fields that are unknown or not honoured.
+    ``components`` are those that the service wants, the predictor first. ``held``: callers are not led to all of them
+    yet. ``problem`` is a (reason, message) that stands in the way before any pod does. ``ignored`` lists fields that
+    are unknown or not honoured.
     """
 
     service: InferenceService
@@ -44,6 +45,7 @@ class Observation:
     components: Sequence[Seen]
     ingress_exists: bool
     stopped: bool = False
+    held: bool = False
     problem: tuple[str, str] | None = None
     ignored: Sequence[str] = ()
 
@@ -152,7 +154,10 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
 
 
 def _addresses(seen: Observation) -> dict[str, Any]:
-    """Where the service answers. What cannot be resolved is left as it runs, and so answers where it did."""
+    """Where the service answers. What cannot be resolved is left as it runs, and so answers where it did.
+
+    So do components from which callers are not led to others yet, or cannot be.
+    """
     if seen.stopped:
         return {}
     if seen.resolved is None:
@@ -163,6 +168,8 @@ def _addresses(seen: Observation) -> dict[str, Any]:
         "address": Addressable(url=hosts.address),
         "components": {kind: ComponentStatus(url=url) for kind, url in hosts.urls.items()},
     }
+    if (seen.held or seen.problem) and (before := seen.service.status).address:
+        addresses |= {"address": before.address, "components": before.components}
     if chosen:
         field = "cluster_serving_runtime_name" if chosen.cluster_wide else "serving_runtime_name"
         addresses[field] = chosen.runtime.metadata.name

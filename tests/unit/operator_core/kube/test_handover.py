@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.api.names import LABEL_COMPONENT
 from isvc_operator.kube.apply import plan
 from isvc_operator.kube.cache import Manifest, ServiceKey
-from isvc_operator.kube.handover import GRACE, Handover
+from isvc_operator.kube.handover import GRACE, Due, Handover
 from tests.support.builders import NAMESPACE, SERVICE_UID, a_deployment_status, an_owner
 from tests.support.fakes import Seconds
 
@@ -39,7 +39,15 @@ def an_ingress(*names: str) -> Manifest:
 
 
 def due(wanted: list[Manifest], there: list[Manifest], handover: Handover | None = None) -> list[str]:
-    """What is sent now. Objects that are wanted as they are there need no change."""
+    """What is sent now."""
+    return [
+        f"{change.request.method} {change.manifest['kind']} {change.manifest['metadata']['name']}"
+        for change in all_due(wanted, there, handover).changes
+    ]
+
+
+def all_due(wanted: list[Manifest], there: list[Manifest], handover: Handover | None = None) -> Due:
+    """What is to be done. Objects that are wanted as they are there need no change."""
     rendered = [{name: value for name, value in child.items() if name != "status"} for child in wanted]
     kept = {(child["kind"], child["metadata"]["name"], str(child["spec"])) for child in there}
     changes = [
@@ -48,10 +56,7 @@ def due(wanted: list[Manifest], there: list[Manifest], handover: Handover | None
         if change.deletes
         or (change.manifest["kind"], change.manifest["metadata"]["name"], str(change.manifest["spec"])) not in kept
     ]
-    now, _ = (handover or Handover(Seconds())).due(KEY, changes, rendered, there)
-    return [
-        f"{change.request.method} {change.manifest['kind']} {change.manifest['metadata']['name']}" for change in now
-    ]
+    return (handover or Handover(Seconds())).due(KEY, changes, rendered, there)
 
 
 PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", tells="predictor")
@@ -245,3 +250,23 @@ def test_of_a_stopped_service_everything_goes_at_once() -> None:
 
 def test_an_ingress_that_is_not_wanted_any_more_goes_at_once() -> None:
     assert due(PREDICTOR, ALONE) == ["DELETE Ingress torchserve"]
+
+
+RENAMED = a_component("predictor", "other")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "held"),
+    [
+        (BOTH, [], False),
+        (BOTH, ALONE, True),
+        (BOTH, [*ALONE, *TRANSFORMER], False),
+        (RENAMED, PREDICTOR, True),
+        (RENAMED, [*PREDICTOR, *RENAMED], False),
+        (ALONE, BOTH, False),
+    ],
+)
+def test_callers_are_held_while_another_component_is_to_come_up(
+    wanted: list[Manifest], there: list[Manifest], held: bool
+) -> None:
+    assert all_due(wanted, there).held is held

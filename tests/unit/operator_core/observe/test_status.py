@@ -401,3 +401,17 @@ def test_the_addresses_are_those_of_what_was_resolved() -> None:
     service = a_service(namespace="other")
 
     assert status_of(service=service, resolved=a_resolved(service))["url"] == "http://torchserve.other.example.com"
+
+
+@pytest.mark.parametrize("awaited", [{"held": True}, {"problem": ("ReconcileFailed", "exceeded quota")}])
+def test_a_service_answers_where_it_did_until_callers_are_led_to_another_component(awaited: dict[str, Any]) -> None:
+    renamed = a_service(status=status_of(), predictor={"name": "v2"})
+
+    status = status_of(service=renamed, **awaited)
+
+    assert {name: status[name] for name in ADDRESSES} == ADDRESSES
+    assert status_of(service=renamed)["address"]["url"] == "http://torchserve-v2-predictor.models.svc.cluster.local"
+
+
+def test_a_first_service_that_cannot_be_made_says_where_it_will_answer() -> None:
+    assert {name: status_of(problem=("ReconcileFailed", "m"))[name] for name in ADDRESSES} == ADDRESSES
