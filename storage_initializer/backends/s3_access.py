@@ -79,8 +79,10 @@ def _spec(environment: Mapping[str, str], name: str) -> dict[str, str]:
     if not isinstance(document, dict):
         raise UsageError(f"{name} is not a JSON object; correct the key of the secret storage-config")
     values = {_SPEC_NAMES[key]: str(value) for key, value in document.items() if key in _SPEC_NAMES and value != ""}
+    if "AWS_ACCESS_KEY_ID" not in values:
+        return values
     # Keys of one's own are meant to be used, and as they are: not anonymously, nor with a token that is for others.
-    return {"awsAnonymousCredential": "", "AWS_SESSION_TOKEN": "", **values} if "AWS_ACCESS_KEY_ID" in values else values
+    return {"awsAnonymousCredential": "", "AWS_SESSION_TOKEN": "", **values}
 
 
 def _endpoint(settings: Mapping[str, str]) -> str:

@@ -37,7 +37,8 @@ def requested_versions(
     for model in requested_models(properties, archives, store):
         if "://" in model.archive:  # TorchServe alone fetches archives
             raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
-    found = list(_from_snapshot(properties, archives) if "model_snapshot" in properties else _from_names(properties, archives))
+    find = _from_snapshot if "model_snapshot" in properties else _from_names
+    found = list(find(properties, archives))
     by_model: dict[str, list[ModelVersion]] = {}
     for version in found:
         by_model.setdefault(version.name, []).append(version)
