@@ -73,6 +73,17 @@ _AROUND = (
      "tests/integration/mar_runtime/test_settings.py::test_a_handler_has_the_users_threads_and_metrics"),
     ("`deviceType`, `deviceIds`, `isvc-mar`", "the GPUs that are named", "the same",
      "tests/unit/mar_runtime/test_devices.py::test_an_archive_has_the_gpus_that_it_asks_for"),
+    ("models without `deviceIds` on several GPUs, `isvc-mar`", "one counter for all workers", "the same",
+     "tests/unit/mar_runtime/test_models.py::test_models_share_the_gpus_unless_their_yaml_names_some"),
+    ("Python processes that a handler starts, `isvc-mar`", "find its archive's files and packages", "the same",
+     "tests/integration/mar_runtime/test_surroundings.py"
+     "::test_python_processes_of_a_handler_find_what_its_archive_brings"),
+    ("`blacklist_env_vars`, `isvc-mar`", "neither workers nor pip have them", "the same",
+     "tests/integration/mar_runtime/test_surroundings.py"
+     "::test_a_handler_does_not_get_what_the_configuration_withholds"),
+    ("a version in `model_snapshot` that is not the archive's, `isvc-mar`", "the archive's", "the same",
+     "tests/unit/model_store/test_versions.py"
+     "::test_a_snapshots_version_is_the_archives_whatever_the_snapshot_calls_it"),
     ("`parallelType` with `torchrun`, `isvc-mar`", "several processes", "exit code 3",
      "tests/integration/mar_runtime/test_settings.py"
      "::test_an_archive_that_asks_for_several_processes_ends_the_server"),
