@@ -246,6 +246,7 @@ def a_pod(
     name: str = "torchserve-predictor-1-a",
     *,
     component: str = "predictor",
+    app: str | None = None,
     template: str = "1",
     created: str = EARLIER,
     phase: str = "Pending",
@@ -257,7 +258,7 @@ def a_pod(
     deleted: str | None = None,
     **status: Any,
 ) -> Manifest:
-    """A pod, of the predictor by default; `template` tells the revisions of the Deployment apart."""
+    """A pod, of the predictor by default; `template` tells the revisions of the Deployment apart, `app` Deployments."""
     metadata: Manifest = {
         "name": name,
         "namespace": NAMESPACE,
@@ -267,6 +268,7 @@ def a_pod(
         "labels": {
             "serving.kserve.io/inferenceservice": "torchserve",
             "component": component,
+            "app": app or f"isvc.torchserve-{component}",
             "pod-template-hash": template,
         },
     }

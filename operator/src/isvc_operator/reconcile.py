@@ -21,7 +21,7 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
     parse_inference_service,
 )
-from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
+from isvc_operator.api.names import EXPLAINER, LABEL_APP, LABEL_COMPONENT, PREDICTOR, TRANSFORMER, app_label
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
@@ -176,7 +176,7 @@ class Reconciler:
     async def _observe_component(
         self, key: ComponentKey, name: str, labelled: Iterable[Manifest], *, stopped: bool
     ) -> tuple[Seen, float | None]:
-        pods = newest_revision(pod for pod in labelled if pod["kind"] == "Pod" and _kind_of(pod) == key.kind)
+        pods = newest_revision(pod for pod in labelled if pod["kind"] == "Pod" and _is_of(pod, key.kind, name))
         failure = None if stopped else first_failure(pods)
         detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
         seen = Seen(
@@ -226,9 +226,10 @@ def _components(service: InferenceService, resolved: Resolved | None) -> list[tu
     return [(kind, "") for kind, component in wanted if component]
 
 
-def _kind_of(pod: Manifest) -> str | None:
-    kind: str | None = pod["metadata"]["labels"].get(LABEL_COMPONENT)
-    return kind
+def _is_of(pod: Manifest, kind: str, name: str) -> bool:
+    """Whether it is the component's, and not of a predictor that had another name."""
+    labels = pod["metadata"]["labels"]
+    return labels.get(LABEL_COMPONENT) == kind and (not name or labels.get(LABEL_APP) == app_label(name))
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -670,6 +670,17 @@ async def test_a_failing_update_keeps_the_model_active(serving: Cluster) -> None
     }
 
 
+async def test_a_pod_of_the_predictor_before_hides_no_crash_of_one_with_another_name(serving: Cluster) -> None:
+    serving.edit_service(predictor={"name": "v2"})
+    serving.api.put(a_crashed_pod("torchserve-v2-predictor-1-a", app="isvc.torchserve-v2-predictor"))
+    serving.api.put(a_ready_pod("torchserve-predictor-1-b", created=NOW))
+
+    await serving.reconcile()
+
+    assert serving.condition("PredictorReady")["reason"] == "ServerFailed"
+    assert serving.service["status"]["modelStatus"]["copies"] == {"failedCopies": 1, "totalCopies": 0}
+
+
 async def test_a_claim_that_does_not_exist_is_told_without_reading_a_log(cluster: Cluster) -> None:
     await cluster.reconcile()
     missing = {
