@@ -309,10 +309,10 @@ class BatchQueue(Generic[P, R]):
         self._instances -= size
         self._running -= 1
         self._dispatch()
-        transport_s = ended - started - model_s
         if ran:  # else it took what a timeout, a worker's restart or many batches take
             self._duration.observe(size, ended - started)
-            self._metrics.observe_batch(size, len(entries), model_s, transport_s)
+        transport_s = ended - started - model_s
+        self._metrics.observe_batch(size, len(entries), model_s, transport_s)
         for entry, result in zip(entries, results, strict=True):
             queue_s = max(0.0, free_since - entry.queued_at)
             wait_s = started - entry.queued_at - queue_s

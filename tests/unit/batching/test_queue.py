@@ -439,7 +439,6 @@ async def test_nothing_is_learnt_from_a_batch_that_did_not_run() -> None:
     await asyncio.gather(busy, *together)
 
     assert model.batches[2:] == [["b"], ["c", "d", "e", "f"]]
-    assert sample(model, "batch_size_requests_count", model_name="m") == 3
 
 
 async def test_a_free_worker_leaves_their_share_to_the_others() -> None:
