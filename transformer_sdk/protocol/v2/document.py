@@ -50,6 +50,11 @@ class ResponseDocument(msgspec.Struct):
     parameters: Parameters | None = None
 
 
+# msgspec prepares a type at its first use, and two threads that do so at once crash; hooks may run in threads.
+for _form in (RequestDocument, ResponseDocument):
+    msgspec.json.Decoder(_form)
+
+
 def json_length(headers: Headers) -> int | None:
     """How much of a body is JSON, where a header says so; raises InvalidInput."""
     value = header(headers, JSON_LENGTH)

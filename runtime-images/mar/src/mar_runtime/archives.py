@@ -30,6 +30,10 @@ class _Manifest(msgspec.Struct):
     model: ModelManifest
 
 
+# Archives are read in threads: msgspec prepares a type at its first use, and two threads that do so at once crash.
+_manifest = msgspec.json.Decoder(_Manifest)
+
+
 @dataclass(frozen=True)
 class Unpacked:
     """A folder with an archive's files, and its manifest."""
@@ -83,7 +87,7 @@ def _root(folder: Path) -> Path:
 
 def _read_manifest(folder: Path, archive: str) -> ModelManifest:
     try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Manifest).model
+        return _manifest.decode((folder / MANIFEST).read_bytes()).model
     except OSError as error:
         raise ModelFailed(f"{archive} has no {MANIFEST} ({error.strerror}). {_MAKE}.") from error
     except (ValueError, RecursionError) as error:

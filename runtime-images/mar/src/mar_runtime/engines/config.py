@@ -45,6 +45,10 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     max_batch_delay: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
+# msgspec prepares a type at its first use, and two threads that do so at once crash; models are loaded in threads.
+msgspec.json.Decoder(_Document)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """The settings; empty and None where the user leaves it to the server."""
