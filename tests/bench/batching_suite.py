@@ -17,7 +17,7 @@ from tests.bench.work import Work, load
 _CONNECTIONS = 64
 _SLOWER = 1.1
 _UNBATCHED, _BATCHED = {"batchSize": 1}, {"batchSize": 32, "maxBatchDelay": 50}
-_TURNS = 15
+_TURNS = 30
 
 
 def measure(options: Options) -> Measured:
