@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Container, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from transformer_sdk.batching.queue import Batch
+from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, ServingError
 from transformer_sdk.model import Call
+
+DEFAULTS = BatchLimits()
 
 
 class ControlledModel:
@@ -66,3 +71,30 @@ def call(*, is_gone: bool = False, deadline: float = math.inf) -> Call:
 
 def sample(model: ControlledModel, name: str, **labels: str) -> float | None:
     return model.registry.get_sample_value(name, labels)
+
+
+def queue_for(
+    model: ControlledModel,
+    limits: BatchLimits = DEFAULTS,
+    concurrency: int = 1,
+    *,
+    alone: Container[str] = (),
+    ahead: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> BatchQueue[str, str]:
+    model.registry = CollectorRegistry()
+    metrics = BatchMetricsRegistry(model.registry).of_model("m")
+    return BatchQueue("m", model.run, limits, metrics, concurrency, alone=alone, ahead=ahead, clock=clock)
+
+
+async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:
+    """Tasks that have got as far as the queue."""
+    tasks = [asyncio.ensure_future(queue.submit(payload, size, "key", call())) for payload in payloads]
+    await turns_of_the_loop()
+    return tasks
+
+
+async def turns_of_the_loop() -> None:
+    """Submit, dispatch, run: each takes one."""
+    for _ in range(4):
+        await asyncio.sleep(0)

@@ -1,0 +1,102 @@
+"""A service, an API server that holds it, and the operator that reconciles it when the test says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.config import OperatorConfig
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.handover import Handover
+from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.pod_details import PodDetails
+from isvc_operator.reconcile import Reconciler
+from tests.support.builders import EARLIER, NAMESPACE, a_deployment_status, a_service_body
+from tests.support.fakes import Clock, FakeKubeApi, Seconds
+
+KEY = ServiceKey(NAMESPACE, "torchserve")
+FIRST_CALLS = [
+    "PATCH deployments/torchserve-predictor",
+    "PATCH services/torchserve-predictor",
+    "PATCH ingresses/torchserve",
+    "PATCH inferenceservices/torchserve/status",
+    "POST events",
+]
+POD = "torchserve-predictor-1-a"
+STATUS = "PATCH inferenceservices/torchserve/status"
+LOG = f"GET pods/{POD}/log"
+
+
+@dataclass
+class Cluster:
+    """An API server, and the operator that watches it."""
+
+    api: FakeKubeApi
+    cache: Cache
+    clock: Clock
+    seconds: Seconds
+    reconciler: Reconciler
+    again: float | None = None
+
+    async def reconcile(self, failures: int = 0) -> list[str]:
+        """Let the watches catch up, reconcile after so many failures, and tell the calls that were made."""
+        self.api.feed(self.cache)
+        before = len(self.api.calls)
+        self.again = await self.reconciler.reconcile(KEY, failures)
+        return self.calls_since(before)
+
+    def calls_since(self, start: int) -> list[str]:
+        return [f"{call.method} {call.path.partition(f'/{NAMESPACE}/')[2]}" for call in self.api.calls[start:]]
+
+    async def settle(self) -> None:
+        """Reconcile until there is nothing left to do."""
+        while await self.reconcile():
+            pass
+
+    def edit_service(self, **fields: Any) -> None:
+        """Another generation of the service, as a user would apply it."""
+        status = self.service.get("status", {})
+        self.api.put({**a_service_body(**fields), "status": status})
+
+    def roll_out(self, *pods: dict[str, Any], component: str = "predictor", **status: Any) -> None:
+        """What the Deployment controller and the kubelet would do."""
+        deployment = self.child("Deployment", component)
+        observed = {"observed_generation": deployment["metadata"]["generation"], **status}
+        self.api.put({**deployment, "status": a_deployment_status(**observed)})
+        for pod in pods:
+            self.api.put(pod)
+
+    @property
+    def service(self) -> dict[str, Any]:
+        found = self.api.get("InferenceService", *KEY)
+        assert found is not None
+        return found
+
+    def child(self, kind: str, component: str = "predictor") -> dict[str, Any]:
+        found = self.api.get(kind, NAMESPACE, "torchserve" if kind == "Ingress" else f"torchserve-{component}")
+        assert found is not None
+        return found
+
+    def condition(self, type_: str) -> dict[str, Any]:
+        (found,) = [item for item in self.service["status"]["conditions"] if item["type"] == type_]
+        return dict(found)
+
+
+def cluster_with(service: dict[str, Any], *runtimes: dict[str, Any], config: OperatorConfig | None = None) -> Cluster:
+    api = FakeKubeApi()
+    api.put(service)
+    return watched(api, Clock(EARLIER), *runtimes, config=config)
+
+
+def watched(api: FakeKubeApi, clock: Clock, *runtimes: dict[str, Any], config: OperatorConfig | None = None) -> Cluster:
+    """The API server with an operator that has just started."""
+    cache, seconds = Cache(LABEL_SERVICE), Seconds()
+    for runtime in runtimes:
+        cache.put(runtime)
+    objects, details = ObjectReader(api, seconds), PodDetails(api, seconds)
+    handover = Handover(seconds)
+    reconciler = Reconciler(
+        api, cache, objects, details, handover, config or OperatorConfig(), clock, home="isvc-system"
+    )
+    return Cluster(api, cache, clock, seconds, reconciler)

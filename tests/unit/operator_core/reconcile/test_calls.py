@@ -1,0 +1,166 @@
+"""Which calls it takes to bring a service to what its spec says."""
+
+from __future__ import annotations
+
+from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
+from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
+from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, watched
+
+
+async def test_the_first_reconcile_makes_the_children_the_status_and_one_event(cluster: Cluster) -> None:
+    assert await cluster.reconcile() == FIRST_CALLS
+
+    assert cluster.condition("Ready")["status"] == "Unknown"
+    assert [(event["type"], event["reason"]) for event in cluster.api.events] == [("Normal", "CreatingPod")]
+
+
+async def test_a_second_reconcile_sends_nothing(cluster: Cluster) -> None:
+    await cluster.reconcile()
+
+    assert await cluster.reconcile() == []
+
+
+async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    before = len(cluster.api.calls)
+
+    await cluster.reconciler.reconcile(KEY)
+
+    assert cluster.calls_since(before) == []
+
+
+async def test_an_operator_that_starts_anew_sends_nothing(serving: Cluster) -> None:
+    restarted = watched(serving.api, serving.clock, a_runtime_body())
+    serving.clock.time = NOW
+
+    assert await restarted.reconcile() == []
+
+
+async def test_readiness_is_one_status_write_and_one_event(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    cluster.clock.time = NOW
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    assert cluster.condition("Ready") == {"type": "Ready", "status": "True", "lastTransitionTime": NOW}
+    assert cluster.condition("IngressReady")["lastTransitionTime"] == EARLIER
+    assert cluster.service["status"]["observedGeneration"] == 1
+    assert cluster.api.events[-1]["reason"] == "InferenceServiceReady"
+
+
+async def test_time_alone_changes_nothing(serving: Cluster) -> None:
+    serving.clock.time = NOW
+
+    assert await serving.reconcile() == []
+
+
+async def test_only_what_changed_of_the_status_is_sent(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    await cluster.reconcile()
+
+    (patch,) = [call.body for call in cluster.api.calls if call.path.endswith("/status")][1:]
+
+    assert patch is not None
+    assert sorted(patch["status"]) == ["conditions", "modelStatus"]
+    assert "lastFailureInfo" not in patch["status"]["modelStatus"]
+
+
+async def test_a_change_of_the_spec_applies_the_child_it_concerns(serving: Cluster) -> None:
+    serving.edit_service(model={"args": ["--debug"]})
+
+    assert await serving.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+
+    assert serving.child("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"] == ["--debug"]
+    assert serving.service["status"]["observedGeneration"] == 2
+    assert serving.condition("Ready")["status"] == "Unknown"
+
+
+async def test_a_change_that_no_child_shows_writes_the_generation_only(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytorch", "version": "1"}})
+
+    assert await serving.reconcile() == [STATUS]
+
+    assert (serving.api.calls[-1].body or {})["status"] == {"observedGeneration": 2}
+
+
+async def test_a_child_edited_by_hand_comes_back_by_force(serving: Cluster) -> None:
+    before = serving.child("Service")
+    serving.api.put({**before, "spec": {**before["spec"], "selector": {"app": "mine"}}})
+
+    assert await serving.reconcile() == ["PATCH services/torchserve-predictor"]
+
+    assert serving.child("Service")["spec"] == before["spec"]
+    assert ("force", "true") in serving.api.calls[-1].query
+
+
+async def test_a_child_deleted_by_hand_comes_back(serving: Cluster) -> None:
+    serving.api.remove("Ingress", NAMESPACE, "torchserve")
+
+    assert await serving.reconcile() == ["PATCH ingresses/torchserve"]
+
+
+async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluster) -> None:
+    serving.edit_service(labels={"networking.kserve.io/visibility": "cluster-local"})
+
+    await serving.reconcile()
+
+    assert serving.api.get("Ingress", NAMESPACE, "torchserve") is None
+    assert serving.condition("IngressReady")["status"] == "True"
+
+
+async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: Cluster) -> None:
+    serving.reconciler.config = OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
+
+    assert await serving.reconcile() == ["PATCH ingresses/torchserve", STATUS]
+
+    assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
+
+
+async def test_services_keep_their_form_when_new_ones_are_to_be_headless(serving: Cluster) -> None:
+    serving.reconciler.config = parse_config({"service": '{"serviceClusterIPNone": true}'})
+
+    assert await serving.reconcile() == []
+
+
+async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cluster) -> None:
+    body = a_runtime_body(container={"image": "registry.example/torchserve:2.0"})
+    serving.cache.put({**body, "metadata": {**body["metadata"], "resourceVersion": "2"}})
+
+    assert (await serving.reconcile())[0] == "PATCH deployments/torchserve-predictor"
+
+
+async def test_a_service_that_is_gone_needs_nothing(serving: Cluster) -> None:
+    serving.api.remove("InferenceService", *KEY)
+
+    assert await serving.reconcile() == []
+
+
+async def test_a_service_on_its_way_out_needs_nothing(serving: Cluster) -> None:
+    body = serving.service
+    serving.api.put({**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}})
+
+    assert await serving.reconcile() == []
+
+
+async def test_a_service_of_kserves_that_is_on_its_way_out_loses_kserves_finalizer_alone(serving: Cluster) -> None:
+    body = serving.service
+    leaving = {"deletionTimestamp": NOW, "finalizers": ["mine/first", "inferenceservice.finalizers"]}
+    serving.api.put({**body, "metadata": {**body["metadata"], **leaving}})
+
+    assert await serving.reconcile() == ["PATCH inferenceservices/torchserve"]
+    assert serving.service["metadata"]["finalizers"] == ["mine/first"]
+    assert await serving.reconcile() == []
+
+
+async def test_a_service_made_anew_under_its_name_gets_children_of_its_own(serving: Cluster) -> None:
+    serving.api.remove("InferenceService", *KEY)
+    serving.api.put(a_service_body(uid="another-uid"))
+
+    await serving.reconcile()
+
+    owners = [
+        serving.child(kind)["metadata"]["ownerReferences"][0]["uid"] for kind in ("Deployment", "Service", "Ingress")
+    ]
+    assert owners == ["another-uid"] * 3

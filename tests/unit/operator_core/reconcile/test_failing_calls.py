@@ -1,0 +1,138 @@
+"""What goes wrong on the way: calls that fail, and services that go meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.kube.errors import Conflict, KubeError, Refused
+from isvc_operator.kube.requests import path_of
+from tests.support.builders import NAMESPACE, a_service_body
+from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
+
+DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+
+
+async def test_an_apply_that_fails_is_told_in_a_condition_and_tried_again(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+
+    with pytest.raises(Refused, match="Deployment torchserve-predictor: exceeded quota"):
+        await cluster.reconcile()
+
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ReconcileFailed")
+    assert ready["message"] == "Deployment torchserve-predictor: exceeded quota"
+
+
+async def test_an_apply_that_goes_on_failing_writes_the_status_once(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+    before = len(cluster.api.calls)
+
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+
+    assert cluster.calls_since(before) == ["PATCH deployments/torchserve-predictor"]
+
+
+async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_tried_again_at_once(
+    cluster: Cluster,
+) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+
+    assert cluster.cache.was_expected(cluster.service)
+
+
+async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    with pytest.raises(Refused):
+        await cluster.reconcile()
+    cluster.api.failing.clear()
+
+    assert await cluster.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+    assert cluster.condition("Ready")["reason"] == "CreatingPod"
+
+
+async def test_an_api_server_that_is_busy_for_a_moment_is_not_told(serving: Cluster) -> None:
+    before = serving.service
+    serving.api.failing[DEPLOYMENT] = KubeError(429, "too many requests")
+    serving.edit_service(model={"args": ["--debug"]})
+
+    for failures in range(4):
+        with pytest.raises(KubeError):
+            await serving.reconcile(failures)
+
+    assert serving.service["status"] == before["status"]
+
+
+@pytest.mark.parametrize("status", [0, 429, 500, 503])
+async def test_an_api_server_that_goes_on_failing_is_told(serving: Cluster, status: int) -> None:
+    serving.api.failing[DEPLOYMENT] = KubeError(status, "overloaded")
+    serving.edit_service(model={"args": ["--debug"]})
+
+    with pytest.raises(KubeError):
+        await serving.reconcile(failures=4)
+
+    assert serving.condition("Ready")["message"] == "Deployment torchserve-predictor: overloaded"
+
+
+async def test_an_object_of_someone_else_is_told_with_what_to_do(cluster: Cluster) -> None:
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE},
+    }
+    theirs = cluster.api.put({**theirs, "spec": {"ports": []}})
+
+    with pytest.raises(Conflict):
+        await cluster.reconcile()
+
+    assert cluster.child("Service") == theirs
+    assert "Service torchserve-predictor exists in namespace models" in cluster.condition("Ready")["message"]
+
+
+async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) -> None:
+    status = ("PATCH", path_of("InferenceService", *KEY) + "/status")
+    cluster.api.failing[status] = KubeError(503, "overloaded")
+    with pytest.raises(KubeError, match="overloaded"):
+        await cluster.reconcile()
+    cluster.api.failing.clear()
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+
+async def test_a_service_that_goes_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:
+    cluster.api.feed(cluster.cache)
+    cluster.api.remove("InferenceService", *KEY)
+
+    await cluster.reconciler.reconcile(KEY)
+
+    assert cluster.calls_since(0) == FIRST_CALLS[:4]
+
+
+async def test_a_service_whose_end_no_watch_has_told_is_not_served_again_and_again(cluster: Cluster) -> None:
+    cluster.api.feed(cluster.cache)
+    cluster.api.remove("InferenceService", *KEY)
+    await cluster.reconciler.reconcile(KEY)
+    told = len(cluster.api.calls)
+
+    await cluster.reconciler.reconcile(KEY)
+
+    assert cluster.calls_since(told) == []
+
+
+async def test_a_service_made_anew_while_it_is_reconciled_does_not_get_the_status_of_the_one_before(
+    serving: Cluster,
+) -> None:
+    serving.roll_out(available=0, progressing="ReplicaSetUpdated")
+    serving.api.feed(serving.cache)
+    serving.api.remove("InferenceService", *KEY)
+    serving.api.put(a_service_body(uid="another-uid"))
+
+    await serving.reconciler.reconcile(KEY)
+
+    assert "status" not in serving.service
+    await serving.reconcile()
+    assert serving.condition("Ready")["status"] == "Unknown"

@@ -1,0 +1,50 @@
+"""What KServe's controller has left where nothing takes its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.builders import NAMESPACE, a_child, a_runtime_body, a_service_body, an_owner
+from tests.support.reconciling import Cluster, cluster_with
+
+INTERNAL: dict[str, Any] = {"labels": {"networking.kserve.io/visibility": "cluster-local"}}
+STOPPED: dict[str, Any] = {"annotations": {"serving.kserve.io/stop": "true"}}
+
+
+def with_kserves_ingress(**fields: Any) -> Cluster:
+    """A service that KServe's controller has had, with its Ingress, which has no label."""
+    body = a_service_body(**fields)
+    body["metadata"]["finalizers"] = ["inferenceservice.finalizers"]
+    cluster = cluster_with(body, a_runtime_body())
+    owned = {"name": "torchserve", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
+    cluster.api.put(a_child("Ingress", metadata=owned))
+    return cluster
+
+
+@pytest.mark.parametrize("fields", [INTERNAL, STOPPED])
+async def test_kserves_ingress_goes_where_none_is_wanted_and_is_looked_for_once(fields: dict[str, Any]) -> None:
+    cluster = with_kserves_ingress(**fields)
+
+    calls = [call for call in await cluster.reconcile() if "ingresses" in call]
+
+    assert calls == ["GET ingresses/torchserve", "DELETE ingresses/torchserve"]
+    assert cluster.api.get("Ingress", NAMESPACE, "torchserve") is None
+    assert await cluster.reconcile() == []
+
+
+async def test_an_ingress_of_somebody_elses_stays_where_none_is_wanted() -> None:
+    cluster = with_kserves_ingress(**INTERNAL)
+    cluster.api.remove("Ingress", NAMESPACE, "torchserve")
+    mine = cluster.api.put(a_child("Ingress", metadata={"name": "torchserve", "namespace": NAMESPACE}))
+
+    await cluster.reconcile()
+
+    assert cluster.child("Ingress") == mine
+
+
+async def test_no_ingress_is_looked_for_where_kserve_never_had_the_service() -> None:
+    cluster = cluster_with(a_service_body(**INTERNAL), a_runtime_body())
+
+    assert not any("ingresses" in call for call in await cluster.reconcile())

@@ -1,0 +1,171 @@
+"""Pods that fail, their logs, and how far a model has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.builders import (
+    NOW,
+    a_container,
+    a_crashed_pod,
+    a_pod,
+    a_ready_pod,
+    an_initializer,
+    ended,
+    running,
+    waiting,
+)
+from tests.support.reconciling import LOG, POD, STATUS, Cluster
+
+
+async def test_a_crash_is_told_with_its_last_log_lines(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+    cluster.api.logs[f"{POD}/kserve-container"] = "Traceback …\nValueError: no such layer\n"
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+    assert cluster.condition("PredictorReady")["message"] == (
+        f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer\n"
+        "Last log lines:\nTraceback …\nValueError: no such layer"
+    )
+    assert cluster.api.events[-1]["reason"] == "ServerFailed"
+
+
+async def test_a_log_is_read_once_for_each_instance_of_a_container(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.api.logs.update({f"{POD}/kserve-container": "first", f"{POD}/kserve-container/previous": "second"})
+
+    def server(**state: Any) -> dict[str, Any]:
+        return a_pod(phase="Running", initializer=an_initializer(), containers=[a_container(**state)])
+
+    pods = {
+        "ends": server(state=ended(1, instance="one")),
+        "waits": server(state=waiting("CrashLoopBackOff"), before=ended(1, instance="one")),
+        "runs again": server(state=running(), before=ended(1, instance="one")),
+        "ends again": server(state=waiting("CrashLoopBackOff"), before=ended(1, instance="two")),
+    }
+    calls = {}
+    for event, pod in pods.items():
+        cluster.roll_out(pod, available=0, progressing="ReplicaSetUpdated")
+        calls[event] = await cluster.reconcile()
+
+    assert calls == {"ends": [LOG, STATUS, "POST events"], "waits": [], "runs again": [], "ends again": [LOG, STATUS]}
+
+
+async def test_a_log_that_cannot_be_read_leaves_the_rest_of_the_story(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+    assert cluster.condition("PredictorReady")["message"] == (
+        f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer"
+    )
+
+
+async def test_a_service_that_recovers_forgets_the_log(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.api.logs[f"{POD}/kserve-container"] = "boom"
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+    cluster.roll_out(a_crashed_pod(), available=0)
+
+    assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
+
+
+async def test_a_failing_update_keeps_the_model_active(serving: Cluster) -> None:
+    serving.edit_service(model={"storageUri": "pvc://leeway/broken"})
+    await serving.reconcile()
+    failed = an_initializer(ended(3, "config/config.properties is missing"))
+    pod = a_pod("torchserve-predictor-2-a", template="2", created=NOW, initializer=failed)
+    serving.roll_out(pod, updated=1, total=2, available=1, progressing="ReplicaSetUpdated")
+
+    await serving.reconcile()
+
+    assert serving.condition("Ready")["reason"] == "StorageInitializerFailed"
+    assert serving.condition("Ready")["message"].endswith("Requests are still served (1 pods available).")
+    assert serving.service["status"]["modelStatus"]["states"] == {
+        "activeModelState": "Loaded",
+        "targetModelState": "FailedToLoad",
+    }
+
+
+async def test_a_pod_of_the_predictor_before_hides_no_crash_of_one_with_another_name(serving: Cluster) -> None:
+    serving.edit_service(predictor={"name": "v2"})
+    serving.api.put(a_crashed_pod("torchserve-v2-predictor-1-a", app="isvc.torchserve-v2-predictor"))
+    serving.api.put(a_ready_pod("torchserve-predictor-1-b", created=NOW))
+
+    await serving.reconcile()
+
+    assert serving.condition("PredictorReady")["reason"] == "ServerFailed"
+    assert serving.service["status"]["modelStatus"]["copies"] == {"failedCopies": 1, "totalCopies": 0}
+
+
+async def test_a_claim_that_does_not_exist_is_told_without_reading_a_log(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    missing = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": 'persistentvolumeclaim "leeway" not found',
+    }
+    cluster.roll_out(a_pod(node=None, conditions=[missing]), available=0, progressing="ReplicaSetUpdated")
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    assert cluster.condition("Ready")["reason"] == "ClaimNotFound"
+
+
+async def test_progress_is_told_every_two_seconds_and_without_events(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_pod(initializer=an_initializer(running())), available=0, progressing="ReplicaSetUpdated")
+    calls = {}
+    for second, line in ((0, "1 %"), (1, "20 %"), (2, "42 % of 4.7 GiB"), (3, "60 %"), (4, "80 % of 4.7 GiB")):
+        cluster.seconds.passed = second
+        cluster.api.logs[f"{POD}/storage-initializer"] = f" {line}\n"
+        calls[second] = await cluster.reconcile()
+
+    assert calls == {0: [STATUS, "POST events"], 1: [], 2: [LOG, STATUS], 3: [], 4: [LOG, STATUS]}
+    assert cluster.condition("Ready")["reason"] == "LoadingModel"
+    assert cluster.condition("Ready")["message"] == (
+        f"pod {POD}: the storage-initializer is copying the model: 80 % of 4.7 GiB (1 of 1 pods updated, 0 available)"
+    )
+    assert cluster.again == 2.0
+
+
+async def test_progress_that_did_not_change_is_not_written(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_pod(initializer=an_initializer(running())), available=0, progressing="ReplicaSetUpdated")
+    await cluster.reconcile()
+    cluster.api.logs[f"{POD}/storage-initializer"] = "42 %"
+    cluster.seconds.passed = 2
+    await cluster.reconcile()
+    cluster.seconds.passed = 4
+
+    assert await cluster.reconcile() == [LOG]
+
+
+async def test_a_claim_that_another_node_has_is_told_once_the_pod_is_late(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
+    event = {
+        "reason": "FailedAttachVolume",
+        "message": "Multi-Attach error for volume pvc-1",
+        "metadata": {"creationTimestamp": NOW},
+        "involvedObject": {"uid": f"uid-of-{POD}"},
+    }
+    cluster.api.told.append(event)
+    await cluster.reconcile()
+    assert cluster.again == 5.0
+    cluster.seconds.passed = cluster.again
+
+    assert await cluster.reconcile() == ["GET events", STATUS, "POST events"]
+
+    assert cluster.condition("Ready")["reason"] == "ClaimInUse"
+    assert cluster.condition("Ready")["message"].startswith(
+        f"pod {POD}: Multi-Attach error for volume pvc-1; the claim"
+    )

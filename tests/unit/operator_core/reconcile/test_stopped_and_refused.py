@@ -1,0 +1,112 @@
+"""Services that are stopped, and those that cannot be served as written."""
+
+from __future__ import annotations
+
+from tests.support.builders import NAMESPACE, NOW, a_crashed_pod, a_runtime_body, a_service_body
+from tests.support.reconciling import FIRST_CALLS, LOG, POD, STATUS, Cluster, cluster_with
+
+
+async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+
+    assert await serving.reconcile() == [
+        "DELETE deployments/torchserve-predictor",
+        "DELETE ingresses/torchserve",
+        "DELETE services/torchserve-predictor",
+        STATUS,
+        "POST events",
+    ]
+    assert serving.condition("Stopped")["status"] == "True"
+    assert sorted(serving.service["status"]) == ["conditions", "deploymentMode", "observedGeneration"]
+
+
+async def test_a_stopped_service_stays_stopped_without_a_call(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    await serving.reconcile()
+
+    assert await serving.reconcile() == []
+
+
+async def test_the_pods_that_a_stopped_service_leaves_behind_are_no_failure(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    serving.api.put(a_crashed_pod())
+
+    assert LOG not in await serving.reconcile()
+
+    assert serving.condition("PredictorReady")["reason"] == "Stopped"
+
+
+async def test_a_stopped_service_starts_again(serving: Cluster) -> None:
+    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
+    await serving.reconcile()
+    serving.api.remove("Pod", NAMESPACE, POD)
+    serving.edit_service()
+
+    assert await serving.reconcile() == FIRST_CALLS
+
+
+async def test_a_spec_that_cannot_be_served_leaves_what_runs_alone(serving: Cluster) -> None:
+    running_children = [serving.child(kind) for kind in ("Deployment", "Service", "Ingress")]
+    serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
+
+    assert await serving.reconcile() == [STATUS, "POST events"]
+
+    assert [serving.child(kind) for kind in ("Deployment", "Service", "Ingress")] == running_children
+    assert serving.condition("PredictorReady")["reason"] == "NoSupportingRuntime"
+    assert serving.service["status"]["modelStatus"]["transitionStatus"] == "InvalidSpec"
+    assert serving.api.events[-1]["type"] == "Warning"
+    assert "no runtime serves model format 'pytorsh'" in serving.api.events[-1]["message"]
+
+
+async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
+    await serving.reconcile()
+    serving.edit_service()
+
+    assert await serving.reconcile() == [STATUS, "POST events"]
+
+    assert serving.condition("Ready")["status"] == "True"
+    assert "lastFailureInfo" not in serving.service["status"]["modelStatus"]
+
+
+async def test_a_service_waits_for_its_runtime_and_is_served_once_it_is_there() -> None:
+    cluster = cluster_with(a_service_body())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+    assert await cluster.reconcile() == []
+    cluster.cache.put(a_runtime_body())
+
+    assert await cluster.reconcile() == FIRST_CALLS
+
+
+async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
+    cluster = cluster_with(a_service_body(spec={"predictr": {}}, predictor={"scaleMetric": "cpu"}), a_runtime_body())
+
+    await cluster.reconcile()
+
+    assert cluster.condition("SpecSupported")["message"] == (
+        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
+    )
+
+
+async def test_an_annotation_of_kserves_that_is_not_honoured_is_named_in_the_same_condition() -> None:
+    annotations = {"serving.kserve.io/deploymentMode": "Serverless"}
+    cluster = cluster_with(a_service_body(annotations=annotations), a_runtime_body())
+
+    await cluster.reconcile()
+
+    assert cluster.condition("SpecSupported")["message"] == (
+        "Not honoured: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
+    )
+
+
+async def test_a_body_that_is_not_of_the_kinds_shape_is_told_in_a_condition() -> None:
+    cluster = cluster_with(a_service_body(predictor={"minReplicas": "three"}), a_runtime_body())
+
+    assert await cluster.reconcile() == [STATUS, "POST events"]
+
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "InvalidPredictorSpec")
+    assert "spec.predictor.minReplicas: " in ready["message"]
+    cluster.clock.time = NOW
+    assert await cluster.reconcile() == []

@@ -1,0 +1,139 @@
+"""A service with a transformer, and when callers are led to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isvc_operator.kube.handover import GRACE
+from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE
+from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
+from tests.support.reconciling import STATUS, Cluster, cluster_with
+
+TRANSFORMER = {"containers": [{"image": "t:1"}]}
+FRONT = "torchserve-transformer-1-a"
+FRONT_CALLS = ["PATCH deployments/torchserve-transformer", "PATCH services/torchserve-transformer"]
+
+
+def a_front_pod(**fields: Any) -> dict[str, Any]:
+    return a_pod(FRONT, component="transformer", phase="Running", **fields)
+
+
+async def with_transformer() -> Cluster:
+    """A service whose predictor serves, and whose transformer has just been added."""
+    cluster = cluster_with(a_service_body(), a_runtime_body())
+    await cluster.reconcile()
+    cluster.roll_out(a_ready_pod())
+    await cluster.settle()
+    cluster.edit_service(generation=2, spec={"transformer": TRANSFORMER})
+    return cluster
+
+
+def led_to(cluster: Cluster) -> str:
+    """The component that gets what comes for the service's own host name."""
+    path = cluster.child("Ingress")["spec"]["rules"][0]["http"]["paths"][-1]
+    return str(path["backend"]["service"]["name"])
+
+
+async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress() -> None:
+    cluster = await with_transformer()
+
+    assert await cluster.reconcile() == [*FRONT_CALLS, STATUS, "POST events"]
+    assert led_to(cluster) == "torchserve-predictor"
+    assert cluster.condition("PredictorReady")["status"] == "True"
+    assert (cluster.condition("TransformerReady")["status"], cluster.condition("Ready")["status"]) == (
+        "Unknown",
+        "Unknown",
+    )
+
+    cluster.roll_out(component="transformer")
+    assert await cluster.reconcile() == ["PATCH ingresses/torchserve", STATUS, "POST events"]
+    assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
+
+
+async def test_addresses_are_those_of_components_that_callers_are_led_to() -> None:
+    cluster = await with_transformer()
+    before = cluster.service["status"]
+
+    await cluster.settle()
+    held = cluster.service["status"]
+    cluster.roll_out(component="transformer")
+    await cluster.settle()
+    after = cluster.service["status"]
+
+    assert (held["address"], held["components"]) == (before["address"], before["components"])
+    assert after["address"]["url"] == "http://torchserve-transformer.models.svc.cluster.local"
+    assert sorted(after["components"]) == ["predictor", "transformer"]
+
+
+async def test_callers_stay_with_a_predictor_that_loses_its_pod_for_a_moment_while_a_transformer_is_not_up() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+
+    cluster.roll_out(available=0)
+    await cluster.settle()
+    assert led_to(cluster) == "torchserve-predictor"
+
+    cluster.roll_out()
+    await cluster.settle()
+    assert led_to(cluster) == "torchserve-predictor"
+
+
+async def test_a_transformer_that_serves_goes_when_callers_have_had_time_to_follow() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.roll_out(component="transformer")
+    await cluster.settle()
+    cluster.edit_service(generation=3)
+
+    assert (await cluster.reconcile())[0] == "PATCH ingresses/torchserve"
+    assert led_to(cluster) == "torchserve-predictor"
+    assert (await cluster.reconcile(), cluster.again) == ([], GRACE)
+    cluster.seconds.passed += GRACE
+    assert sorted(await cluster.reconcile()) == [call.replace("PATCH", "DELETE") for call in FRONT_CALLS]
+    assert (await cluster.reconcile(), cluster.again) == ([], None)
+
+
+async def test_a_transformer_that_never_served_takes_its_children_with_it() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.edit_service(generation=3)
+
+    calls = await cluster.reconcile()
+
+    assert sorted(calls[:2]) == ["DELETE deployments/torchserve-transformer", "DELETE services/torchserve-transformer"]
+    types = [item["type"] for item in cluster.service["status"]["conditions"]]
+    assert "TransformerReady" not in types
+
+
+async def test_a_crash_of_the_transformer_is_not_the_predictors() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.api.logs[f"{FRONT}/kserve-container"] = "unrecognized arguments: --predictor_host"
+    cluster.api.put(a_front_pod(containers=[a_container(state=ended(2, "usage"))]))
+
+    await cluster.reconcile()
+
+    assert cluster.condition("PredictorReady")["status"] == "True"
+    message = cluster.condition("TransformerReady")["message"]
+    assert message.startswith(f"pod {FRONT}, container kserve-container ended with exit code 2: usage")
+    assert message.endswith("unrecognized arguments: --predictor_host")
+
+
+async def test_a_transformer_that_stays_not_ready_is_told_with_its_last_words_and_no_call_is_made_in_between() -> None:
+    cluster = await with_transformer()
+    await cluster.settle()
+    cluster.api.put(a_front_pod(containers=[a_container()]))
+    await cluster.settle()
+    cluster.api.logs[f"{FRONT}/kserve-container"] = "the predictor at http://nowhere is not ready"
+    log = f"GET pods/{FRONT}/log"
+
+    assert await cluster.reconcile() == []
+    cluster.seconds.passed = READY_LATE
+    assert await cluster.reconcile() == [log, STATUS]
+    assert await cluster.reconcile() == []
+    cluster.seconds.passed += LOG_EVERY
+    assert await cluster.reconcile() == [log]
+
+    assert cluster.condition("Ready")["message"].endswith(
+        "Last log lines:\nthe predictor at http://nowhere is not ready"
+    )
