@@ -291,14 +291,14 @@ class BatchQueue(Generic[P, R]):
         started, free_since = self._clock(), self._free_since
         batch = self._batch(key, entries)
         results: Sequence[R | Exception]
-        ran = False
         try:
             results = await self._results(batch)
-            ran = True
         except (InferenceFailed, UpstreamBroken) as error:
             results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
+        else:  # what fails takes what a timeout, a worker's restart or many batches take
+            self._duration.observe(size, self._clock() - started)
         ended = self._free_since = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
@@ -309,8 +309,6 @@ class BatchQueue(Generic[P, R]):
         self._instances -= size
         self._running -= 1
         self._dispatch()
-        if ran:  # else it took what a timeout, a worker's restart or many batches take
-            self._duration.observe(size, ended - started)
         transport_s = ended - started - model_s
         self._metrics.observe_batch(size, len(entries), model_s, transport_s)
         for entry, result in zip(entries, results, strict=True):
