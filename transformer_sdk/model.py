@@ -32,6 +32,7 @@ class Call(msgspec.Struct):
     id: str
     is_gone: Callable[[], bool]  # the client hung up
     deadline: float = math.inf  # on time.monotonic()'s clock
+    timeout_s: float = math.inf  # what was allowed until then, as it was configured
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
 
 

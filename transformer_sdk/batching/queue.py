@@ -146,11 +146,11 @@ class BatchQueue(Generic[P, R]):
             raise QueueFull(self._model, self._limits.queue_size)
         loop = asyncio.get_running_loop()
         entry: _Entry[P, R] = _Entry(payload, size, call, loop.create_future(), self._clock())
-        deadline = call.deadline
-        if self._limits.timeout_s is not None:
-            deadline = call.deadline = min(deadline, entry.queued_at + self._limits.timeout_s)
-        if deadline < math.inf:
-            entry.timer = loop.call_later(max(0.0, deadline - entry.queued_at), self._expire, entry)
+        allowed_s = self._limits.timeout_s
+        if allowed_s is not None and entry.queued_at + allowed_s < call.deadline:
+            call.deadline, call.timeout_s = entry.queued_at + allowed_s, allowed_s
+        if call.deadline < math.inf:
+            entry.timer = loop.call_later(max(0.0, call.deadline - entry.queued_at), self._expire, entry)
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(key)
@@ -228,8 +228,9 @@ class BatchQueue(Generic[P, R]):
 
     def _expire(self, entry: _Entry[P, R]) -> None:
         if not entry.answer.done():
-            waited = self._clock() - entry.queued_at
-            entry.answer.set_exception(DeadlineExceeded(f"Model {self._model} did not answer within {waited:.3g} s."))
+            # The limit, not what the clock says: timers of uvloop go off up to a millisecond early.
+            allowed_s = entry.call.timeout_s
+            entry.answer.set_exception(DeadlineExceeded(f"Model {self._model} did not answer within {allowed_s:g} s."))
 
     def _gathers(self) -> bool:
         """Callers who have just been answered ask again at once: two halves of a batch take longer than the whole.

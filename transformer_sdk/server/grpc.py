@@ -195,10 +195,10 @@ def _begin(context: _Context, timeout_s: float) -> Call:
     headers = _headers(context)
     request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
     remaining_s = context.time_remaining()
-    deadline = time.monotonic() + (timeout_s if remaining_s is None else min(remaining_s, timeout_s))
+    allowed_s = timeout_s if remaining_s is None else min(remaining_s, timeout_s)
     # gRPC cancels the task of a client that hangs up; its contexts do not tell. Nor do the tasks of Python 3.10.
     cancellations = getattr(asyncio.current_task(), "cancelling", int)
-    return Call(headers, request_id, lambda: bool(cancellations()), deadline)
+    return Call(headers, request_id, lambda: bool(cancellations()), time.monotonic() + allowed_s, allowed_s)
 
 
 def _headers(context: _Context) -> Headers:

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -235,7 +234,7 @@ def test_a_request_that_is_not_answered_in_time_is_given_up(runtime: Runtime, tm
         answer = waiting.answer.result()
 
     assert answer.status == 504
-    assert re.fullmatch(rf"Model m did not answer within {REQUEST_TIMEOUT_S}[\d.]* s\.", answer.document["error"])
+    assert answer.document["error"] == f"Model m did not answer within {REQUEST_TIMEOUT_S} s."
 
 
 def test_a_full_queue_refuses_and_a_client_that_hung_up_is_dropped(runtime: Runtime, tmp_path: Path) -> None:

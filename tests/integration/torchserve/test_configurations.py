@@ -98,7 +98,7 @@ def test_a_request_that_takes_longer_than_the_batchers_timeout_is_given_up(bare:
     bare.wait_until(lambda: bare.predict("named", {"instances": [{"data": "one"}]}).status == 200)
 
     assert [(one.status, one.document["component"]) for one in (given_up, behind)] == [(504, "queue")] * 2
-    assert given_up.document["error"].startswith("Model named did not answer within 1 s")
+    assert given_up.document["error"] == "Model named did not answer within 1 s."
 
 
 def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:

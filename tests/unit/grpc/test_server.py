@@ -144,7 +144,8 @@ async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
     patient, hasty = model.calls
     assert (patient.id, dict(patient.headers)[b"authorization"]) == ("r-1", b"Bearer t")
     assert dict(await call.trailing_metadata()) == {"x-request-id": "r-1"}
-    assert before + 59 < patient.deadline <= after + 60
+    assert patient.timeout_s == 60
+    assert before + 60 <= patient.deadline <= after + 60
     assert before < hasty.deadline < before + 40  # on the wire gRPC rounds it up
 
 

@@ -18,4 +18,4 @@ class Calls:
     def begin(self, request: Request) -> Call:
         """The call of a request that has just come in."""
         deadline = time.monotonic() + self.timeout_s
-        return Call(request.headers, request.id, request.is_gone, deadline, request.timings)
+        return Call(request.headers, request.id, request.is_gone, deadline, self.timeout_s, request.timings)
