@@ -61,6 +61,14 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def words_of(error: BaseException) -> str:
+    """What an exception says of itself, encodable. One of a user's own may fail even at that."""
+    try:
+        return encodable(str(error))
+    except Exception as failure:  # noqa: BLE001 - it runs the user's code
+        return f"(it cannot be written: its text raises {type(failure).__name__})"
+
+
 def header(headers: Headers, name: bytes) -> bytes | None:
     """The first value of the header `name`, which is in lower case."""
     for key, value in headers:

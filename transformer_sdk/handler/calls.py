@@ -15,7 +15,7 @@ from transformer_sdk.handler import frames
 from transformer_sdk.handler.context import NeedsOwnBatch
 from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
 from transformer_sdk.handler.values import HandlerOutputError, status_of
-from transformer_sdk.messages import encodable
+from transformer_sdk.messages import encodable, words_of
 
 log = logging.getLogger(__name__)
 
@@ -52,18 +52,19 @@ class HandlerCalls:
 
 def _failure(error: Exception) -> frames.Failure:
     message, status = _told(error)
-    return frames.Failure(encodable(message), status, alone=isinstance(error, NeedsOwnBatch))
+    return frames.Failure(message, status, alone=isinstance(error, NeedsOwnBatch))
 
 
 def _told(error: Exception) -> tuple[str, int]:
     """What the client reads, and the status. A handler may quote its input: the text can be anything."""
     if isinstance(error, PredictionException):
-        return str(error.message), status_of(error.error_code) or 500
+        return encodable(str(error.message)), status_of(error.error_code) or 500
+    words = words_of(error)
     if isinstance(error, NeedsOwnBatch):
-        return str(error), 500
+        return words, 500
     log.warning("the handler failed", exc_info=error)
     if isinstance(error, HandlerOutputError):
-        return str(error), 500
-    if isinstance(error, MemoryError) or "CUDA" in str(error):
-        return f"Out of memory: {error}" if str(error) else "Out of memory", _OUT_OF_MEMORY
-    return f"{type(error).__name__} : {error}", 500
+        return words, 500
+    if isinstance(error, MemoryError) or "CUDA" in words:
+        return f"Out of memory: {words}" if words else "Out of memory", _OUT_OF_MEMORY
+    return f"{type(error).__name__} : {words}", 500

@@ -17,7 +17,7 @@ from ts.model_loader import TsModelLoader
 
 from transformer_sdk.handler import max_pooling
 from transformer_sdk.handler.calls import HandlerCalls
-from transformer_sdk.messages import encodable
+from transformer_sdk.messages import words_of
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,
-        message=encodable(str(error)),
+        message=words_of(error),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
     )

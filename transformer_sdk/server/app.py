@@ -25,7 +25,16 @@ from transformer_sdk.errors import (
     ServingError,
     UnreadableRequest,
 )
-from transformer_sdk.messages import Headers, Request, Response, StreamingResponse, encodable, header, json_response
+from transformer_sdk.messages import (
+    Headers,
+    Request,
+    Response,
+    StreamingResponse,
+    encodable,
+    header,
+    json_response,
+    words_of,
+)
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
@@ -109,7 +118,7 @@ def ending_unread(headers: Headers) -> Headers:
 def _error_response(error: Exception, what: str, request_id: str) -> Response:
     if not isinstance(error, ServingError):
         log.error("%s: unexpected error", what, exc_info=error)
-        return json_response(_document(f"{type(error).__name__} : {error}", "server", request_id), 500)
+        return json_response(_document(f"{type(error).__name__} : {words_of(error)}", "server", request_id), 500)
     log.log(
         logging.WARNING if error.status >= 500 else logging.INFO,
         "%s answered %d: %s (request %s)",

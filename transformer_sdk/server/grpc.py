@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.errors import InvalidInput, ServingError
-from transformer_sdk.messages import Headers, header
+from transformer_sdk.messages import Headers, encodable, header, words_of
 from transformer_sdk.model import Call, Forwarder, Models
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
@@ -236,5 +236,5 @@ async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, cal
             metadata.append(("retry-after", str(error.retry_after_s)))
     else:
         log.error("%s: unexpected error (request %s)", what, call.id, exc_info=error)
-        message = f"{type(error).__name__} : {error}"
-    await context.abort(code, message.encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))
+        message = f"{type(error).__name__} : {words_of(error)}"
+    await context.abort(code, encodable(message).encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))

@@ -202,6 +202,12 @@ async def test_an_unexpected_error_is_an_internal_one() -> None:
     assert (code, message) == (grpc.StatusCode.INTERNAL, "ZeroDivisionError : division by zero")
 
 
+async def test_what_an_error_quotes_can_be_sent() -> None:
+    async with asking(serving(FakeModel(failing(InferenceFailed("no label \ud800"))))) as ask:
+        code, message, _ = await refusal(ask("ModelInfer", REQUEST))
+    assert (code, message) == (grpc.StatusCode.INTERNAL, r"no label \ud800")
+
+
 async def test_a_model_that_is_not_served_is_not_found() -> None:
     async with asking(serving(FakeModel())) as ask:
         for method, request in (

@@ -24,6 +24,11 @@ def raising(error: BaseException) -> Callable[..., Any]:
     return handle
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        return str(1 / 0)
+
+
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
@@ -33,6 +38,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
         *((PredictionException("too dark", code), Failure("too dark", 500)) for code in ("E42", None, 3, 199, 600)),
         (ValueError("no label \ud800"), Failure(r"ValueError : no label \ud800", 500)),
         (PredictionException("no label \udfff", 404), Failure(r"no label \udfff", 404)),
+        (Unspeakable(), Failure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
         (MemoryError(), Failure("Out of memory", 507)),
         (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
     ],

@@ -37,6 +37,16 @@ async def quoting(_: Request) -> Response:
     raise ValueError("no such label: \ud800")
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        return str(1 / 0)
+
+
+async def unspeakable(_: Request) -> Response:
+    raise Unspeakable
+
+
+UNWRITABLE = "(it cannot be written: its text raises ZeroDivisionError)"
 METRICS = ServerMetrics()
 APP = App(
     Router(
@@ -47,6 +57,7 @@ APP = App(
             Route("GET", "/broken", broken),
             Route("GET", "/refused", refused),
             Route("GET", "/quoting", quoting),
+            Route("GET", "/unspeakable", unspeakable),
         ]
     ),
     METRICS,
@@ -104,6 +115,7 @@ async def test_the_more_specific_route_wins() -> None:
         ("GET", "/broken", 500, "KeyError : 'gone'", "server", {}),
         ("GET", "/refused", 418, "no", "upstream", {}),
         ("GET", "/quoting", 500, r"ValueError : no such label: \ud800", "server", {}),
+        ("GET", "/unspeakable", 500, f"Unspeakable : {UNWRITABLE}", "server", {}),
     ],
 )
 async def test_every_error_has_one_form(

@@ -15,6 +15,7 @@ from transformer_sdk.kserve.serving import headers
 from transformer_sdk.kserve.serving.errors import COMPONENT, HookFailed, HookRefused, HookTimedOut
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.messages import words_of
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Hook:
 
     def _answer(self, error: Exception) -> ServingError:
         if isinstance(error, NotImplementedError):
-            error = Unsupported(str(error) or f"{self.what} is not implemented.")
+            error = Unsupported(words_of(error) or f"{self.what} is not implemented.")
         if isinstance(error, ServingError):
             if error.component == ServingError.component:
                 error.component = COMPONENT  # it is the hook that says so
@@ -69,7 +70,7 @@ class Hook:
         if isinstance(status, int) and status in _ERRORS and hasattr(error, "detail"):
             return HookRefused(error, headers.encode(getattr(error, "headers", None) or {}))
         log.error("%s raised", self.what, exc_info=error)
-        return HookFailed(f"{type(error).__name__} : {error}")
+        return HookFailed(f"{type(error).__name__} : {words_of(error)}")
 
 
 class _Alarm:
