@@ -18,13 +18,13 @@ KEEP_ALIVE_S = 3660
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Paths of a certificate and its key."""
+    """Paths of a certificate and its key, which may be in the certificate's file."""
 
     certificate: str
-    key: str
+    key: str | None = None
 
     def __str__(self) -> str:
-        return f"the certificate {self.certificate} and the key {self.key}"
+        return f"the certificate {self.certificate} and the key {self.key or 'in the same file'}"
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -22,6 +22,7 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.kserve.serving.watch import watched_loop
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.life import Doors, serve_app
+from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from transformer_sdk.server.app import App
 from transformer_sdk.server.endpoints.calls import Calls
@@ -48,7 +49,7 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
     doors = Doors(
         listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(server, grpc), server.settings.max_request_size,
         server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
-        Tls(server.ssl_certfile, server.ssl_keyfile) if server.ssl_certfile and server.ssl_keyfile else None,
+        _tls(server.ssl_certfile, server.ssl_keyfile),
     )  # fmt: skip
     style = AnswerStyle.of(os.environ)
     app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size, style)
@@ -61,6 +62,12 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
         await served.close()
         for name in list(server.registered_models.get_models()):
             server.registered_models.unload(name)
+
+
+def _tls(certificate: str | None, key: str | None) -> Tls | None:
+    if key and not certificate:
+        raise StartError(f"--ssl_keyfile is {key}, and no certificate is given; name it with --ssl_certfile.")
+    return Tls(certificate, key) if certificate else None
 
 
 def build_app(
