@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.torchserve import handlers
@@ -61,6 +62,18 @@ def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
         assert adapter.wait_exit() == 5
         assert adapter.termination_message.startswith("TorchServe was killed by SIGKILL (if that was for memory")
     wait_ended(workers)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process take the orphans")
+def test_what_an_ended_worker_leaves_behind_is_collected(tmp_path: Path) -> None:
+    told = tmp_path / "left"
+    with Adapter(models(tmp_path, handlers.LEAVING)) as adapter:
+        adapter.wait_ready().predict("lengths", {"instances": [str(told)]})
+        left = psutil.Process(int(told.read_text()))
+        adapter.wait_until(lambda: left.ppid() == adapter.process.pid)
+
+        left.kill()
+        adapter.wait_until(lambda: not left.is_running() and not psutil.pid_exists(left.pid))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child with its parent")

@@ -18,6 +18,8 @@ from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_CHILD_SUBREAPER = 36
+_COLLECT_S = 1.0
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
@@ -71,12 +73,14 @@ class TorchServe:
         )
         self._stdout = cast(asyncio.StreamReader, self._process.stdout)  # there is one: it is a pipe
         self._log = asyncio.create_task(self._forward_log())
+        self._collecting = asyncio.create_task(_collect_orphans(self._process.pid))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ask it to stop, then make it."""
+        self._collecting.cancel()
         if self._process.returncode is None:
             self._process.terminate()
             with contextlib.suppress(TimeoutError):
@@ -123,6 +127,27 @@ def _die_with_parent() -> Callable[[], None] | None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     return ask_kernel
+
+
+async def _collect_orphans(torchserve: int) -> None:
+    """Collect what handlers have started and their workers, once ended, have left. Linux only.
+
+    In a container it comes to this process anyway, the first one: dead and not collected, it would add up to the limit
+    of processes.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    while True:
+        await asyncio.sleep(_COLLECT_S)
+        _collect_ended(torchserve)
+
+
+def _collect_ended(torchserve: int) -> None:
+    """Each is looked at before it is taken: TorchServe's own end is for the event loop."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != torchserve:
+            os.waitpid(ended.si_pid, 0)
 
 
 def _problem_in(line: str) -> str | None:
