@@ -92,6 +92,6 @@ def decode_batch(frame: bytes | bytearray) -> Batch:
     return _batch.decode(frame)
 
 
-def decode_result(frame: bytes | bytearray) -> Result:
+def decode_result(frame: bytes) -> Result:
     """Raises msgspec.DecodeError for what is no result."""
     return _result.decode(frame)

@@ -36,7 +36,7 @@ class Handler:
         self._context = service.context
         self._calls = loader.calls
 
-    def answer(self, frame: bytes | bytearray) -> bytes:
+    def answer(self, frame: bytes) -> bytes:
         """The result's frame for a batch's frame."""
         return frames.encode(self.run(frames.decode_batch(frame)))
 

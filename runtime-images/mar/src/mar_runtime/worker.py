@@ -18,7 +18,7 @@ import struct
 import sys
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import msgspec
 
@@ -103,8 +103,9 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
         _send(connection, msgspec.msgpack.encode(Loaded(error.failure)))
         return
     _send(connection, msgspec.msgpack.encode(Loaded()))
+    frames = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection's to close
     try:
-        while (frame := _receive(connection)) is not None:
+        while (frame := _receive(frames)) is not None:
             _send(connection, handler.answer(frame))
     except (BrokenPipeError, ConnectionResetError):
         raise
@@ -118,21 +119,14 @@ def _send(connection: socket.socket, frame: bytes, *, is_last: bool = False) -> 
     connection.sendall(HEAD.pack(is_last, len(frame)) + frame)
 
 
-def _receive(connection: socket.socket) -> bytearray | None:
-    head = _exactly(connection, HEAD.size)
-    return None if head is None else _exactly(connection, HEAD.unpack(head)[1])
-
-
-def _exactly(connection: socket.socket, size: int) -> bytearray | None:
-    """None when the connection is closed."""
-    buffer = bytearray(size)
-    view = memoryview(buffer)
-    while view:
-        received = connection.recv_into(view)
-        if not received:
-            return None
-        view = view[received:]
-    return buffer
+def _receive(frames: BinaryIO) -> bytes | None:
+    """None when the connection is closed, be it in the middle of a frame."""
+    head = frames.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    length = HEAD.unpack(head)[1]
+    frame = frames.read(length)
+    return frame if len(frame) == length else None
 
 
 def prepare_process(spec: HandlerSpec) -> None:
