@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,20 +17,32 @@ class NeedsOwnBatch(Exception):
 
 
 class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
-    """One request's headers, with those that TorchServe adds; a name may be written in any case."""
+    """One request's headers, with those that TorchServe adds; a name may be written in any case.
+
+    They are read when the handler asks for one: few do.
+    """
 
     def __init__(self, request: Request, form: Form) -> None:
-        headers: dict[str, Any] = {part.name: {"content-type": part.content_type} for part in request.parts}
-        if form in ("raw", "raw-explain"):
+        super().__init__(None)
+        self._request = request
+        self._form = form
+
+    @functools.cached_property
+    def _known(self) -> dict[str, Any]:
+        headers: dict[str, Any] = {part.name: {"content-type": part.content_type} for part in self._request.parts}
+        if self._form in ("raw", "raw-explain"):
             headers["url_path"] = ""
-        headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
-        headers["explain"] = str(form in ("explain", "raw-explain"))
-        super().__init__(headers)
+        headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
+        headers["explain"] = str(self._form in ("explain", "raw-explain"))
+        return headers
 
     def get_request_property(self, key: str) -> Any:
         """The value of a header, None if there is none."""
-        known = super().get_request_properties()
-        return known.get(key, known.get(key.lower()))
+        return self._known.get(key, self._known.get(key.lower()))
+
+    def get_request_properties(self) -> dict[str, Any]:
+        """All headers."""
+        return self._known
 
 
 class MergedHeaders(Headers):
@@ -42,7 +55,6 @@ class MergedHeaders(Headers):
     def __init__(self, requests: Sequence[Request], form: Form) -> None:
         super().__init__(requests[0], form)
         self._requests = requests
-        self._form = form
 
     def get_request_property(self, key: str) -> Any:
         """The value that the header has in all requests; raises NeedsOwnBatch if there are several."""
