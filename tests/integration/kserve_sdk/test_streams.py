@@ -138,9 +138,9 @@ async def test_a_predictor_that_falls_silent_is_given_up() -> None:
         await visitor.reader.read()
 
     async with scripted(behave) as server, pooled(server) as pool:
-        pieces = pieces_of(await ask(pool, 0.2))
+        pieces = pieces_of(await ask(pool, 1))
         assert await anext(pieces) == b"one"
-        with pytest.raises(PredictorTimeout, match=r"sent nothing for 0.2 s in the middle of its answer"):
+        with pytest.raises(PredictorTimeout, match=r"sent nothing for 1 s in the middle of its answer"):
             await anext(pieces)
         await server.all_closed.wait()
         assert pool.size == 0
@@ -148,8 +148,8 @@ async def test_a_predictor_that_falls_silent_is_given_up() -> None:
 
 async def test_nothing_at_all_is_a_timeout_as_ever() -> None:
     async with scripted(never) as server, pooled(server) as pool:
-        with pytest.raises(PredictorTimeout, match=r"did not answer within 0.05 s"):
-            await ask(pool, 0.05)
+        with pytest.raises(PredictorTimeout, match=r"did not answer within 0.5 s"):
+            await ask(pool, 0.5)
 
 
 async def test_a_reader_who_is_slow_slows_the_predictor_down() -> None:

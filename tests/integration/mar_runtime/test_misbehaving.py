@@ -29,7 +29,7 @@ DEATHS = {
 MODELS = {
     **{death: {} for death in DEATHS},
     "m": {},
-    "hasty": {"responseTimeout": 1},
+    "hasty": {"responseTimeout": 2},
     "slow": {},
     "again": {},
     "narrow": {"jobQueueSize": 1},
@@ -37,7 +37,7 @@ MODELS = {
     "merged": {},
     "quoted": {},
 }
-REQUEST_TIMEOUT_S = 3
+REQUEST_TIMEOUT_S = 6
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_a_handler_that_hangs_is_ended_with_what_it_started(runtime: Runtime) ->
 
     assert (given_up.status, given_up.document["error"]) == (
         504,
-        "Model hasty did not answer within 1 s (responseTimeout); its worker is replaced.",
+        "Model hasty did not answer within 2 s (responseTimeout); its worker is replaced.",
     )
     assert told(runtime, "hasty") != before
     runtime.wait_until(lambda: started not in [child.pid for child in runtime.children()], "it is gone")

@@ -264,12 +264,12 @@ async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeC
 
 async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeClient) -> None:
     # Beyond the time of the worker it has half a minute, which is not waited for here.
-    impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.1)  # type: ignore[arg-type]
+    impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.5)  # type: ignore[arg-type]
 
     with pytest.raises(ServingError) as raised:
         await client.transport("slow", impatient, unheard).send(batch(b""), wanted)
 
-    assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.1 s.")
+    assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.5 s.")
 
 
 async def test_the_versions_of_a_model_are_described_the_default_first(client: TorchServeClient) -> None:
