@@ -152,7 +152,7 @@ async def test_a_free_worker_leaves_their_share_to_the_others() -> None:
 
 async def test_the_model_is_busy_again_before_the_answers_are_handed_out() -> None:
     model = ControlledModel()
-    queue = queue_for(model)
+    queue = queue_for(model, clock=lambda: 100.0)  # after a batch that took time, others are given some to join it
     (first,) = await submitted(queue, "a")
     (second,) = await submitted(queue, "b")
     order: list[str] = []
