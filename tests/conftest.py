@@ -36,3 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what is rendered now into tests/golden/cases; read the difference before it is committed",
     )
+    parser.addoption(
+        "--hostile-minutes",
+        type=float,
+        default=None,
+        metavar="N",
+        help="how long each search in tests/hostile goes on; without it, some seconds",
+    )

@@ -12,12 +12,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from transformer_sdk.errors import HeadTooLarge, ServingError, UnreadableRequest
+from transformer_sdk.limits import MAX_HEAD
 
 if TYPE_CHECKING:
     from transformer_sdk.server.app import App
-
-# Of the request line and all headers, in bytes: proxies take less, and a session's cookies and tokens are far below.
-MAX_HEAD = 64 * 1024
 
 # How long a refused client may go on sending before the connection is closed over it.
 _LINGER_S = 5.0

@@ -13,9 +13,9 @@ import orjson
 import pytest
 import uvloop
 
+from transformer_sdk.limits import MAX_HEAD
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.server.app import App
-from transformer_sdk.server.connection import MAX_HEAD
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Route, Router
 from transformer_sdk.server.run import HttpServer, listen

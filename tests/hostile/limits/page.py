@@ -1,0 +1,91 @@
+"""docs/limits.md, made of the bounds of each room and of the values in the code.
+
+To add a bound: put the constant into the `limits.py` of its package, a row into the room's module here, and run
+`python -m tests.hostile`. `test_page.py` fails while one of the three is missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+
+from tests.hostile.limits import control_plane, data_plane, mar_runtime, sdk, storage, torchserve_adapter
+from tests.hostile.limits.bound import Bound, Unit
+from tests.support.runtimes import ROOT
+
+PAGE = ROOT / "docs/limits.md"
+# The packages whose module `limits` holds bounds. A package that has none yet is not an error.
+PACKAGES = ("transformer_sdk", "mar_runtime", "torchserve_adapter", "storage_initializer", "isvc_operator")
+_ROOMS = (
+    ("The data plane: both runtimes and the SDK", data_plane.BOUNDS),
+    ("`isvc-mar`", mar_runtime.BOUNDS),
+    ("`kserve-torchserve`", torchserve_adapter.BOUNDS),
+    ("The SDK for transformers", sdk.BOUNDS),
+    ("The storage-initializer", storage.BOUNDS),
+    ("The operator and `isvc run`", control_plane.BOUNDS),
+)
+ALL = tuple(bound for _, bounds in _ROOMS for bound in bounds)
+_HEAD = """\
+# Limits
+
+Everything that comes from outside has a bound: a request, an archive, a service's YAML. This page lists each bound, its
+default, how to change it, and what happens beyond it. It is written by `python -m tests.hostile` from the values in the
+code; a test watches that it is up to date, and each row names the test that goes beyond its bound.
+"""
+_COLUMNS = ("what", "default", "change it by", "beyond it", "test")
+
+
+def render() -> str:
+    """The whole page."""
+    sections = [_section(title, bounds) for title, bounds in _ROOMS if bounds]
+    return "\n".join([_HEAD, *sections])
+
+
+def value(bound: Bound) -> float | None:
+    """The default, read from the code; None is no bound of its own, explained by `setting`."""
+    module, _, name = bound.constant.partition(":")
+    found: float | None = getattr(importlib.import_module(module), name)
+    return found
+
+
+def constants() -> Iterator[str]:
+    """Every public constant of the packages' modules `limits`, as `module:NAME`."""
+    for package in PACKAGES:
+        if importlib.util.find_spec(f"{package}.limits"):
+            module = importlib.import_module(f"{package}.limits")
+            yield from (f"{module.__name__}:{name}" for name in vars(module) if name.isupper())
+
+
+def _section(title: str, bounds: tuple[Bound, ...]) -> str:
+    rows = [
+        (bound.what, _text(value(bound), bound.unit), bound.setting or "–", bound.beyond, f"`{bound.test}`")
+        for bound in bounds
+    ]
+    lines = [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *map(_line, rows)]
+    return "\n".join([f"## {title}", "", *lines, ""])
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _text(number: float | None, unit: Unit) -> str:
+    if number is None:
+        return "derived"
+    match unit:
+        case Unit.BYTES:
+            return _size(int(number))
+        case Unit.SECONDS:
+            return f"{number:g} s"
+        case Unit.TIMES:
+            return f"{number:g} ×"
+        case Unit.COUNT:
+            return f"{number:,}"
+
+
+def _size(size: int) -> str:
+    for factor, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {name}"
+    return f"{size:,} bytes"
