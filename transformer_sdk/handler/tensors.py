@@ -21,6 +21,7 @@ from transformer_sdk.handler.values import HandlerOutputError, encode_indented, 
 from transformer_sdk.messages import Headers
 from transformer_sdk.protocol.v2.document import Parameter, Parameters
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
+from transformer_sdk.protocol.v2.shapes import check_lists
 from transformer_sdk.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
 
 CONTENT_TYPE = "application/vnd.isvc.tensors"
@@ -169,6 +170,12 @@ def rows_of_result(results: Sequence[Any]) -> Any:
 
 
 def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> bytes:
+    """A handler's outputs; raises HandlerOutputError for one that is more rows than it has anything in."""
+    try:
+        for tensor in tensors:
+            check_lists(tensor.name, tensor.shape)
+    except InvalidInput as error:
+        raise HandlerOutputError(f"The handler's outputs cannot be sent: {error}") from error
     return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
 
 

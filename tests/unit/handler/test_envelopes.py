@@ -245,6 +245,16 @@ def test_outputs_that_are_no_tensors_are_the_handlers_fault(answer: Any, message
     assert result.failure == Failure(f"The handler's outputs are no tensors: {message}", 500)
 
 
+def test_outputs_of_rows_without_elements_are_the_handlers_fault() -> None:
+    result = run("kserve", lambda *_: [np.zeros((10**6, 0))], "v2", [tensor_request(x=[1])])
+
+    assert result.failure == Failure(
+        'The handler\'s outputs cannot be sent: Tensor "predictions": shape [1, 1000000, 0] is 1000002 nested lists '
+        "for 0 elements; 1024 are served. Send fewer rows, or in fewer dimensions.",
+        500,
+    )
+
+
 LOUD = Tensor("x", "INT64", (1,), np.array([1]), {"gain": 2.5, "unit": "dB"})
 
 

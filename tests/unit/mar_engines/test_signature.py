@@ -104,3 +104,8 @@ def test_an_output_that_cannot_be_split_by_rows_is_a_failure_of_the_model(shape:
 
     with pytest.raises(InferenceFailed, match=f"^{re.escape(message)}"):
         check_outputs({"scores": np.zeros((3, 10)), "loss": np.zeros(shape)}, batch=3)
+
+
+def test_an_output_of_rows_without_elements_is_a_failure_of_the_model() -> None:
+    with pytest.raises(InferenceFailed, match=r"^The model's outputs cannot be sent: Tensor \"boxes\": shape \[1, 100"):
+        check_outputs({"boxes": np.zeros((1, 10**6, 0))}, batch=1)

@@ -122,13 +122,15 @@ class NamedTensor:
     def _text(self) -> Array:
         import numpy as np
 
+        from transformer_sdk.protocol.v2 import shapes
+
         flat = list(_flat([] if self._data is None else self._data))
         array = np.empty(len(flat), dtype=object)
         array[:] = flat
         try:
-            return array.reshape(self.shape)
-        except ValueError as error:
-            raise InvalidInput(f'Tensor "{self.name}": {error}.') from error
+            return array.reshape(shapes.agreed(self.name, self.shape, len(flat)))
+        except (BadTensor, ValueError) as error:
+            raise InvalidInput(str(error)) from error
 
 
 class InferInput(NamedTensor):

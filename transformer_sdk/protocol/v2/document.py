@@ -5,12 +5,13 @@ Without numpy: those who hand tensors on need not make arrays of them.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import orjson
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
 from transformer_sdk.messages import Headers, header
 
 JSON_LENGTH = b"inference-header-content-length"
@@ -18,7 +19,7 @@ JSON_LENGTH = b"inference-header-content-length"
 _MAX_DIGITS = 20  # Python reads no number of any length
 
 Parameter = bool | int | float | str
-Parameters = dict[str, Parameter]
+Parameters = Annotated[dict[str, Parameter], msgspec.Meta(max_length=MAX_PARAMETERS)]
 _T = TypeVar("_T")
 
 
@@ -36,15 +37,15 @@ class OutputDocument(msgspec.Struct):
 
 
 class RequestDocument(msgspec.Struct):
-    inputs: list[TensorDocument]
+    inputs: Annotated[list[TensorDocument], msgspec.Meta(max_length=MAX_TENSORS)]
     id: str | None = None
     parameters: Parameters | None = None
-    outputs: list[OutputDocument] | None = None
+    outputs: Annotated[list[OutputDocument], msgspec.Meta(max_length=MAX_TENSORS)] | None = None
 
 
 class ResponseDocument(msgspec.Struct):
     model_name: str
-    outputs: list[TensorDocument]
+    outputs: Annotated[list[TensorDocument], msgspec.Meta(max_length=MAX_TENSORS)]
     model_version: str | None = None
     id: str | None = None
     parameters: Parameters | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from transformer_sdk.errors import InvalidInput, UpstreamBroken
+from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2 import tensors
 from transformer_sdk.protocol.v2.document import Parameter
@@ -75,6 +76,9 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
 
 def request_from_proto(message: pb.ModelInferRequest) -> InferRequest:
     """The request in a message; raises InvalidInput."""
+    for what, found in (("inputs", message.inputs), ("outputs", message.outputs)):
+        if len(found) > MAX_TENSORS:
+            raise InvalidInput(f"The request has {len(found)} {what}; at most {MAX_TENSORS} are served.")
     return InferRequest(
         inputs=_read_tensors(message.inputs, message.raw_input_contents),
         id=message.id or None,
@@ -197,6 +201,8 @@ def _write_tensor(wire: _WireTensor, tensor: Tensor, *, contents: bool) -> None:
 
 
 def _read_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:
+    if len(parameters) > MAX_PARAMETERS:
+        raise InvalidInput(f"There are {len(parameters)} parameters in one place; at most {MAX_PARAMETERS} are served.")
     found: dict[str, Parameter] = {}
     for name, parameter in parameters.items():
         choice = parameter.WhichOneof("parameter_choice")

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from transformer_sdk.errors import InvalidInput
-from transformer_sdk.protocol.v2 import bfloat16
+from transformer_sdk.protocol.v2 import bfloat16, shapes
 from transformer_sdk.protocol.v2.document import Parameter
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -37,7 +37,6 @@ DATATYPES = (*_CODES, "BYTES")
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
-_MAX_DIMENSIONS = 64  # numpy's limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,33 +121,11 @@ def dtype(name: str, datatype: str) -> np.dtype[Any]:
 
 
 def _shaped(name: str, datatype: str, shape: Sequence[int], flat: Array, parameters: Mapping[str, Parameter]) -> Tensor:
-    sizes = tuple(shape)
-    if len(sizes) > _MAX_DIMENSIONS:
-        raise InvalidInput(
-            f'Tensor "{name}": its shape has {len(sizes)} dimensions; at most {_MAX_DIMENSIONS} are served.'
-        )
-    if min(sizes, default=0) < 0:
-        sizes = _without_negative(name, sizes, flat.size)
-    if (expected := math.prod(sizes)) != flat.size:
-        raise InvalidInput(
-            f'Tensor "{name}": shape {list(sizes)} has {expected} elements, the data has {flat.size}; make them agree.'
-        )
+    sizes = shapes.agreed(name, shape, flat.size)
     try:
         return Tensor(name, datatype, sizes, flat.reshape(sizes), parameters)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f'Tensor "{name}": shape {reprlib.repr(list(sizes))} is too large: {error}.') from error
-
-
-def _without_negative(name: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """KServe's own samples leave one size to the server, as -1."""
-    known = -math.prod(shape)
-    if min(shape) < -1 or shape.count(-1) > 1:
-        raise InvalidInput(
-            f'Tensor "{name}": shape {list(shape)} has a negative size; only one may be -1, for "as many as there are".'
-        )
-    if not known or count % known:
-        raise InvalidInput(f'Tensor "{name}": {count} elements leave no whole size for the -1 in shape {list(shape)}.')
-    return tuple(count // known if size == -1 else size for size in shape)
 
 
 def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
+from transformer_sdk.errors import InferenceFailed, InvalidInput, UnprocessableInput
 from transformer_sdk.protocol.v2.requests import TensorMetadata
+from transformer_sdk.protocol.v2.shapes import check_lists
 from transformer_sdk.protocol.v2.tensors import Array, Tensor, dtype
 
 
@@ -79,10 +80,14 @@ def batch_size(arrays: Mapping[str, Array]) -> int:
 
 
 def check_outputs(outputs: Mapping[str, Array], batch: int) -> None:
-    """Raises InferenceFailed unless every output can be split back into the batch's rows."""
+    """Raises InferenceFailed unless every output can be split back into the batch's rows, and these be sent."""
     for name, array in outputs.items():
         if array.shape[:1] != (batch,):
             raise InferenceFailed(
                 f'Output "{name}" has the shape {list(array.shape)} for a batch of {batch}; its first size must be '
                 "the batch. A model whose results are not one row an instance needs a handler (.mar)."
             )
+        try:
+            check_lists(name, array.shape)
+        except InvalidInput as error:
+            raise InferenceFailed(f"The model's outputs cannot be sent: {error}") from error
