@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
+from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.ingress import ingress
@@ -34,7 +37,7 @@ class Ends:
 @pytest.fixture
 async def ends() -> AsyncIterator[Ends]:
     ends = Ends()
-    runner = web.ServerRunner(web.Server(ends.handle, access_log=None))
+    runner = web.ServerRunner(web.Server(ends.handle, access_log=None, auto_decompress=False))
     await runner.setup()
     await web.TCPSite(runner, LOOPBACK, 0).start()
     async with (
@@ -187,3 +190,323 @@ async def test_a_port_in_use_is_refused_with_the_flag_to_change_it() -> None:
         with pytest.raises(RunFailed, match=f"port {port} is in use; choose another one: --http-port {port + 1}"):
             async with ingress([], port):
                 pass
+
+
+# --- what only raw bytes can show ------------------------------------------------------------------------
+
+
+async def talk(ends: Ends, sent: bytes) -> bytes:
+    """All that the ingress says to ``sent``, until it closes the connection."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, int(ends.url.rpartition(":")[2]))
+    writer.write(sent)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ")[1])
+
+
+def as_sent(line: str, *fields: str, body: bytes = b"") -> bytes:
+    """A request to our host, after whose answer the connection is closed."""
+    return "\r\n".join((line, f"Host: {HOST}", "Connection: close", *fields, "", "")).encode() + body
+
+
+async def echo_raw(request: web.Request) -> web.Response:
+    """The request as the server behind got it: its target, its header fields in order, and its body's length."""
+    fields = [f"{name}: {value}" for name, value in request.headers.items()]
+    return web.json_response([request.raw_path, fields, len(await request.read())])
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "identity", "x-of-ours"])
+async def test_a_compressed_body_arrives_as_it_was_sent(ends: Ends, coding: str) -> None:
+    body = gzip.compress(b"0" * 1_000_000)
+
+    async def keep(request: web.Request) -> web.Response:
+        headers = request.headers
+        same = await request.read() == body
+        return web.json_response([same, headers["Content-Encoding"], headers["Content-Length"]])
+
+    ends.handler = keep
+    async with ends.session.post(ends.url, data=body, headers={"Content-Encoding": coding}) as answer:
+        assert await answer.json() == [True, coding, str(len(body))]
+
+
+async def test_a_compressed_body_in_chunks_arrives_as_it_was_sent(ends: Ends) -> None:
+    body = gzip.compress(bytes(range(256)) * 1000)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body[:100]
+        yield body[100:]
+
+    async def keep(request: web.Request) -> web.Response:
+        return web.json_response([await request.read() == body, "Content-Length" in request.headers])
+
+    ends.handler = keep
+    async with ends.session.post(ends.url, data=parts(), headers={"Content-Encoding": "gzip"}) as answer:
+        assert await answer.json() == [True, False]
+
+
+async def test_a_compressed_answer_comes_back_as_it_was_sent(ends: Ends) -> None:
+    body = gzip.compress(b"0" * 1_000_000)
+
+    async def zipped(request: web.Request) -> web.Response:
+        return web.Response(body=body, headers={"Content-Encoding": "gzip"})
+
+    ends.handler = zipped
+    async with ends.session.get(ends.url, headers={"Accept-Encoding": "gzip"}) as answer:
+        assert answer.headers["Content-Length"] == str(len(body))
+        assert await answer.read() == body
+
+
+@pytest.mark.parametrize("size", [0, 1, 20_000_000])
+async def test_a_body_of_any_size_arrives_whole_and_comes_back_whole(ends: Ends, size: int) -> None:
+    async def back(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        async for chunk in request.content.iter_any():
+            await response.write(chunk)
+        return response
+
+    ends.handler = back
+    async with ends.session.post(ends.url, data=io.BytesIO(b"x" * size)) as answer:
+        assert len(await answer.read()) == size
+
+
+async def test_every_connection_field_names_what_ends_here(ends: Ends) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(
+        ends,
+        as_sent(
+            "GET / HTTP/1.1", "Connection: X-First", "X-First: 1", "Connection: X-Second", "X-Second: 2", "X-Kept: 3"
+        ),
+    )
+
+    assert b'"X-Kept: 3"' in answer
+    assert b"X-First" not in answer
+    assert b"X-Second" not in answer
+
+
+async def test_what_tells_a_request_from_the_next_is_kept_whatever_the_caller_calls_it(ends: Ends) -> None:
+    """Who calls Host or Content-Length a field of the connection would else choose what the server takes for them."""
+    ends.handler = echo_raw
+
+    answer = await talk(
+        ends,
+        as_sent(
+            "POST / HTTP/1.1", "Connection: Host, Content-Length, Content-Encoding", "Content-Length: 3", body=b"abc"
+        ),
+    )
+
+    assert f'"Host: {HOST}"'.encode() in answer
+    assert b'"Content-Length: 3"' in answer
+    assert answer.endswith(b"3]")
+
+
+async def test_fields_of_the_same_name_all_arrive_and_all_come_back(ends: Ends) -> None:
+    async def twice(request: web.Request) -> web.Response:
+        headers = CIMultiDict([("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])
+        return web.json_response(request.headers.getall("X-Own"), headers=headers)
+
+    ends.handler = twice
+    async with ends.session.get(ends.url, headers=CIMultiDict([("X-Own", "1"), ("X-Own", "2")])) as answer:
+        assert await answer.json() == ["1", "2"]
+        assert answer.headers.getall("Set-Cookie") == ["a=1", "b=2"]
+
+
+async def test_a_body_with_trailers_arrives_whole(ends: Ends) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(
+        ends,
+        as_sent(
+            "POST / HTTP/1.1",
+            "Transfer-Encoding: chunked",
+            "Trailer: X-Sum",
+            body=b"3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n",
+        ),
+    )
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"Trailer" not in answer
+    assert answer.endswith(b"3]")
+
+
+async def test_one_who_waits_to_be_told_to_go_on_is_told_and_answered(ends: Ends) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 3", body=b"abc"))
+
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
+    assert b"Expect" not in answer
+    assert answer.endswith(b"3]")
+
+
+async def test_one_who_waits_to_be_told_to_go_on_is_refused_before_the_body_is_sent(ends: Ends) -> None:
+    request = as_sent("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 3").replace(b"first", b"other")
+
+    assert status_of(await talk(ends, request)) == 404
+
+
+@pytest.mark.parametrize("upgrade", ["h2c", "websocket", "TLS/1.0"])
+async def test_an_upgrade_is_not_made_and_the_request_answered(ends: Ends, upgrade: str) -> None:
+    """As `curl --http2` asks for one with its first request."""
+    ends.handler = echo_raw
+
+    answer = await talk(
+        ends,
+        as_sent(
+            "POST / HTTP/1.1", "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}",
+            "HTTP2-Settings: AAMAAABkAAQ", "Content-Length: 3", body=b"abc",
+        ),
+    )  # fmt: skip
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"HTTP2-Settings" not in answer
+    assert b"Upgrade" not in answer
+    assert answer.endswith(b"3]")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("Content-Length: 3", "Transfer-Encoding: chunked"),
+        ("Content-Length: 3", "Content-Length: 4"),
+        ("Content-Length: +3",),
+        ("Transfer-Encoding: chunked, identity",),
+        ("Transfer-Encoding: xchunked",),
+        ("Host: second.default.example.com",),
+        ("X-Own : 1",),
+        (" X-Folded: 1",),
+    ],
+)
+async def test_a_head_that_can_be_read_in_two_ways_is_refused(ends: Ends, fields: tuple[str, ...]) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent("POST / HTTP/1.1", *fields, body=b"0\r\n\r\n"))
+
+    assert status_of(answer) == 400
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["*", "@127.0.0.1:1/", "x@127.0.0.1:1/", ":1/", "http://other.example.com/a", "first.default.example.com:80", ""],
+)
+async def test_a_target_that_is_no_path_is_refused(ends: Ends, target: str) -> None:
+    """Put behind the server's address, some of these would lead to another host or another port."""
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent(f"OPTIONS {target} HTTP/1.1"))
+
+    assert status_of(answer) == 400
+
+
+async def test_the_path_is_passed_on_to_the_letter(ends: Ends) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent("GET //a/../b%2F%0a/./c?x=%00&y=+#z HTTP/1.1"))
+
+    assert b'["//a/../b%2F%0a/./c?x=%00&y=+"' in answer
+
+
+async def test_a_body_that_breaks_off_is_not_taken_for_a_whole_one(ends: Ends) -> None:
+    begun = asyncio.Event()
+    got: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def take(request: web.Request) -> web.Response:
+        await request.content.readany()
+        begun.set()
+        try:
+            await request.read()
+        except Exception as error:
+            got.set_result(type(error).__name__)
+            raise
+        got.set_result("whole")
+        return web.Response()
+
+    ends.handler = take
+    reader, writer = await asyncio.open_connection(LOOPBACK, int(ends.url.rpartition(":")[2]))
+    writer.write(as_sent("POST / HTTP/1.1", "Content-Length: 1000000", body=b"0" * 100_000))
+    await begun.wait()
+    writer.close()
+
+    assert await got == "ConnectionResetError"
+    assert await reader.read() == b""
+
+
+async def test_a_broken_chunk_is_the_callers_fault(ends: Ends) -> None:
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=b"3\r\nabc\r\nzz\r\n"))
+
+    assert status_of(answer) == 400
+
+
+# --- bounds ----------------------------------------------------------------------------------------------
+
+
+async def test_a_body_that_stops_coming_is_answered_with_408(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INGRESS_IDLE_SECONDS", 0.05)
+    ends.handler = echo_raw
+
+    answer = await talk(ends, as_sent("POST / HTTP/1.1", "Content-Length: 9", body=b"abc"))
+
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert answer.endswith(b'{"error": "nothing more of the body came for 0.05 s; send it at once"}')
+
+
+async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INGRESS_IDLE_SECONDS", 0.05)
+    async with ingress([], 0) as port:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        as_sent("GET /" + "x" * 10_000 + " HTTP/1.1"),
+        as_sent("GET / HTTP/1.1", "X-Long: " + "x" * 10_000),
+        as_sent("GET / HTTP/1.1", *(f"X-{number}: 1" for number in range(200))),
+    ],
+    ids=["line", "field", "fields"],
+)
+async def test_a_head_beyond_the_limits_is_refused(ends: Ends, request_: bytes) -> None:
+    ends.handler = echo_raw
+
+    assert status_of(await talk(ends, request_)) == 400
+
+
+async def test_a_caller_too_many_is_told_so_and_the_others_go_on(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 2)
+    ends.handler = echo_raw
+    port = int(ends.url.rpartition(":")[2])
+    waiting = [await asyncio.open_connection(LOOPBACK, port) for _ in range(2)]
+
+    refused = await talk(ends, b"")
+    waiting[0][1].write(as_sent("GET / HTTP/1.1"))
+    served = await waiting[0][0].read()
+    for _, writer in waiting:
+        writer.close()
+
+    assert refused.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert refused.endswith(b'{"error": "2 connections are open, and no more are taken; close some"}')
+    assert served.startswith(b"HTTP/1.1 200")
+
+
+async def test_what_a_refusal_quotes_is_short(ends: Ends) -> None:
+    async with ends.session.get(ends.url, headers={"Host": "x" * 5000}) as answer:
+        assert answer.status == 404
+        assert len(await answer.read()) < 400
+
+
+async def test_what_a_refusal_quotes_is_text(ends: Ends) -> None:
+    answer = await talk(ends, as_sent("GET / HTTP/1.1").replace(b"first", b"\xff\xe2\x80\xae"))
+
+    assert status_of(answer) == 404
+    assert answer.rpartition(b"\r\n")[2].isascii()

@@ -1,25 +1,35 @@
-"""The ingress on loopback: a reverse proxy that goes by the Host header, as the cluster's does. Bodies are streamed."""
+"""The ingress on loopback: a reverse proxy that goes by the Host header, as the cluster's does. Bodies are streamed.
+
+A body is passed on as it came, compressed or not: the headers that describe it are passed on, too.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from collections.abc import AsyncIterator, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.routes import Route, find_route
+from isvc_operator.text import one_line, shortened
 
-# RFC 9110, 7.6.1: these concern one connection. The server here has answered Expect itself.
+# RFC 9110, 7.6.1: these concern one connection. Expect is answered here.
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect")
 )
+# Of the whole way, even if a caller's Connection header names them: they tell where a request goes and where it ends.
+_END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-type"))
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added where the caller sent none
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _DRAIN = 30.0  # seconds
 
 
@@ -36,9 +46,18 @@ async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
         auto_decompress=False,
     ) as session:
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", _Proxy(routes, session).handle)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_DRAIN, handler_cancellation=True)
+        server = _Server(
+            _Proxy(routes, session).handle,
+            access_log=None,
+            handler_cancellation=True,
+            auto_decompress=False,
+            lingering_time=limits.INGRESS_LINGER_SECONDS,
+            keepalive_timeout=limits.INGRESS_IDLE_SECONDS,
+            max_line_size=limits.INGRESS_HEADER_BYTES,
+            max_field_size=limits.INGRESS_HEADER_BYTES,
+            max_headers=limits.INGRESS_HEADERS,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
         await runner.setup()
         try:
             await _listen(runner, port)
@@ -47,7 +66,7 @@ async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
             await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, port: int) -> None:
+async def _listen(runner: web.ServerRunner, port: int) -> None:
     try:
         await web.TCPSite(runner, LOOPBACK, port).start()
     except OSError as error:
@@ -55,37 +74,108 @@ async def _listen(runner: web.AppRunner, port: int) -> None:
         raise RunFailed(f"port {port} {why}; choose another one: --http-port {port + 1}") from error
 
 
+class _Server(web.Server):
+    """Takes no more than so many connections at a time."""
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Answer a connection that is one too many, and close it."""
+        super().connection_made(handler, transport)
+        if len(self.connections) > limits.INGRESS_CONNECTIONS:
+            transport.write(_too_many())
+            handler.force_close()
+
+
+def _too_many() -> bytes:
+    what = f"{limits.INGRESS_CONNECTIONS} connections are open, and no more are taken; close some"
+    body = json.dumps({"error": what})
+    head = "HTTP/1.1 503 Service Unavailable", "Content-Type: application/json", "Connection: close", "Retry-After: 1"
+    return "\r\n".join((*head, f"Content-Length: {len(body)}", "", body)).encode()
+
+
+class _Refused(Exception):
+    """The caller's request cannot be passed on, or not to its end."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Body:
+    """What a caller sends, while it comes. ``refused`` is why not all of it came."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+        self.refused: _Refused | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await self._next():
+            yield chunk
+
+    async def _next(self) -> bytes:
+        idle = limits.INGRESS_IDLE_SECONDS
+        try:
+            async with asyncio.timeout(idle):
+                return await self._content.readany()
+        except TimeoutError:
+            self.refused = _Refused(408, f"nothing more of the body came for {idle:g} s; send it at once")
+        except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, web.RequestPayloadError) as error:
+            self.refused = _Refused(400, f"the body cannot be read: {error}")
+        raise self.refused
+
+
 class _Proxy:
     def __init__(self, routes: Sequence[Route], session: aiohttp.ClientSession) -> None:
         self._routes = routes
         self._session = session
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        route = find_route(self._routes, request.host, request.path)
-        if route is None:
-            hosts = ", ".join(dict.fromkeys(item.host for item in self._routes))
-            return _error(404, f"no service answers to the host {request.host!r}; there is: {hosts}")
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = _Body(request.content)
         try:
-            upstream = await self._send(request, route)
+            route = self._route(request)
+            await _tell_to_go_on(request)
+            upstream = await self._send(request, route, body)
+        except _Refused as refused:
+            return _error(refused)
         except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
-            return _error(503, f"{route.service} does not answer; it is starting, or it has ended")
+            return _error(_Refused(503, f"{route.service} does not answer; it is starting, or it has ended"))
         except aiohttp.ClientError as error:
-            return _error(502, f"{route.service} broke off the request: {error}")
+            return _error(body.refused or _Refused(502, f"{route.service} broke off the request: {error}"))
         async with upstream:
             return await _answer(request, upstream)
 
-    async def _send(self, request: web.Request, route: Route) -> aiohttp.ClientResponse:
+    def _route(self, request: web.BaseRequest) -> Route:
+        if not request.raw_path.startswith("/"):
+            # Behind the address of the server it could name another one.
+            raise _Refused(
+                400, f"the target {request.raw_path!r} of the request is no path; send one such as /v1/models"
+            )
+        route = find_route(self._routes, request.host, request.path)
+        if route is None:
+            hosts = ", ".join(dict.fromkeys(item.host for item in self._routes))
+            raise _Refused(404, f"no service answers to the host {shortened(request.host, 253)!r}; there is: {hosts}")
+        return route
+
+    async def _send(self, request: web.BaseRequest, route: Route, body: _Body) -> aiohttp.ClientResponse:
         return await self._session.request(
             request.method,
             URL(f"http://{LOOPBACK}:{route.port}{request.raw_path}", encoded=True),
             headers=_end_to_end(request.headers),
-            data=request.content if request.can_read_body else None,
+            data=body if request.can_read_body else None,
             skip_auto_headers=_AUTOMATIC,
             allow_redirects=False,
         )
 
 
-async def _answer(request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _tell_to_go_on(request: web.BaseRequest) -> None:
+    """Answer a caller who sends the body only when it is wanted."""
+    expected = request.headers.get("Expect", "").lower()
+    if expected == "100-continue" and request.version >= aiohttp.HttpVersion11 and request.transport is not None:
+        request.transport.write(_CONTINUE)
+    elif expected and expected != "100-continue":
+        raise _Refused(417, f"Expect: {expected} cannot be met; leave it out")
+
+
+async def _answer(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers))
     await response.prepare(request)
     try:
@@ -97,11 +187,12 @@ async def _answer(request: web.Request, upstream: aiohttp.ClientResponse) -> web
     return response
 
 
-def _end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """The headers that a proxy passes on; Host is one of them."""
-    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP | named)
+    named = {name.strip().lower() for value in headers.getall("Connection", ()) for name in value.split(",")}
+    dropped = _HOP_BY_HOP | (named - _END_TO_END)
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
 
 
-def _error(status: int, message: str) -> web.Response:
-    return web.json_response({"error": message}, status=status)
+def _error(refused: _Refused) -> web.Response:
+    return web.json_response({"error": one_line(str(refused))}, status=refused.status)
