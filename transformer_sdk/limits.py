@@ -20,3 +20,6 @@ TENSOR_LISTS_PER_ELEMENT = 8
 SMALL_TENSOR_LISTS = 1024
 # Lists that a tensor may be at most, however many elements it has.
 MAX_TENSOR_LISTS = 2_000_000
+
+# Seconds that the event loop may be held before the log says by what.
+LOOP_HELD_S = 0.5

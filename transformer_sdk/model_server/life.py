@@ -16,6 +16,7 @@ from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.server.app import App
+from transformer_sdk.server.loop_watch import watched_loop
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.run import KEEP_ALIVE_S, HttpServer, Tls, listen
 
@@ -49,28 +50,42 @@ def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
 
 
 async def serve_app(
-    app: App, doors: Doors, models: Models, metrics: ServerMetrics, must_not_end: Sequence[Awaitable[None]]
+    app: App,
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    must_not_end: Sequence[Awaitable[None]],
+    *,
+    if_held: str = "",
 ) -> None:
     """Serves until a signal and then drains; raises what the first of `must_not_end` raises.
+
+    `if_held` is what the log advises where something holds the event loop.
 
     Raises StartError where it cannot serve: its certificate cannot be used, or a port is taken.
     """
     watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
-        await _serve_while(watched, app, doors, models, metrics)
+        await _serve_while(watched, app, doors, models, metrics, if_held)
     finally:
         await _cancel(*watched)
 
 
 async def _serve_while(
-    watched: Sequence[asyncio.Future[None]], app: App, doors: Doors, models: Models, metrics: ServerMetrics
+    watched: Sequence[asyncio.Future[None]],
+    app: App,
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    if_held: str,
 ) -> None:
     server = _http_server(app, doors)
     grpc_server = await _start_grpc(doors, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     try:
-        done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
+        with watched_loop(advice=if_held):
+            done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         log.info("draining: requests under way have %d s to finish", doors.grace_period_s)

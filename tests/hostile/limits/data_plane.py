@@ -56,4 +56,11 @@ BOUNDS = (
         beyond="400; 500 for an output of a model",
         test=f"{_SHAPES}test_a_tensor_is_a_bounded_number_of_lists_however_much_it_carries",
     ),
+    Bound(
+        what="time that the event loop may be held before the log says by what",
+        constant="transformer_sdk.limits:LOOP_HELD_S",
+        unit=Unit.SECONDS,
+        beyond="nothing; the server's log has the stack",
+        test="tests/unit/transformer_sdk/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_with_its_stack",
+    ),
 )

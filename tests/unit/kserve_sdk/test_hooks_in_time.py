@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from tests.support.hooked_models import Headers, Predicting, Ready
-from tests.support.waiting import eventually
-from transformer_sdk.kserve.serving.watch import watched_loop
 from transformer_sdk.testing import TransformerServer
 
 
@@ -102,25 +98,3 @@ def test_when_all_threads_hang_and_too_many_wait_the_rest_is_told_so() -> None:
         ThreadsBusy,
         "1 requests wait for one of the 1 threads of sync hooks (--max_threads); send it again later.",
     )
-
-
-async def test_a_hook_that_holds_the_event_loop_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    def hold_the_loop() -> None:
-        deadline = time.monotonic() + 30
-        while "hold_the_loop" not in caplog.text and time.monotonic() < deadline:
-            pass
-
-    caplog.set_level(logging.WARNING)
-    with watched_loop(threshold_s=0.02):
-        hold_the_loop()
-
-    assert "the event loop is held for" in caplog.text
-
-
-def test_the_watch_does_not_outlive_its_server() -> None:
-    async def main() -> None:
-        with watched_loop(threshold_s=0.01):
-            pass
-
-    asyncio.run(main())
-    eventually(lambda: not [one for one in threading.enumerate() if one.name == "loop-watch"], "the watch has ended")

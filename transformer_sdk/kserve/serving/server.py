@@ -19,7 +19,6 @@ from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.kserve.serving.watch import watched_loop
 from transformer_sdk.model import Models
 from transformer_sdk.model_server.life import Doors, serve_app
 from transformer_sdk.model_store.errors import StartError
@@ -40,6 +39,7 @@ log = logging.getLogger(__name__)
 
 HOST_VARIABLE = "HTTP_HOST"  # the address to serve on, as for our model servers; all if it is not set
 _LOOK_AGAIN_S = 1.0
+_IF_A_HOOK = "where an async hook waits or computes, make it sync: then it has a thread"
 
 
 async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
@@ -56,8 +56,7 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
     must_not_end: list[Awaitable[None]] = [served.keep_fresh()]
     must_not_end += [_run_engine(model) for model in server.registered_models.get_models().values() if model.engine]
     try:
-        with watched_loop():
-            await serve_app(app, doors, served.models, metrics, must_not_end)
+        await serve_app(app, doors, served.models, metrics, must_not_end, if_held=_IF_A_HOOK)
     finally:
         await served.close()
         for name in list(server.registered_models.get_models()):

@@ -7,9 +7,7 @@ so the number of those lists is bounded by the number of elements.
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
 from collections.abc import Sequence
 
 from transformer_sdk.errors import InvalidInput
@@ -38,10 +36,12 @@ def agreed(name: str, shape: Sequence[int], count: int) -> tuple[int, ...]:
 
 def check_lists(name: str, sizes: Sequence[int]) -> None:
     """Raises InvalidInput for a shape, without negative sizes, that is too many nested lists for its elements."""
-    if len(sizes) < 2:
-        return  # one list
-    *_, elements = lengths = list(itertools.accumulate(sizes, operator.mul, initial=1))
-    lists = sum(lengths[:-1])
+    lists, elements = 0, 1
+    for size in sizes:
+        lists += elements
+        elements *= size
+    if lists <= SMALL_TENSOR_LISTS:
+        return
     allowed = min(MAX_TENSOR_LISTS, max(SMALL_TENSOR_LISTS, TENSOR_LISTS_PER_ELEMENT * elements))
     if lists > allowed:
         raise InvalidInput(
