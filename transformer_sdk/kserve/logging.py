@@ -23,8 +23,16 @@ KSERVE_LOG_CONFIG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "kserve": {"format": KSERVE_LOGGER_FORMAT, "datefmt": KSERVE_LOGGER_DATE_FORMAT},
-        "kserve_trace": {"format": KSERVE_TRACE_LOGGER_FORMAT, "datefmt": KSERVE_LOGGER_DATE_FORMAT},
+        "kserve": {
+            "class": "transformer_sdk.log_lines.IndentingFormatter",
+            "format": KSERVE_LOGGER_FORMAT,
+            "datefmt": KSERVE_LOGGER_DATE_FORMAT,
+        },
+        "kserve_trace": {
+            "class": "transformer_sdk.log_lines.IndentingFormatter",
+            "format": KSERVE_TRACE_LOGGER_FORMAT,
+            "datefmt": KSERVE_LOGGER_DATE_FORMAT,
+        },
     },
     "handlers": {
         name: {"class": "logging.StreamHandler", "formatter": name, "stream": "ext://sys.stderr"}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
 from transformer_sdk.model_store.errors import StartError
@@ -106,7 +107,7 @@ async def _cancel(*tasks: asyncio.Future[None]) -> None:
 
 def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     """Says why the server ends where Kubernetes and people look; returns the exit code."""
-    line = " ".join(reason.split())
+    line = one_line(" ".join(reason.split()))
     sys.stderr.write(f"{line}\n")
     try:
         termination_log.write_text(line)

@@ -25,6 +25,7 @@ from transformer_sdk.errors import (
     ServingError,
     UnreadableRequest,
 )
+from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import (
     Headers,
     Request,
@@ -84,7 +85,7 @@ class App:
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-            what = f"{scope['method']} {scope['path']}"
+            what = one_line(f"{scope['method']} {scope['path']}")
             response = _error_response(error, what, _text(request_id))
             if route is _UNROUTED:  # before the body was read
                 response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
@@ -122,7 +123,7 @@ def _error_response(error: Exception, what: str, request_id: str) -> Response:
     log.log(
         logging.WARNING if error.status >= 500 else logging.INFO,
         "%s answered %d: %s (request %s)",
-        what, error.status, error.message, request_id,
+        what, error.status, one_line(error.message), one_line(request_id),
     )  # fmt: skip
     document = {**error.details, **_document(error.message, error.component, request_id)}
     return json_response(document, error.status, _error_headers(error))

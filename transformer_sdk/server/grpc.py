@@ -17,6 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.errors import InvalidInput, ServingError
+from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers, encodable, header, words_of
 from transformer_sdk.model import Call, Forwarder, Models
 from transformer_sdk.protocol.v2 import grpc as wire
@@ -229,12 +230,14 @@ async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, cal
     metadata = list(_metadata(call))
     if isinstance(error, ServingError):
         level = logging.WARNING if error.status >= 500 else logging.INFO
-        log.log(level, "%s ended with %d: %s (request %s)", what, error.status, error.message, call.id)
+        log.log(
+            level, "%s ended with %d: %s (request %s)", what, error.status, one_line(error.message), one_line(call.id)
+        )
         message = error.message
         metadata.append(("x-component", error.component))
         if error.retry_after_s:
             metadata.append(("retry-after", str(error.retry_after_s)))
     else:
-        log.error("%s: unexpected error (request %s)", what, call.id, exc_info=error)
+        log.error("%s: unexpected error (request %s)", what, one_line(call.id), exc_info=error)
         message = f"{type(error).__name__} : {words_of(error)}"
     await context.abort(code, encodable(message).encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))

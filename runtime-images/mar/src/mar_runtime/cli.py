@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from mar_runtime.resources import gpus, threads
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.withheld import withheld_variables
 from mar_runtime.work_dir import claimed
+from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model import Models
 from transformer_sdk.model_server import memory
 from transformer_sdk.model_server.container import processors
@@ -47,9 +47,7 @@ _SETTINGS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; what ended the server is on stderr and in the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
-    )
+    configure_logging()
     if memory.ENVIRONMENT.keys().isdisjoint(os.environ):
         memory.keep_freed_memory()
     for name, value in _SETTINGS.items():

@@ -23,6 +23,7 @@ from typing import BinaryIO, NoReturn
 import msgspec
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from transformer_sdk.log_lines import IndentingFormatter
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +76,10 @@ def _work(spec: HandlerSpec, connection: socket.socket) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a handler prints is not lost with its process, and may be any text.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stdout, force=True,
-        format=f"%(asctime)s %(levelname)-7s {spec.model} [worker %(process)d] %(message)s",
-    )  # fmt: skip
+    log = logging.StreamHandler(sys.stdout)
+    model = spec.model.replace("%", "%%")
+    log.setFormatter(IndentingFormatter(f"%(asctime)s %(levelname)-7s {model} [worker %(process)d] %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[log], force=True)
     faulthandler.enable()
     prepare_process(spec)
     connection.setblocking(True)

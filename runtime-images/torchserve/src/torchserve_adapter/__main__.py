@@ -29,6 +29,7 @@ from torchserve_adapter.rules import (
     management_port,
 )
 from torchserve_adapter.supervisor import Service, supervise
+from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model_server import container
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
@@ -47,9 +48,7 @@ log = logging.getLogger("torchserve_adapter")
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; what ended the adapter is on stderr and in the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
-    )
+    configure_logging()
     try:
         run(options, os.environ)
     except StartError as error:

@@ -40,7 +40,7 @@ _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 _LOG4J = r"""<Configuration status="error">
   <Appenders>
     <Console name="out" target="SYSTEM_OUT">
-      <PatternLayout pattern="%d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %m%n"/>
+      <PatternLayout pattern="%d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %enc{%m}{CRLF}%n"/>
       <RegexFilter
         regex="(Flushing req|Looping backend|Backend re|Sending response|result=\[METRICS\]).*"
         onMatch="DENY" onMismatch="NEUTRAL"/>
