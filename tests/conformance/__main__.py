@@ -1,9 +1,10 @@
-"""`python -m tests.conformance` writes docs/conformance.md and docs/sdk-conformance.md."""
+"""`python -m tests.conformance` writes docs/conformance.md, docs/sdk-conformance.md and
+docs/torchserve-settings.md."""
 
 from __future__ import annotations
 
-from tests.conformance import sdk_table, table
+from tests.conformance import sdk_table, settings_table, table
 
 if __name__ == "__main__":
-    for page in (table, sdk_table):
+    for page in (table, sdk_table, settings_table):
         page.PAGE.write_text(page.render(), encoding="utf-8")

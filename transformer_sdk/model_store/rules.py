@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.known_settings import PROPERTIES, variable
 from transformer_sdk.model_store.properties import Draft
 
 DEFAULT_MAX_REQUEST_SIZE = 6553500
 
-# Read by TorchServe from the environment in another way, or not a setting.
-_NOT_SETTINGS = {"TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME", "TS_BENCHMARK"}
+# Read by TorchServe from the environment in another way.
+_NOT_SETTINGS = ("model_server_home",)
 _PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 
 
@@ -46,13 +47,11 @@ def effective(properties: Mapping[str, str], around: S, rules: Sequence[Rule[S]]
 def environment(draft: Draft, around: Surroundings) -> None:
     if not draft.is_true("enable_envvars_config"):
         return
+    variables = {variable(name): name for name in PROPERTIES if name not in _NOT_SETTINGS}
     for name, value in sorted(around.environment.items()):
-        if not name.startswith("TS_") or name in _NOT_SETTINGS:
-            continue
-        setting = name if name.startswith(("TS_OPEN_INFERENCE", "TS_HEADER_KEY")) else name.removeprefix("TS_")
-        if setting == "ALLOWED_URLS" and not draft.is_true("use_env_allowed_urls"):
-            continue
-        draft.set(setting.lower(), value, f"from the environment variable {name}")
+        setting = variables.get(name)
+        if setting and (setting != "allowed_urls" or draft.is_true("use_env_allowed_urls")):
+            draft.set(setting, value, f"from the environment variable {name}")
     draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
 
 

@@ -32,11 +32,12 @@ def batch_limits(
     `maxBatchDelay` needs nothing done: no request waits for others to come.
     """
     batch_size = options.max_batch_size or whole(parameters, "batchSize")
+    timeout_ms = options.timeout_ms or whole(parameters, "clientTimeoutInMills", 0)
     return BatchLimits(
         max_batch_size=batch_size or DEFAULT_MAX_BATCH_SIZE,
         max_latency_s=options.max_latency_ms / 1000 if options.max_latency_ms else None,
         queue_size=whole(parameters, "jobQueueSize") or whole(properties, "job_queue_size") or DEFAULT_QUEUE_SIZE,
-        timeout_s=options.timeout_ms / 1000 if options.timeout_ms else None,
+        timeout_s=timeout_ms / 1000 if timeout_ms else None,
         merges_rows=batch_size is not None or handler in _STOCK_HANDLERS,
     )
 
@@ -50,15 +51,6 @@ def cors_headers(properties: Mapping[str, str]) -> Headers:
     """What every answer says to browsers, as TorchServe has it: the settings are the values, to the letter."""
     told = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
     return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in told if value)
-
-
-def check_supported(archive: str, settings: Mapping[str, Any]) -> None:
-    """Raises ConfigurationError for an archive whose YAML asks for what neither runtime does."""
-    if settings.get("asyncCommunication"):
-        raise ConfigurationError(
-            f"{archive} asks for asyncCommunication, which is not supported; remove it from the archive's YAML, "
-            "and let the handler return its results instead of awaiting them."
-        )
 
 
 def whole(settings: Mapping[str, Any], name: str, least: int = 1) -> int | None:

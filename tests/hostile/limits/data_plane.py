@@ -63,4 +63,11 @@ BOUNDS = (
         beyond="nothing; the server's log has the stack",
         test="tests/unit/transformer_sdk/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_with_its_stack",
     ),
+    Bound(
+        what="names of settings in one line of the log",
+        constant="transformer_sdk.limits:MAX_NAMED_SETTINGS",
+        unit=Unit.COUNT,
+        beyond="the others are counted",
+        test="tests/unit/model_store/test_notices.py::test_many_unknown_names_are_counted_and_none_is_told_at_length",
+    ),
 )

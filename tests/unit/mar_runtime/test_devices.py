@@ -40,17 +40,6 @@ def test_gpus_that_are_not_there_are_refused(wanted: object) -> None:
     assert str(raised.value) == f"deviceIds of m.mar is {wanted!r}; write a list of numbers, the GPUs here are 0, 1."
 
 
-@pytest.mark.parametrize("asked", ["pp", "tp", "PPTP", "custom"])
-def test_a_model_in_several_processes_is_refused(asked: str) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        choose("m.mar", {"parallelType": asked, "torchrun": {"nproc-per-node": 2}}, 2)
-
-    assert str(raised.value) == (
-        f"m.mar asks for parallelType: {asked.lower()}, a model in several processes that torchrun starts; "
-        "serve it with the runtime kserve-torchserve, or remove parallelType from the archive's YAML."
-    )
-
-
 def test_workers_of_all_models_take_gpus_in_turn() -> None:
     turns = GpuTurns(3)
 

@@ -78,6 +78,25 @@ def test_the_services_batch_size_wins() -> None:
     assert plan(options=Options(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
 
 
+def test_the_servers_own_times_are_for_models_that_say_none() -> None:
+    properties = {"default_response_timeout": "7", "default_startup_timeout": "8"}
+
+    policies = [
+        plan(properties=properties).policy,
+        plan(properties=properties, responseTimeout=1, startupTimeout=2).policy,
+    ]
+
+    assert [(one.response_timeout_s, one.startup_timeout_s) for one in policies] == [(7, 8), (1, 2)]
+
+
+@pytest.mark.parametrize(("batch_timeout", "seconds"), [(None, 1.5), (3000, 3.0)])
+def test_an_archive_says_how_long_its_clients_wait(batch_timeout: int | None, seconds: float) -> None:
+    options = Options(BatchOptions(timeout_ms=batch_timeout))
+
+    assert plan(options=options, yaml={"clientTimeoutInMills": 1500}).limits.timeout_s == seconds
+    assert plan(yaml={"clientTimeoutInMills": 0}).limits.timeout_s is None
+
+
 @pytest.mark.parametrize(
     ("made", "merges"),
     [

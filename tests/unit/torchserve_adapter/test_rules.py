@@ -12,6 +12,7 @@ import pytest
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.rules import Surroundings, as_written, effective
 from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.known_settings import PROPERTIES, Effect, Runtime
 from transformer_sdk.model_store.properties import dump, parse
 
 TAKEN = {8080: 50080, 8081: 50081}
@@ -107,6 +108,16 @@ def test_a_change_says_what_was_what_is_and_why(setting: str, value: str, now: s
 
     assert draft.properties[setting] == now
     assert f"{setting}: {value} → {now} ({why})" in map(str, draft.changes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, setting in PROPERTIES.items() if setting.outcome(Runtime.TORCHSERVE, "42").effect is Effect.SAME],
+)
+def test_what_torchserve_does_itself_reaches_it_to_the_letter(name: str) -> None:
+    draft = effective({name: "42"}, around())
+
+    assert draft.properties[name] == "42" or name in ("enable_envvars_config", "disable_token_authorization")
 
 
 def test_the_other_name_of_the_store_is_found() -> None:
@@ -234,12 +245,12 @@ def test_torchserves_queue_is_never_the_one_that_is_full() -> None:
 def test_what_the_user_wrote_is_kept_for_the_adapter_itself() -> None:
     properties = {"enable_envvars_config": "true", "job_queue_size": "1", "max_request_size": "$$SIZE$$"}
 
-    written = as_written(properties, around({"SIZE": "9", "TS_BATCH_SIZE": "3"}))
+    written = as_written(properties, around({"SIZE": "9", "TS_NUMBER_OF_GPU": "3"}))
 
-    assert {name: written[name] for name in ("job_queue_size", "max_request_size", "batch_size")} == {
+    assert {name: written[name] for name in ("job_queue_size", "max_request_size", "number_of_gpu")} == {
         "job_queue_size": "1",
         "max_request_size": "9",
-        "batch_size": "3",
+        "number_of_gpu": "3",
     }
 
 

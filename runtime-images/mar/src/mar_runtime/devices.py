@@ -7,20 +7,12 @@ from typing import Any
 
 from transformer_sdk.model_store.errors import ConfigurationError
 
-_PARALLEL_TYPES = ("pp", "tp", "pptp", "custom")
-
 
 def choose(archive: str, yaml_config: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
     """Of `gpus`, those that its workers take in turn, () for the CPU; None for any. Raises ConfigurationError.
 
     As in TorchServe, only the YAML is asked, and `deviceType: gpu` takes the CPU where there is no GPU.
     """
-    parallel_type = str(yaml_config.get("parallelType") or "").lower()
-    if parallel_type in _PARALLEL_TYPES:
-        raise ConfigurationError(
-            f"{archive} asks for parallelType: {parallel_type}, a model in several processes that torchrun starts; "
-            "serve it with the runtime kserve-torchserve, or remove parallelType from the archive's YAML."
-        )
     if not gpus or str(yaml_config.get("deviceType") or "").lower() == "cpu":
         return ()
     wanted = yaml_config.get("deviceIds")

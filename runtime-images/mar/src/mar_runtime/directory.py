@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
-from transformer_sdk.model_store import properties, rules
+from transformer_sdk.model_store import notices, properties, rules
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError
+from transformer_sdk.model_store.known_settings import Runtime
 from transformer_sdk.model_store.models import named_in_models, parse_table
 from transformer_sdk.model_store.versions import requested_versions
 
@@ -67,6 +68,8 @@ def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
         draft = rules.effective({}, around, (rules.sizes,))
     for change in draft.changes:
         log.info("config.properties: %s", change)
+    for notice in notices.of_properties(Runtime.MAR, draft.properties):
+        log.warning("%s", notice)
     return draft.properties
 
 

@@ -29,7 +29,9 @@ from transformer_sdk.batching.queue import BatchQueue
 from transformer_sdk.errors import ModelNotFound, ServingError
 from transformer_sdk.handler.model import HandlerModel
 from transformer_sdk.model import LOADING, Models
+from transformer_sdk.model_store import notices
 from transformer_sdk.model_store.errors import ModelFailed, StartError
+from transformer_sdk.model_store.known_settings import Runtime
 from transformer_sdk.model_store.settings import batch_limits
 from transformer_sdk.server.metrics import ServerMetrics
 
@@ -201,6 +203,8 @@ class ServedModels:
             return request
         unpacked = await asyncio.to_thread(archives.unpack, request.path, self._folder(request) / "archive")
         yaml_config = _read_yaml(unpacked, request.version.archive)
+        for notice in notices.of_archive(Runtime.MAR, request.version.archive, yaml_config):
+            log.warning("%s", notice)
         around = self._around
         gpus = choose(request.version.archive, yaml_config, around.gpus)
         share = (around.gpus if gpus is None else len(gpus) or around.processors) // models

@@ -15,7 +15,7 @@ from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, check_supported, envelope, whole
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, whole
 from transformer_sdk.model_store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
@@ -84,7 +84,6 @@ def archive_plan(
     A model that is told no number of workers has one for each of its `devices`, its share of the processors or GPUs.
     A manifest's envelope is not looked at, as TorchServe 0.12 does not. Raises ConfigurationError.
     """
-    check_supported(request.version.archive, yaml_config)
     own = request.version.parameters
     parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
     if (named := envelope(properties)) not in ENVELOPES:

@@ -33,13 +33,14 @@ from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model_server import container
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
-from transformer_sdk.model_store import properties
+from transformer_sdk.model_store import notices, properties
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
+from transformer_sdk.model_store.known_settings import Runtime
 from transformer_sdk.model_store.models import requested_models
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.safety import check_mar
-from transformer_sdk.model_store.settings import BatchOptions, check_supported, cors_headers
+from transformer_sdk.model_store.settings import BatchOptions, cors_headers
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
@@ -106,6 +107,7 @@ def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: so
 def _configure(
     options: argparse.Namespace, given: Mapping[str, str], written: Mapping[str, str], around: Surroundings
 ) -> Service:
+    said = notices.of_properties(Runtime.TORCHSERVE, written)
     draft = effective(given, around)
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
@@ -118,10 +120,12 @@ def _configure(
     check_names(model.name for model in models)
     for file in {file for model in models for file in model.archive.split(", ")}:
         check_mar(store / file)
-        check_supported(file, settings.get(file, {}))
+        said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
     form_batches_here(draft, archives, settings)
     for change in draft.changes:
         log.info("config.properties: %s", change)
+    for notice in said:
+        log.warning("%s", notice)
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
     return Service(draft.properties, models, wishes, options.service_name)
 

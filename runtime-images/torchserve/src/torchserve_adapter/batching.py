@@ -24,6 +24,7 @@ FRAME_BYTES = 8 * 1024 * 1024
 _WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"
 _FROM_YAML = (
     "minWorkers", "maxWorkers", "batchSize", "maxBatchDelay", "responseTimeout", "startupTimeout", "jobQueueSize",
+    "clientTimeoutInMills",
 )  # fmt: skip
 
 Settings = Mapping[str, Any]

@@ -1,0 +1,315 @@
+"""Every setting of TorchServe 0.12, and what each of our runtimes does with it. Pure.
+
+The tables below are the one place that says so: what a runtime logs at its start is read from them (`notices`), and so
+is docs/torchserve-settings.md. A test compares them with the settings that TorchServe's own jar knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Runtime(Enum):
+    """Who reads the setting, by the name of its ClusterServingRuntime."""
+
+    TORCHSERVE = "kserve-torchserve"
+    MAR = "isvc-mar"
+
+
+class Effect(Enum):
+    """What becomes of a setting."""
+
+    SAME = "as TorchServe"
+    OTHERWISE = "honoured otherwise"
+    NONE = "no effect"
+    REFUSED = "exit code 3"
+
+
+@dataclass(frozen=True)
+class Values:
+    """Some of the values that a setting can have; `words` name them where not all are meant."""
+
+    words: str
+    include: Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a runtime does with a setting that has one of `values`; `why` also says what to do instead."""
+
+    effect: Effect
+    why: str = ""
+    values: Values = Values("", lambda _: True)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key. Of a runtime's outcomes the first whose values include the one that is set holds; without any, all is as
+    with TorchServe.
+
+    `overruled_by` is another key: where that one is set, this one has no effect, with TorchServe either.
+    """
+
+    name: str
+    torchserve: tuple[Outcome, ...]
+    mar: tuple[Outcome, ...]
+    overruled_by: str = ""
+
+    def outcome(self, runtime: Runtime, value: Any) -> Outcome:
+        """What `runtime` does with this value."""
+        text = str(value).strip().lower()
+        outcomes = self.torchserve if runtime is Runtime.TORCHSERVE else self.mar
+        return next((one for one in outcomes if one.values.include(text)), _SAME)
+
+
+_SAME = Outcome(Effect.SAME)
+_ODD_VARIABLES = {"token_expiration_min": "TS_TOKEN_EXPIRATION_TIME_MIN"}
+
+
+def variable(setting: str) -> str:
+    """Of the environment, for a setting of config.properties."""
+    return _ODD_VARIABLES.get(setting) or f"TS_{setting.removeprefix('ts_').upper()}"
+
+
+def _otherwise(why: str) -> Outcome:
+    return Outcome(Effect.OTHERWISE, why)
+
+
+def _without_effect(why: str, *, unless: str | None = None) -> Outcome:
+    """`unless`: a value that asks for what happens in any case."""
+    if unless is None:
+        return Outcome(Effect.NONE, why)
+    return Outcome(Effect.NONE, why, Values(f"other than `{unless}`", lambda value: value not in (unless, "")))
+
+
+def _refused(why: str, words: str, include: Callable[[str], bool]) -> Outcome:
+    return Outcome(Effect.REFUSED, why, Values(words, include))
+
+
+def _is_true(value: str) -> bool:
+    return value == "true"
+
+
+def _is_set(value: str) -> bool:
+    return value not in ("", "0", "{}", "none", "null", "false")
+
+
+def _same(*names: str) -> tuple[Setting, ...]:
+    return tuple(Setting(name, (_SAME,), (_SAME,)) for name in names)
+
+
+def _both(name: str, *outcomes: Outcome, overruled_by: str = "") -> Setting:
+    return Setting(name, outcomes, outcomes, overruled_by)
+
+
+def _of_torchserve(name: str, instead: str, *, unless: str | None = None) -> Setting:
+    """Of TorchServe's own machinery, which isvc-mar has not."""
+    return Setting(name, (_SAME,), (_without_effect(instead, unless=unless),))
+
+
+def _adapted(name: str, adapter: str, instead: str, *, unless: str | None = None) -> Setting:
+    """Given to TorchServe as the adapter needs it, which logs each change."""
+    return Setting(name, (_otherwise(adapter),), (_without_effect(instead, unless=unless),))
+
+
+def _by_name(*settings: Setting) -> Mapping[str, Setting]:
+    return {setting.name: setting for setting in settings}
+
+
+_DOOR = "the server's ports are set by --http-port and --grpc-port (HTTP_PORT, GRPC_PORT)"
+_NO_JAVA = "there is no Java; remove it"
+_PLAIN = (
+    "which would be served in the open: this server speaks plain HTTP and gRPC; let the Ingress do TLS, and write "
+    "http:// or remove it"
+)
+_TLS = "the Ingress does TLS; remove it"
+_TOKENS = "which would be served to everybody: tokens are not checked here; let the Ingress authenticate, and remove it"
+_SEVERAL_PROCESSES = (
+    "a model in several processes that torchrun starts; serve it with the runtime kserve-torchserve, or remove it from "
+    "the archive's YAML"
+)
+_HTTPS = _refused(_PLAIN, "`https://…`", lambda value: value.startswith("https"))
+_FILLED_IN = _otherwise("what is missing in it is filled in, and a model without a worker gets one")
+_SEQUENCES = "which needs requests of one sequence in one worker; serve it with the runtime kserve-torchserve"
+_NO_SEQUENCES = _without_effect("requests of a sequence may go to several workers; serve with kserve-torchserve")
+
+# Keys of config.properties; also of the environment, as TS_NAME, with enable_envvars_config=true.
+PROPERTIES = _by_name(
+    Setting("inference_address", (_HTTPS, _otherwise(_DOOR)), (_HTTPS, _without_effect(_DOOR))),
+    _adapted(
+        "management_address",
+        "on loopback, and only with enable_model_api=true; https is served as http there",
+        "models are loaded and unloaded by /v2/repository; remove it",
+    ),
+    _adapted("metrics_address", "/metrics is on the server's port", "/metrics is on the server's port; remove it"),
+    _adapted("grpc_inference_address", _DOOR, _DOOR),
+    _adapted("grpc_management_address", "on loopback only", "models are loaded and unloaded by /v2/repository"),
+    _adapted("grpc_inference_port", _DOOR, _DOOR),
+    _adapted("grpc_management_port", "on loopback only", "models are loaded and unloaded by /v2/repository"),
+    *(
+        _both(f"grpc_{api}_max_connection_age{grace}_ms", _without_effect("clients keep their connections; remove it"))
+        for api in ("inference", "management")
+        for grace in ("", "_grace")
+    ),
+    _both("enable_grpc_ssl", _refused(_PLAIN, "`true`", _is_true)),
+    *(
+        _both(name, _without_effect(_TLS))
+        for name in ("keystore", "keystore_pass", "keystore_type", "certificate_file", "private_key_file")
+    ),
+    _both(
+        "disable_token_authorization",
+        _refused(_TOKENS, "`false`", lambda value: value == "false"),
+    ),
+    _both("token_expiration_min", _without_effect("tokens are not checked here; let the Ingress authenticate")),
+    _both(
+        "load_models",
+        _otherwise("without it every archive of the store is loaded, or those that `models` names"),
+        overruled_by="model_snapshot",
+    ),
+    _both("models", _FILLED_IN, overruled_by="model_snapshot"),
+    _both("model_snapshot", _FILLED_IN),
+    _both("model_store", _otherwise("a relative path begins at the model directory; else model-store or mar-store")),
+    _both("service_envelope", _otherwise("without it `kserve`, which the v1 protocol needs")),
+    _both("max_request_size", _otherwise("--max-request-size wins; it is for each request, not for a batch of them")),
+    _both("job_queue_size", _otherwise("of the server's own queue: more requests that wait for a model get 429")),
+    Setting(
+        "default_workers_per_model",
+        (_SAME,),
+        (_otherwise("without it one for each processor or GPU of the model's share, four at most"),),
+    ),
+    *_same(
+        "default_response_timeout", "default_startup_timeout", "number_of_gpu", "blacklist_env_vars",
+        "install_py_dep_per_model", "limit_max_image_pixels", "decode_input_request",
+        "cors_allowed_origin", "cors_allowed_methods", "cors_allowed_headers", "enable_envvars_config",
+    ),
+    Setting("metrics_config", (_SAME,), (_otherwise("of its metrics, the handlers' own"),)),
+    _adapted("metrics_mode", "always `prometheus`", "metrics are at /metrics, not in the log", unless="prometheus"),
+    _adapted("enable_metrics_api", "always `true`", "/metrics is always served; remove it", unless="true"),
+    _of_torchserve(
+        "model_metrics_auto_detect", "what a handler measures is at /metrics, defined or not; remove it", unless="true"
+    ),
+    _adapted(
+        "disable_system_metrics",
+        "`true` where nothing is said",
+        "the node's figures are not measured; remove it, and take those of your cluster's monitoring",
+        unless="true",
+    ),
+    _of_torchserve("metric_time_interval", "the node's figures are not measured; remove it"),
+    _of_torchserve("system_metrics_cmd", "the node's figures are not measured; remove it"),
+    _adapted("max_response_size", "raised, for batches of answers", "answers may be of any size; remove it"),
+    _adapted(
+        "enable_model_api",
+        "its port is on loopback only",
+        "models are loaded and unloaded by /v2/repository; remove it",
+        unless="false",
+    ),
+    _both(
+        "ts_open_inference_protocol",
+        _without_effect("v2 is always served, by REST and gRPC; remove it", unless="oip"),
+    ),
+    *(
+        Setting(f"ts_header_key_sequence_{what}", (_SAME,), (_NO_SEQUENCES,))
+        for what in ("id", "start", "end")
+    ),
+    _both("workflow_store", _without_effect("workflows are not served; call the models from a transformer")),
+    _both("model_server_home", _without_effect("the server has a folder of its own, --work-dir; remove it")),
+    _of_torchserve("debug", "write default_workers_per_model=1 for one worker", unless="false"),
+    _of_torchserve("default_service_handler", "the archive's manifest names its handler; pack it again with --handler"),
+    _of_torchserve("unregister_model_timeout", "a model that is unloaded answers its requests first; remove it"),
+    _of_torchserve("allowed_urls", "archives come from the model store only; name them in the service's storageUri"),
+    _of_torchserve("use_env_allowed_urls", "archives come from the model store only; remove it", unless="false"),
+    _of_torchserve("number_of_netty_threads", "one event loop takes all requests; remove it"),
+    _of_torchserve("netty_client_threads", "one event loop takes all requests; remove it"),
+    _of_torchserve("prefer_direct_buffer", _NO_JAVA, unless="false"),
+    _of_torchserve("use_native_io", _NO_JAVA, unless="true"),
+    _of_torchserve("io_ratio", _NO_JAVA),
+    _of_torchserve("async_logging", _NO_JAVA, unless="false"),
+    _adapted("vmargs", "where nothing is said, a heap of an eighth of the container's memory", _NO_JAVA),
+    _of_torchserve("plugins_path", "plugins are Java's; serve with the runtime kserve-torchserve"),
+    _of_torchserve("ipex_enable", "import intel_extension_for_pytorch in the handler", unless="false"),
+    _of_torchserve("ipex_gpu_enable", "import intel_extension_for_pytorch in the handler", unless="false"),
+    _of_torchserve(
+        "cpu_launcher_enable", "set OMP_NUM_THREADS and minWorkers, or serve with kserve-torchserve", unless="false"
+    ),
+    _of_torchserve("cpu_launcher_args", "set OMP_NUM_THREADS and minWorkers, or serve with kserve-torchserve"),
+    _of_torchserve("cpp_log_config", "handlers are Python's; remove it"),
+    _of_torchserve("initial_worker_port", "workers have no ports; remove it"),
+    _of_torchserve("initial_distribution_port", "workers have no ports; remove it"),
+)  # fmt: skip
+
+_WORKERS = Setting(
+    "maxWorkers",
+    (_SAME,),
+    (_otherwise("there are `minWorkers`, as with TorchServe until its management API is asked for more"),),
+)
+_BATCH_SIZE = _both("batchSize", _otherwise("without it up to 32 instances, see batching.md"))
+_BATCH_DELAY = _both("maxBatchDelay", _otherwise("no request waits for others to come, see batching.md"))
+_OF_WORKERS = (*_same("minWorkers", "responseTimeout", "startupTimeout"), _WORKERS, _BATCH_SIZE, _BATCH_DELAY)
+_PARALLEL = _refused(_SEVERAL_PROCESSES, "pp, tp, pptp, custom", lambda value: value in ("pp", "tp", "pptp", "custom"))
+
+# Parameters of a version in `models` and `model_snapshot`.
+PARAMETERS = _by_name(
+    *_OF_WORKERS,
+    *_same("marName", "defaultVersion"),
+    Setting(
+        "parallelLevel", (_SAME,), (_refused(_SEVERAL_PROCESSES, "1 and more", _is_set),)
+    ),
+    Setting(
+        "runtimeType", (_SAME,), (_without_effect("handlers are Python's; remove it", unless="python"),)
+    ),
+)  # fmt: skip
+
+# Keys of an archive's YAML, which its manifest names as configFile.
+ARCHIVE = _by_name(
+    *_OF_WORKERS,
+    *_same("deviceType"),
+    Setting("deviceIds", (_SAME,), (_otherwise("a GPU that is not there ends the server, exit code 3"),)),
+    Setting("parallelType", (_SAME,), (_PARALLEL,)),
+    Setting("parallelLevel", (_SAME,), (_refused(_SEVERAL_PROCESSES, "1 and more", _is_set),)),
+    Setting("torchrun", (_SAME,), (_refused(_SEVERAL_PROCESSES, "any", _is_set),)),
+    _both("jobQueueSize", _otherwise("of the server's own queue: more requests that wait for the model get 429")),
+    _both("clientTimeoutInMills", _otherwise("a request that has waited and run so long is answered with 504")),
+    _both(
+        "useJobTicket",
+        _without_effect("a request waits for a worker, up to jobQueueSize of them; remove it", unless="false"),
+    ),
+    Setting(
+        "maxRetryTimeoutInSec",
+        (_SAME,),
+        (_without_effect("a worker that dies five times without an answer ends the server; remove it"),),
+    ),
+    Setting(
+        "useVenv",
+        (_SAME,),
+        (_without_effect("packages of requirementsFile are the archive's own in any case; remove it", unless="false"),),
+    ),
+    Setting("sequenceBatching", (_SAME,), (_refused(_SEQUENCES, "`true`", _is_true),)),
+    *(
+        Setting(name, (_SAME,), (_NO_SEQUENCES,))
+        for name in ("sequenceMaxIdleMSec", "sequenceTimeoutMSec", "maxSequenceJobQueueSize", "maxNumSequence")
+    ),
+    _both(
+        "continuousBatching",
+        _refused("whose answers come in several calls of the handler; remove it, or run TorchServe's own image",
+                 "`true`", _is_true),
+    ),
+    _both(
+        "asyncCommunication",
+        _refused("which is not supported; remove it from the archive's YAML, and let the handler return its results "
+                 "instead of awaiting them", "`true`", _is_true),
+    ),
+)  # fmt: skip
+
+# Below torchrun of that YAML.
+TORCHRUN = _by_name(
+    *(
+        Setting(name, (_SAME,), (_refused(_SEVERAL_PROCESSES, "any", _is_set),))
+        for name in (
+            "nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "node-rank",
+            "OMP_NUMBER_THREADS",
+        )
+    )
+)  # fmt: skip
