@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ class FlagParser:
 
 
 def add_common_flags(flags: FlagParser, work_dir: str) -> None:
-    """What a client, a pod or a laptop may want otherwise; `work_dir` is a folder's name under the temporary one."""
+    """What a client, a pod or a laptop may want otherwise; `work_dir` begins a name in the temporary folder."""
     flag = flags.flag
     flag("--model-dir", absolute, None, "folder with the models", required=True)
     flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", variable="HTTP_HOST")
@@ -60,7 +61,8 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
         "--batch-timeout", positive, None, "milliseconds until a request that is queued or running is answered with 504"
     )
     flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
-    flag("--work-dir", absolute, Path(tempfile.gettempdir()) / work_dir, "writable folder for the server's files")
+    own = Path(tempfile.gettempdir()) / f"{work_dir}-{os.geteuid()}"  # users of one machine share the temporary folder
+    flag("--work-dir", absolute, own, "folder for the server's files, which nobody else may write to")
     flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")
 
 

@@ -19,7 +19,6 @@ from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, threads
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.withheld import withheld_variables
-from mar_runtime.work_dir import claimed
 from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model import Models
 from transformer_sdk.model_server import memory
@@ -27,6 +26,7 @@ from transformer_sdk.model_server.container import processors
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import serve
+from transformer_sdk.model_server.work_dir import claimed
 from transformer_sdk.model_store import rules
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.model_store.settings import BatchOptions, cors_headers, whole

@@ -33,6 +33,7 @@ from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model_server import container
 from transformer_sdk.model_server.life import Doors, fail, open_port
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
+from transformer_sdk.model_server.work_dir import claimed
 from transformer_sdk.model_store import notices, properties
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
@@ -63,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     """Serves until a signal; raises StartError."""
     reserved = {options.http_port, options.grpc_port}
-    with open_port(options.host, options.http_port) as listener, LoopbackPorts(reserved) as ports:
+    with (
+        open_port(options.host, options.http_port) as listener,
+        LoopbackPorts(reserved) as ports,
+        claimed(options.work_dir),
+    ):
         around = Surroundings(
             model_dir=options.model_dir,
             environment=environment,
