@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from transformer_sdk.errors import ModelNotFound, NotReady, Unsupported
-from transformer_sdk.messages import Headers, Response
+from transformer_sdk.messages import Headers, Response, StreamingResponse
 
 if TYPE_CHECKING:
     from transformer_sdk.protocol.v1 import PredictRequest
@@ -61,9 +61,23 @@ class Model(Protocol):
         """Answers a request of the v2 protocol."""
         ...
 
-    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
-        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does."""
+    async def raw(
+        self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False
+    ) -> Response | StreamingResponse:
+        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does.
+
+        An answer that the model makes piece by piece has an iterator of its pieces. It raises the ServingError that the
+        answer broke off with, and is to be closed by who does not read it to the end.
+        """
         ...
+
+
+class Streaming(ABC):
+    """A model whose answer to tensors may be several responses, each sent when it is made."""
+
+    @abstractmethod
+    def infer_stream(self, request: InferRequest, call: Call) -> AsyncIterator[InferResponse]:
+        """The responses, one for an answer that comes whole; raises as `infer` does, also after the first."""
 
 
 class Forwarder(ABC):

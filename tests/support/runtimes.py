@@ -198,6 +198,8 @@ class Runtime:
             "PIP_NO_INDEX": "1",
             "PIP_NO_BUILD_ISOLATION": "0",  # means yes
             **({} if self.kind == TORCHSERVE else {"PYTHONPATH": ":".join(map(str, _SOURCES))}),
+            # Its sockets have the same names for every TorchServe of a machine.
+            **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),
         }
 
 

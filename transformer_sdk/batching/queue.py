@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from transformer_sdk.batching.limits import BatchDuration, BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
@@ -50,6 +50,8 @@ class Batch(Generic[P]):
     key: Hashable
     payloads: Sequence[P]
     is_wanted: Callable[[], bool]  # whether anybody still waits for one of the answers
+    # Answers one request, by its place, before the batch is done; False where its caller waits no more.
+    answer_early: Callable[[int, Any], bool]
     model_s: float = math.nan  # what the model took, filled in by who runs it
 
 
@@ -285,7 +287,18 @@ class BatchQueue(Generic[P, R]):
         return self._duration.largest_within(self._limits.max_latency_s, limit)
 
     def _batch(self, key: Hashable, entries: Sequence[_Entry[P, R]]) -> Batch[P]:
-        return Batch(key, [entry.payload for entry in entries], lambda: not all(map(self._is_pointless, entries)))
+        return Batch(
+            key,
+            [entry.payload for entry in entries],
+            lambda: not all(map(self._is_pointless, entries)),
+            lambda place, result: self._answer_early(entries[place], result),
+        )
+
+    def _answer_early(self, entry: _Entry[P, R], result: R) -> bool:
+        if self._is_pointless(entry):
+            return False
+        _answer(entry, result)
+        return True
 
     async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
         size = sum(entry.size for entry in entries)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Any
 
 from ts.utils.util import PredictionException
 
 from transformer_sdk.handler import frames
+from transformer_sdk.handler.carriers import Carriers
 from transformer_sdk.handler.context import NeedsOwnBatch
 from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
+from transformer_sdk.handler.pieces import Emit, Pieces
 from transformer_sdk.handler.values import HandlerOutputError, status_of
 from transformer_sdk.messages import encodable, words_of
 
@@ -34,15 +37,21 @@ class HandlerCalls:
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
         """TorchServe's entry: a frame is the body of its request."""
-        processors, ids = context.request_processor, context.request_ids
-        results = [self.run(frames.decode_batch(request["body"]), context) for request in requests]
-        # What the handler set is in the answers of its requests; it is not meant for the frame that carries them.
-        context.request_processor, context.request_ids, context.metrics.request_ids = processors, ids, ids
-        return [frames.encode(result) for result in results]
+        carriers = Carriers(context)
+        results = []
+        for place, request in enumerate(requests):
+            batch = frames.decode_batch(request["body"])
+            results.append(carriers.result(place, self.run(batch, context, partial(carriers.send, place))))
+        carriers.restore(context)
+        return results
 
-    def run(self, batch: frames.Batch, context: Any) -> frames.Result:
-        """Answers every request of the batch; whatever the handler raises becomes the batch's failure."""
+    def run(self, batch: frames.Batch, context: Any, emit: Emit) -> frames.Result:
+        """Answers every request of the batch; whatever the handler raises becomes the batch's failure.
+
+        What the handler sends ahead of its results goes to `emit` at once.
+        """
         started = time.perf_counter()
+        context.cl_socket = Pieces(batch, emit)
         try:
             answers = self._envelope.serve(batch, self._handle, context)
             return frames.Result(answers, time.perf_counter() - started)

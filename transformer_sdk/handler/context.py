@@ -9,7 +9,6 @@ from typing import Any
 from ts.context import RequestProcessor
 
 from transformer_sdk.handler.frames import Batch, Form, Request
-from transformer_sdk.handler.pieces import Pieces
 
 
 class NeedsOwnBatch(Exception):
@@ -79,7 +78,6 @@ class MergedHeaders(Headers):
 def describe_requests(batch: Batch, context: Any, *, merged: bool) -> None:
     """Fill the handler's context for this batch."""
     requests = batch.requests
-    context.cl_socket = Pieces(batch)
     context.request_ids = {index: request.id for index, request in enumerate(requests)}
     if merged and len(requests) > 1:
         # Whatever index the handler asks for, all requests are meant.

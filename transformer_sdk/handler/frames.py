@@ -51,6 +51,16 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     headers: list[tuple[str, str]] = []
 
 
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the answer to one request, sent while the handler still works on the rest.
+
+    Only the first piece's status, content type and headers count.
+    """
+
+    request: str  # its id
+    answer: Answer
+
+
 class Failure(msgspec.Struct, frozen=True, array_like=True):
     """The handler failed on the batch as a whole; with `alone` it cannot take merged requests at all."""
 
@@ -78,11 +88,12 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
 
 
 _batch = msgspec.msgpack.Decoder(Batch)
+_piece = msgspec.msgpack.Decoder(Piece)
 _result = msgspec.msgpack.Decoder(Result)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode(message: Batch | Result) -> bytes:
+def encode(message: Batch | Piece | Result) -> bytes:
     """The frame of a message."""
     return _encode(message)
 
@@ -90,6 +101,11 @@ def encode(message: Batch | Result) -> bytes:
 def decode_batch(frame: bytes | bytearray) -> Batch:
     """Raises msgspec.DecodeError for what is no batch."""
     return _batch.decode(frame)
+
+
+def decode_piece(frame: bytes) -> Piece:
+    """Raises msgspec.DecodeError for what is no piece."""
+    return _piece.decode(frame)
 
 
 def decode_result(frame: bytes) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol, get_args
 
 import msgspec
@@ -12,10 +12,11 @@ import msgspec
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput
-from transformer_sdk.handler import frames, parts, tensors
-from transformer_sdk.messages import Response
-from transformer_sdk.model import Call
+from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from transformer_sdk.handler import frames, parts, tensors, values
+from transformer_sdk.handler.stream import Stream
+from transformer_sdk.messages import Headers, Response, StreamingResponse
+from transformer_sdk.model import Call, Streaming
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 
@@ -34,10 +35,14 @@ class _Instances(msgspec.Struct):
 _instances = msgspec.json.Decoder(_Instances)
 
 
+# Takes what the handler sends ahead of its result; False where nobody takes more for this request.
+OnPiece = Callable[[frames.Piece], bool]
+
+
 class Transport(Protocol):
     """The way to the process that holds the handler."""
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
         """The handler's result; raises a ServingError where the batch did not come through.
 
         `is_wanted`: whether anybody still waits for it. Deadlines pass and clients hang up.
@@ -45,7 +50,7 @@ class Transport(Protocol):
         ...
 
 
-class HandlerModel:
+class HandlerModel(Streaming):
     """One version of a model whose handler is reached by `transport`."""
 
     def __init__(
@@ -63,7 +68,7 @@ class HandlerModel:
         self.name = name
         self.version = version
         alone = () if limits.merges_rows else _rows(envelope)
-        self.queue: BatchQueue[frames.Request, frames.Answer] = BatchQueue(
+        self.queue: BatchQueue[frames.Request, frames.Answer | Stream] = BatchQueue(
             name, self._run, limits, metrics, concurrency, alone=alone, ahead=ahead
         )
         self._transport = transport
@@ -75,41 +80,65 @@ class HandlerModel:
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         """Answers {"instances": …}."""
-        return await self._ask("v1", _whole(request.body, call), request.size, call)
+        answer = await self.queue.submit(_body(request.body, call), request.size, "v1", call)
+        return _response(_whole(answer))
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         """Answers {"instances": …} with explanations."""
-        return await self._ask("explain", _whole(request.body, call), request.size, call)
+        answer = await self.queue.submit(_body(request.body, call), request.size, "explain", call)
+        return _response(_whole(answer))
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Answers tensors; what a handler of instances returns becomes tensors."""
+        return self._infer_response(request, _whole(await self._submit_tensors(request, call)))
+
+    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncIterator[InferResponse]:
+        """The same, with a response for each piece that the handler sends ahead of its result."""
+        answer = await self._submit_tensors(request, call)
+        if not isinstance(answer, Stream):
+            yield self._infer_response(request, answer)
+            return
+        try:
+            async for body in answer:
+                yield tensors.response(body, request, self.name, self.version)
+        finally:
+            answer.close()
+
+    async def raw(
+        self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False
+    ) -> Response | StreamingResponse:
+        """Answers a body of any kind, as the handler understands it; in pieces where the handler sends pieces."""
+        headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
+        frame = frames.Request(call.id, headers, parts.split(body, content_type))
+        size = _size(body) if self._takes_instances else 1
+        answer = await self.queue.submit(frame, size, "raw-explain" if explain else "raw", call)
+        return _streaming(answer) if isinstance(answer, Stream) else _response(answer)
+
+    async def _submit_tensors(self, request: InferRequest, call: Call) -> frames.Answer | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
-        frame = tensors.frame(request, call.id, call.headers)
-        answer = await self.queue.submit(frame, size, "v2", call)
+        return await self.queue.submit(tensors.frame(request, call.id, call.headers), size, "v2", call)
+
+    def _infer_response(self, request: InferRequest, answer: frames.Answer) -> InferResponse:
         if answer.content_type == frames.REFUSAL:
             raise _refusal(answer)
         if answer.status >= 400:
             raise InferenceFailed(tensors.message(answer.body), answer.status)
         return tensors.response(answer.body, request, self.name, self.version)
 
-    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
-        """Answers a body of any kind, as the handler understands it."""
-        headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
-        frame = frames.Request(call.id, headers, parts.split(body, content_type))
-        size = _size(body) if self._takes_instances else 1
-        return await self._ask("raw-explain" if explain else "raw", frame, size, call)
-
-    async def _ask(self, form: frames.Form, request: frames.Request, size: int, call: Call) -> Response:
-        answer = await self.queue.submit(request, size, form, call)
-        if answer.content_type == frames.REFUSAL:
-            raise _refusal(answer)
-        headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers)
-        return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), headers)
-
     async def _run(self, batch: Batch[frames.Request]) -> Sequence[frames.Answer | ServingError]:
         frame = frames.Batch(batch.key, list(batch.payloads))  # type: ignore[arg-type]
-        result = await self._transport.send(frame, batch.is_wanted)
-        batch.model_s = result.seconds
+        streams = _Streams(batch)
+        try:
+            result = await self._transport.send(frame, batch.is_wanted, streams.take)
+            batch.model_s = result.seconds
+            answers = self._answers(result)
+        except Exception as error:
+            streams.fail(error)
+            raise
+        streams.end(answers)
+        return answers
+
+    def _answers(self, result: frames.Result) -> list[frames.Answer]:
         if (failure := result.failure) is None:
             return result.answers
         if failure.alone and self.queue.merging:
@@ -120,6 +149,40 @@ class HandlerModel:
             )  # fmt: skip
             self.queue.merging = False
         raise InferenceFailed(failure.message, failure.status)
+
+
+class _Streams:
+    """Those answers of one batch that come in pieces: each is handed out with its first."""
+
+    __slots__ = ("_batch", "_streams")
+
+    def __init__(self, batch: Batch[frames.Request]) -> None:
+        self._batch = batch
+        self._streams: dict[int, Stream] = {}  # by the request's place
+
+    def take(self, piece: frames.Piece) -> bool:
+        """Where nobody takes more for its request, False."""
+        places = (place for place, request in enumerate(self._batch.payloads) if request.id == piece.request)
+        place = next(places, None)
+        if place is None:  # a handler may write any id
+            return False
+        if stream := self._streams.get(place):
+            return stream.put(piece.answer.body)
+        stream = Stream(piece.answer)
+        if not self._batch.answer_early(place, stream):
+            return False
+        self._streams[place] = stream
+        return True
+
+    def end(self, answers: Sequence[frames.Answer]) -> None:
+        """With the last piece of each."""
+        for place, stream in self._streams.items():
+            stream.end(answers[place].body)
+
+    def fail(self, error: Exception) -> None:
+        """All of them break off."""
+        for stream in self._streams.values():
+            stream.fail(error)
 
 
 def _rows(envelope: str) -> Collection[str]:
@@ -138,7 +201,34 @@ def _size(body: bytes) -> int:
     return 1
 
 
-def _whole(body: bytes, call: Call) -> frames.Request:
+def _whole(answer: frames.Answer | Stream) -> frames.Answer:
+    """An answer for a protocol without pieces."""
+    if isinstance(answer, Stream):
+        answer.close()
+        raise Unsupported(
+            "The handler sends its answer in pieces, which this request has no room for; "
+            "ask it by /predictions/<model>, or by gRPC's ModelStreamInfer."
+        )
+    return answer
+
+
+def _response(answer: frames.Answer) -> Response:
+    if answer.content_type == frames.REFUSAL:
+        raise _refusal(answer)
+    return Response(answer.body, answer.status, (answer.content_type or _JSON).encode("latin-1"), _headers(answer))
+
+
+def _streaming(stream: Stream) -> StreamingResponse:
+    head = stream.head
+    kind = head.content_type or values.kind_of(head.body)
+    return StreamingResponse(stream, head.status, kind.encode("latin-1"), _headers(head))
+
+
+def _headers(answer: frames.Answer) -> Headers:
+    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers)
+
+
+def _body(body: bytes, call: Call) -> frames.Request:
     return frames.Request(call.id, call.headers, [frames.Part("body", _JSON, body)])
 
 

@@ -1,19 +1,20 @@
 """What a handler sends ahead of its result with TorchServe's `send_intermediate_predict_response`.
 
-TorchServe writes it to the client at once. Here an answer travels whole: the pieces are kept, and go in front of the
-result. In the handler's process; needs the `torchserve` wheel for its exceptions.
+In the handler's process; needs the `torchserve` wheel for its exceptions.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ts.utils.util import PredictionException
 
-from transformer_sdk.handler.frames import Batch
-from transformer_sdk.handler.values import HandlerOutputError
+from transformer_sdk.handler.frames import Answer, Batch, Piece
+from transformer_sdk.handler.values import HandlerOutputError, headers_of
+
+# Takes a piece to where its request came from.
+Emit = Callable[[Piece], object]
 
 _INT = struct.Struct("!i")
 _END = -1
@@ -21,31 +22,34 @@ _NOT_OFFERED = 501
 
 
 class Pieces:
-    """In the place of the socket that a handler finds in its context."""
+    """In the place of the socket that a handler finds in its context: sends pieces of answers to `emit`."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, emit: Emit) -> None:
         self._batch = batch
-        self._of: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._emit = emit
 
     def sendall(self, message: bytes) -> None:
-        """Keeps the bodies in a message, each for its request."""
+        """Sends on the answers in a message of TorchServe's own protocol, each to its request."""
         self._check()
-        for request, body in _bodies(_Reader(message)):
-            self._of[request] += body
-
-    def before(self, request: str, body: bytes) -> bytes:
-        """The whole answer to this request, whose last piece is `body`."""
-        return bytes(self._of[request]) + body if request in self._of else body
+        for request, answer in _answers(_Reader(message)):
+            self._emit(Piece(request, self._encoded(answer)))
 
     def _check(self) -> None:
-        if self._batch.form not in ("raw", "raw-explain"):
+        if self._batch.form not in ("raw", "raw-explain", "v2"):
             raise PredictionException(
-                "The handler sends its answer in pieces, which the v1 and v2 protocols have no room for; "
+                "The handler sends its answer in pieces, which the v1 protocol has no room for; "
                 "ask it by /predictions/<model>.",
                 _NOT_OFFERED,
             )
         if len({request.id for request in self._batch.requests}) < len(self._batch.requests):
             raise HandlerOutputError("requests of the same id came together")  # retried one by one
+
+    def _encoded(self, answer: Answer) -> Answer:
+        if self._batch.form != "v2":
+            return answer
+        from transformer_sdk.handler import tensors
+
+        return Answer(tensors.encode_result(answer.body), answer.status, tensors.CONTENT_TYPE)
 
 
 class _Reader:
@@ -65,16 +69,18 @@ class _Reader:
         start, self._position = self._position, self._position + size
         return bytes(self._message[start : self._position])
 
+    def text(self) -> str:
+        return self.field().decode()
 
-def _bodies(message: _Reader) -> Iterator[tuple[str, bytes]]:
-    """Each answer's request and body. What else there is the context knows as well: status, type, headers."""
+
+def _answers(message: _Reader) -> Iterator[tuple[str, Answer]]:
+    """Each request's id, and the piece of its answer."""
     message.number()  # code
     message.field()  # its text
     while (size := message.number()) != _END:
         request = message.field(size).decode()
-        message.field()  # content type
-        message.number()  # status
-        message.field()  # its text
-        for _ in range(2 * message.number()):
-            message.field()  # names and values of headers
-        yield request, message.field()
+        content_type, status = message.text(), message.number()
+        message.field()  # the status' text
+        headers = headers_of({message.text(): message.text() for _ in range(message.number())})
+        headers.pop("content-type", None)
+        yield request, Answer(message.field(), status, content_type, list(headers.items()))

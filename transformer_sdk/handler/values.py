@@ -22,6 +22,8 @@ _NOT_ITS_OWN = {
 }  # fmt: skip
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_BYTES = "application/octet-stream"
+_TEXT = "text/plain; charset=utf-8"
 _DUMP_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
@@ -74,14 +76,23 @@ def encode_indented(document: Any, indent: int | None = 2) -> bytes:
 def encode(result: Any) -> tuple[bytes, str]:
     """(body, content type) of one result of a handler without an envelope. Raises HandlerOutputError."""
     if isinstance(result, bytes | bytearray):
-        return bytes(result), "application/octet-stream"
+        return bytes(result), _BYTES
     if isinstance(result, str):
-        return result.encode(), "text/plain; charset=utf-8"
+        return result.encode(), _TEXT
     if _is_tensor(result):
         file = io.BytesIO()
         sys.modules["torch"].save(result, file)
-        return file.getvalue(), "application/octet-stream"
+        return file.getvalue(), _BYTES
     return encode_indented(result), "application/json"
+
+
+def kind_of(body: bytes) -> str:
+    """The content type of a piece of an answer, of which nobody has kept what it was."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return _BYTES
+    return _TEXT
 
 
 def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
@@ -90,11 +101,10 @@ def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
 
 
 def _answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
-    body = context.cl_socket.before(context.request_ids[index], body)
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
         return Answer(body, content_type=kind)
-    headers = _headers(context.get_response_headers(index))
+    headers = headers_of(context.get_response_headers(index))
     kind = headers.pop("content-type", "") or kind
     code = status_of(status or 200)
     if code is None:
@@ -111,7 +121,7 @@ def status_of(code: Any) -> int | None:
     return status if 200 <= status < 600 else None
 
 
-def _headers(given: Mapping[Any, Any]) -> dict[str, str]:
+def headers_of(given: Mapping[Any, Any]) -> dict[str, str]:
     """What HTTP can carry of the handler's headers; what latin-1 lacks becomes a question mark, as in TorchServe."""
     headers = {}
     for name, value in ((str(name), str(value)) for name, value in given.items()):

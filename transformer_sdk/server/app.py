@@ -94,7 +94,11 @@ class App:
             response = structs.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
-            await _stream(send, response, request_id, receive)
+            try:
+                await _stream(send, response, request_id, receive)
+            except ServingError as error:
+                # Its head has left: the server closes a connection whose answer has no end, which tells the client.
+                _log(error, one_line(f"{scope['method']} {scope['path']} broke off with"), _text(request_id))
         else:
             all_headers = _whole_headers(response, request_id)
             await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
@@ -120,13 +124,14 @@ def _error_response(error: Exception, what: str, request_id: str) -> Response:
     if not isinstance(error, ServingError):
         log.error("%s: unexpected error", what, exc_info=error)
         return json_response(_document(f"{type(error).__name__} : {words_of(error)}", "server", request_id), 500)
-    log.log(
-        logging.WARNING if error.status >= 500 else logging.INFO,
-        "%s answered %d: %s (request %s)",
-        what, error.status, one_line(error.message), one_line(request_id),
-    )  # fmt: skip
+    _log(error, f"{what} answered", request_id)
     document = {**error.details, **_document(error.message, error.component, request_id)}
     return json_response(document, error.status, _error_headers(error))
+
+
+def _log(error: ServingError, what: str, request_id: str) -> None:
+    level = logging.WARNING if error.status >= 500 else logging.INFO
+    log.log(level, "%s %d: %s (request %s)", what, error.status, one_line(error.message), one_line(request_id))
 
 
 def _text(request_id: bytes) -> str:
@@ -204,7 +209,7 @@ async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
 async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:
     """Until all is sent, or the client hangs up: it may do so while there is nothing to send.
 
-    An error on the way is the server's to handle: it breaks the connection, so that the client can tell.
+    An error on the way breaks the connection, so that the client can tell.
     """
     sending = asyncio.ensure_future(_send_pieces(send, response, request_id))
     client = asyncio.ensure_future(receive())  # after the body, it ends only with the connection

@@ -50,7 +50,7 @@ CASES = (
     _result("unicode", "JSON escapes what is not ASCII"),
     _result("empty", "an empty text"),
     _result("tensor", "a tensor, as `torch.save` writes it"),
-    Case("pieces", "result: pieces, by `send_intermediate_predict_response`; ours send them with the result",
+    Case("pieces", "result: pieces, by `send_intermediate_predict_response`; each is sent when it is made",
          "probe", predictions("probe", x_do="stream")),
     _refused("set", "what JSON cannot hold", "set"),
     _refused("object", "an object", "object"),

@@ -8,6 +8,14 @@ _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 
 BOUNDS = (
     Bound(
+        what="pieces of an answer that wait for a client who does not read them",
+        constant="transformer_sdk.limits:MAX_STREAM_BUFFER",
+        unit=Unit.BYTES,
+        beyond="the answer breaks off, and a running batch goes on without the client",
+        test="tests/unit/handler/test_stream.py"
+        "::test_a_client_who_reads_too_slowly_is_given_up_and_nothing_is_kept_for_it",
+    ),
+    Bound(
         what="request line and headers of a request",
         constant="transformer_sdk.limits:MAX_HEAD",
         unit=Unit.BYTES,

@@ -11,7 +11,8 @@ from ts.context import Context
 
 from transformer_sdk.handler import tensors
 from transformer_sdk.handler.calls import HandlerCalls
-from transformer_sdk.handler.frames import Batch, Form, Part, Request, Result
+from transformer_sdk.handler.frames import Batch, Form, Part, Piece, Request, Result
+from transformer_sdk.handler.pieces import Emit
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 from transformer_sdk.protocol.v2.tensors import Tensor
 
@@ -25,12 +26,16 @@ class Metrics:
     request_ids: Any = None
 
 
+def no_piece(piece: Piece) -> None:
+    raise AssertionError(piece)
+
+
 def context() -> Any:
     return Context("m", "/models/m", MANIFEST, 1, None, "0.12.0", metrics=Metrics())
 
 
-def run(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> Result:
-    return HandlerCalls(handle, envelope).run(Batch(form, list(requests)), context())
+def run(envelope: str, handle: Handle, form: Form, requests: Sequence[Request], emit: Emit = no_piece) -> Result:
+    return HandlerCalls(handle, envelope).run(Batch(form, list(requests)), context(), emit)
 
 
 def documents(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.handler.running import context, json_request, whole
+from tests.unit.handler.running import context, json_request, no_piece, whole
 from transformer_sdk.handler.calls import HandlerCalls
 from transformer_sdk.handler.frames import Batch, Request
 
@@ -19,7 +19,7 @@ def seen(envelope: str, request: Request, *, parses_json: bool) -> Any:
         rows.extend(data)
         return data
 
-    HandlerCalls(handle, envelope, parses_json=parses_json).run(Batch("raw", [request]), context())
+    HandlerCalls(handle, envelope, parses_json=parses_json).run(Batch("raw", [request]), context(), no_piece)
     return rows[0]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.unit.handler.running import context, whole
+from tests.unit.handler.running import context, no_piece, whole
 from transformer_sdk.handler.frames import Batch
 from transformer_sdk.handler.loading import HandlerLoader, LoadFailure, describe
 
@@ -41,7 +41,7 @@ def test_torch_pools_without_indices_from_the_handlers_first_line_on(
     loader = HandlerLoader(lambda _: None)
 
     loader.load("m", str(tmp_path), "pools.py:handle", None, 1, "none")
-    result = loader.calls.run(Batch("raw", [whole(b"", "application/json")]), context())
+    result = loader.calls.run(Batch("raw", [whole(b"", "application/json")]), context(), no_piece)
 
     assert orjson.loads(result.answers[0].body) == {"finds_indices": False}
 

@@ -19,7 +19,7 @@ from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.errors import InferenceFailed, UnprocessableInput
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.calls import HandlerCalls
-from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.handler.model import HandlerModel, OnPiece
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
@@ -38,9 +38,9 @@ class InProcess:
         self._calls = HandlerCalls(handle, envelope)
         self.sizes: list[int] = []
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
         self.sizes.append(len(batch.requests))
-        result = self._calls.run(frames.decode_batch(frames.encode(batch)), context())
+        result = self._calls.run(frames.decode_batch(frames.encode(batch)), context(), on_piece)
         return frames.decode_result(frames.encode(result))
 
 

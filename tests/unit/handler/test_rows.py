@@ -13,7 +13,7 @@ from tests.support.batching import call
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.handler import frames, tensors
-from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.handler.model import HandlerModel, OnPiece
 from transformer_sdk.protocol.v1 import decode_request
 from transformer_sdk.protocol.v2.requests import InferRequest
 from transformer_sdk.protocol.v2.tensors import Tensor
@@ -25,7 +25,7 @@ class Recording:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
         size = len(batch.requests)
         self.sizes.append(size)
         body = tensors.encode_predictions([0]) if batch.form == "v2" else b"{}"

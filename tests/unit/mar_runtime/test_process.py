@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mar_runtime.process import NeverStarted, WorkerDied, _Pipe
-from mar_runtime.worker import HEAD
+from transformer_sdk.handler.wire import HEAD, Kind, framed
 
 PATIENT = 60.0  # seconds
 
 
-def framed(frame: bytes, *, is_last: bool = False) -> bytes:
-    return HEAD.pack(is_last, len(frame)) + frame
+def no_piece(piece: bytes) -> None:
+    raise AssertionError(piece)
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT)
+        answer = pipe.ask(b"", PATIENT, no_piece)
         for byte in framed(b"an answer"):
             await loop.sock_sendall(theirs, bytes([byte]))
             await asyncio.sleep(0)
@@ -57,7 +57,7 @@ async def test_a_large_frame_comes_through_both_ways() -> None:
     loop, large = asyncio.get_running_loop(), bytes(range(256)) * 400_000
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(large, PATIENT)
+        answer = pipe.ask(large, PATIENT, no_piece)
         received = bytearray()
         while len(received) < HEAD.size + len(large):
             received += await loop.sock_recv(theirs, 1 << 20)
@@ -71,8 +71,8 @@ async def test_last_words_are_kept_and_no_answer() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT)
-        await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), is_last=True))
+        answer = pipe.ask(b"", PATIENT, no_piece)
+        await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), Kind.LAST_WORDS))
         theirs.close()
         await pipe.lost
         pipe.fail(WorkerDied("it exited"))
@@ -86,7 +86,7 @@ async def test_frames_that_nobody_asked_for_are_dropped() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT)
+        answer = pipe.ask(b"", PATIENT, no_piece)
         await loop.sock_sendall(theirs, framed(b"an answer"))
 
         assert await answer == b"an answer"
@@ -96,7 +96,7 @@ async def test_answers_belong_to_frames_in_the_order_of_their_sending() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT) for _ in range(3)]
+        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
         answers[1].cancel()  # nobody waits for it any more; its answer comes all the same
         await loop.sock_sendall(theirs, framed(b"1") + framed(b"2") + framed(b"3"))
 
@@ -107,7 +107,7 @@ async def test_answers_belong_to_frames_in_the_order_of_their_sending() -> None:
 async def test_only_the_first_frame_can_have_been_the_end_of_the_process() -> None:
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT) for _ in range(3)]
+        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
         theirs.close()
         await pipe.lost
         pipe.fail(WorkerDied("it exited"))
@@ -120,7 +120,7 @@ async def test_the_time_of_a_frame_runs_from_when_those_before_it_are_answered()
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        first, second = pipe.ask(b"", PATIENT), pipe.ask(b"", 0.0)
+        first, second = pipe.ask(b"", PATIENT, no_piece), pipe.ask(b"", 0.0, no_piece)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(second), 0.05)
         assert not second.done()
@@ -136,8 +136,30 @@ async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
         theirs.close()
         await pipe.lost
 
-        answer = pipe.ask(b"too late", PATIENT)
+        answer = pipe.ask(b"too late", PATIENT, no_piece)
         pipe.fail(WorkerDied("it exited"))
 
         with pytest.raises(WorkerDied):
             await answer
+
+
+async def test_pieces_come_ahead_of_the_answer_they_belong_to() -> None:
+    loop, pieces = asyncio.get_running_loop(), list[bytes]()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        first, second = pipe.ask(b"", PATIENT, pieces.append), pipe.ask(b"", PATIENT, no_piece)
+        await loop.sock_sendall(
+            theirs, framed(b"a", Kind.PIECE) + framed(b"b", Kind.PIECE) + framed(b"c") + framed(b"d")
+        )
+
+        assert (await first, await second, pieces) == (b"c", b"d", [b"a", b"b"])
+
+
+async def test_a_piece_that_nobody_asked_for_is_dropped() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded") + framed(b"stray", Kind.PIECE)) as (pipe, theirs):
+        await pipe.first
+        answer = pipe.ask(b"", PATIENT, no_piece)
+        await loop.sock_sendall(theirs, framed(b"an answer"))
+
+        assert await answer == b"an answer"

@@ -14,7 +14,8 @@ from aiohttp.test_utils import TestServer
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, Version
 from transformer_sdk.errors import NotReady, ServingError
-from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Request, Result, decode_batch, encode
+from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Piece, Request, Result, decode_batch, encode
+from transformer_sdk.handler.wire import Kind, framed
 from transformer_sdk.messages import Response
 
 VERSION = Version(
@@ -22,6 +23,8 @@ VERSION = Version(
     startup_timeout_s=60,
 )  # fmt: skip
 FAILED = Result([], 0.5, Failure("no", 500))
+PIECES = (Piece("0", Answer(b"one ")), Piece("0", Answer(b"two ")))
+STREAMED = Result([Answer(b"three")], 0.25)
 
 
 def batch(*bodies: bytes) -> Batch:
@@ -114,6 +117,35 @@ async def not_found(_: web.Request) -> web.Response:
     return web.json_response({"code": 404, "type": "X", "message": "Model not found"}, status=404)
 
 
+async def in_pieces(request: web.Request) -> web.StreamResponse:
+    """Two pieces and the result, cut where no frame ends."""
+    response = web.StreamResponse(headers={"ts_stream_next": "true"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    sent = b"".join(framed(encode(piece), Kind.PIECE) for piece in PIECES) + framed(encode(STREAMED))
+    for place in range(0, len(sent), 7):
+        await response.write(sent[place : place + 7])
+    return response
+
+
+async def break_off(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"ts_stream_next": "true"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(framed(encode(PIECES[0]), Kind.PIECE))
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def end_early(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"ts_stream_next": "true"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(framed(encode(PIECES[0]), Kind.PIECE))
+    return response
+
+
 async def trouble(_: web.Request) -> web.Response:
     return web.json_response({"code": 503, "type": "X", "message": "not now"}, status=503)
 
@@ -144,6 +176,9 @@ async def client() -> AsyncIterator[TorchServeClient]:
         ("nonsense", nonsense),
         ("slow", hang),
         ("cut", hang_up),
+        ("streaming", in_pieces),
+        ("broken", break_off),
+        ("short", end_early),
     ):
         app.router.add_post(f"/predictions/{model}/1.0", handler)
     app.router.add_get("/models", names)
@@ -165,12 +200,16 @@ def wanted() -> bool:
     return True
 
 
+def no_piece(piece: Piece) -> bool:
+    raise AssertionError(piece)
+
+
 def unheard() -> None:
     """Answers that nobody counts."""
 
 
 async def test_a_batch_is_one_request_with_the_models_name_escaped(client: TorchServeClient) -> None:
-    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), wanted)
+    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), wanted, no_piece)
 
     said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
     assert result == Result([Answer(said + b"one"), Answer(said + b"two")], 0.25)
@@ -180,14 +219,17 @@ async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client
     half = FRAME_BYTES // 2
     bodies = (b"1" * half, b"2" * half, b"3" * (2 * FRAME_BYTES), b"4")
 
-    result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), wanted)
+    result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), wanted, no_piece)
 
     assert [answer.body[-1:] for answer in result.answers] == [b"1", b"2", b"3", b"4"]
     assert result.seconds == 0.75
 
 
 async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) -> None:
-    assert await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), wanted) == FAILED
+    assert (
+        await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), wanted, no_piece)
+        == FAILED
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +247,7 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
     client: TorchServeClient, model: str, status: int, component: str, message: str
 ) -> None:
     with pytest.raises(ServingError) as raised:
-        await client.transport(model, VERSION, unheard).send(batch(b""), wanted)
+        await client.transport(model, VERSION, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.component) == (status, component)
     assert raised.value.message.startswith(message)
@@ -216,7 +258,7 @@ async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: st
     answers: list[None] = []
 
     with contextlib.suppress(ServingError):
-        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), wanted)
+        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), wanted, no_piece)
 
     assert len(answers) == heard
 
@@ -224,7 +266,7 @@ async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: st
 async def test_a_handler_that_fails_has_answered(client: TorchServeClient) -> None:
     answers: list[None] = []
 
-    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), wanted)
+    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), wanted, no_piece)
 
     assert len(answers) == 1
 
@@ -234,18 +276,18 @@ async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServe
     transport.give_up()
 
     with pytest.raises(NotReady, match="Model a b has no worker any more"):
-        await transport.send(batch(b"one"), wanted)
+        await transport.send(batch(b"one"), wanted, no_piece)
 
 
 async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
-    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted)
+    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted, no_piece)
 
     assert result.answers == [Answer(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
 
 
 async def test_a_worker_that_is_not_idle_before_its_callers_are_gone_is_none(client: TorchServeClient) -> None:
     with pytest.raises(ServingError, match="has no worker to serve inference request") as raised:
-        await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), lambda: False)
+        await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), lambda: False, no_piece)
 
     assert raised.value.status == 503
 
@@ -254,7 +296,7 @@ async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeC
     hasty = replace(VERSION, response_timeout_s=0)
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("dying", hasty, unheard).send(batch(b""), wanted)
+        await client.transport("dying", hasty, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.message) == (
         504,
@@ -267,7 +309,7 @@ async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeCl
     impatient = replace(VERSION, response_timeout_s=-30, startup_timeout_s=0.5)  # type: ignore[arg-type]
 
     with pytest.raises(ServingError) as raised:
-        await client.transport("slow", impatient, unheard).send(batch(b""), wanted)
+        await client.transport("slow", impatient, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.message) == (504, "torchserve: model slow did not answer within 0.5 s.")
 
@@ -295,6 +337,35 @@ async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
         assert await alone.names() is None
         assert await alone.metrics() == b""
         with pytest.raises(ServingError, match="torchserve: no connection to TorchServe") as raised:
-            await alone.transport("one", VERSION, unheard).send(batch(b""), wanted)
+            await alone.transport("one", VERSION, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")
+
+
+async def test_pieces_come_ahead_of_the_result(client: TorchServeClient) -> None:
+    pieces: list[Piece] = []
+
+    result = await client.transport("streaming", VERSION, unheard).send(
+        batch(b"one"), wanted, lambda piece: not pieces.append(piece)
+    )
+
+    assert (tuple(pieces), result) == (PIECES, STREAMED)
+
+
+@pytest.mark.parametrize(
+    ("model", "allowed_s", "status", "message"),
+    [
+        ("broken", 120, 502, "The worker of model broken died while it had the request."),
+        ("broken", 0, 504, "Model broken did not answer within 0 s (responseTimeout); TorchServe restarts its worker."),
+        ("short", 120, 502, "torchserve: the answer ended before its last piece."),
+    ],
+)
+async def test_an_answer_that_breaks_off_after_a_piece_is_an_error(
+    client: TorchServeClient, model: str, allowed_s: int, status: int, message: str
+) -> None:
+    transport = client.transport(model, replace(VERSION, response_timeout_s=allowed_s), unheard)
+
+    with pytest.raises(ServingError) as raised:
+        await transport.send(batch(b"one"), wanted, lambda _: True)
+
+    assert (raised.value.status, raised.value.message) == (status, message)

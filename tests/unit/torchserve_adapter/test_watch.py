@@ -22,7 +22,7 @@ from transformer_sdk.batching.metrics import BatchMetricsRegistry
 from transformer_sdk.errors import DeadlineExceeded, NotReady
 from transformer_sdk.handler.frames import Answer as HandlerAnswer
 from transformer_sdk.handler.frames import Batch, Request, Result
-from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.handler.model import HandlerModel, OnPiece
 from transformer_sdk.model import Call, IndexEntry, Models
 from transformer_sdk.model_store.errors import ModelFailed
 from transformer_sdk.model_store.models import Model
@@ -62,7 +62,7 @@ class FakeTransport:
     on_answer: Callable[[], None]
     given_up: bool = False
 
-    async def send(self, batch: Batch, is_wanted: Callable[[], bool]) -> Result:
+    async def send(self, batch: Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> Result:
         if self.given_up:
             raise NotReady("no worker")
         self.on_answer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs
 
 from transformer_sdk.errors import InvalidInput
-from transformer_sdk.messages import Request, Response, json_response
+from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
 from transformer_sdk.model import Models
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.routing import Route
@@ -30,13 +30,13 @@ class TorchServeEndpoints:
             *(Route(method, path, endpoint) for path, endpoint in asked for method in ("POST", "PUT", "GET")),
         )
 
-    async def predict(self, request: Request) -> Response:
+    async def predict(self, request: Request) -> Response | StreamingResponse:
         return await self._ask(request, request.params["model"], explain=False)
 
-    async def explain(self, request: Request) -> Response:
+    async def explain(self, request: Request) -> Response | StreamingResponse:
         return await self._ask(request, request.params["model"], explain=True)
 
-    async def invoke(self, request: Request) -> Response:
+    async def invoke(self, request: Request) -> Response | StreamingResponse:
         """As SageMaker asks: one model needs no name."""
         names = parse_qs(request.query.decode("latin-1")).get("model_name") or self._models.names
         if len(names) != 1:
@@ -49,7 +49,7 @@ class TorchServeEndpoints:
             return json_response({"status": "Healthy"})
         return json_response({"status": "Unhealthy"}, 500)
 
-    async def _ask(self, request: Request, name: str, *, explain: bool) -> Response:
+    async def _ask(self, request: Request, name: str, *, explain: bool) -> Response | StreamingResponse:
         model = self._models.get(name, request.params.get("version"))
         call = self._calls.begin(request)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")

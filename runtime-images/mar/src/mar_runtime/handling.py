@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mar_runtime.samples import collect_samples, taken
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.loading import HandlerLoader, describe
+from transformer_sdk.handler.pieces import Emit
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +38,13 @@ class Handler:
         self._context = service.context
         self._calls = loader.calls
 
-    def answer(self, frame: bytes) -> bytes:
-        """The result's frame for a batch's frame."""
-        return frames.encode(self.run(frames.decode_batch(frame)))
+    def answer(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
+        """The result's frame for a batch's frame; `send_piece` gets the frames of what goes ahead of it."""
+        return frames.encode(self.run(frames.decode_batch(frame), lambda piece: send_piece(frames.encode(piece))))
 
-    def run(self, batch: frames.Batch) -> frames.Result:
-        """The result of a batch, with what the handler reported meanwhile."""
-        result = self._calls.run(batch, self._context)
+    def run(self, batch: frames.Batch, emit: Emit) -> frames.Result:
+        """The result of a batch, with what the handler reported meanwhile; pieces of answers go to `emit`."""
+        result = self._calls.run(batch, self._context, emit)
         samples = taken()
         if not samples:
             return result

@@ -16,6 +16,7 @@ from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, desc
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import ClientGone, NotReady, UpstreamBroken
 from transformer_sdk.handler import frames
+from transformer_sdk.handler.model import OnPiece
 from transformer_sdk.model_store.errors import ModelFailed
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class WorkerPool:
             raise
         self._spawn(self._add_more())
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
         """A worker's result. A batch that a worker did not come to before it died goes to another; one that nobody
         waits for by the time that a worker is free is dropped."""
         frame = frames.encode(batch)
@@ -91,7 +92,9 @@ class WorkerPool:
                 self._wake()  # the worker is free for others
                 raise ClientGone
             try:
-                answer = await worker.ask(frame, self._policy.response_timeout_s)
+                answer = await worker.ask(
+                    frame, self._policy.response_timeout_s, lambda piece: on_piece(frames.decode_piece(piece))
+                )
             except NeverStarted:
                 continue
             except TimeoutError:

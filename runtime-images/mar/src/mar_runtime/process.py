@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -18,7 +19,8 @@ import msgspec
 import psutil
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from mar_runtime.worker import HEAD, Loaded, memory_bytes, run
+from mar_runtime.worker import Loaded, memory_bytes, run
+from transformer_sdk.handler.wire import HEAD, Kind, Unframer
 
 # The end of a process and the end of its connection follow each other within this time, in any order.
 _END_S = 1.0
@@ -33,6 +35,10 @@ def workers_context(*, cuda: bool) -> ForkServerContext:
     touching_cuda = [] if cuda else ["mar_runtime.handling", "ts.torch_handler.base_handler"]
     context.set_forkserver_preload(["mar_runtime.reaping", "torch", *touching_cuda])
     return context
+
+
+# Takes the frame of a piece.
+OnPiece = Callable[[bytes], object]
 
 
 class WorkerDied(Exception):
@@ -96,12 +102,15 @@ class WorkerProcess:
         """It takes no frame any more, though what it sent before may still be read."""
         return self._exited.done() or self._pipe.lost.done()
 
-    async def ask(self, frame: bytes, timeout_s: float) -> bytes:
-        """The answer to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long."""
+    async def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
+        """The answer to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long.
+
+        Pieces of the answer go to `on_piece`; with each its time begins anew.
+        """
         if self.is_ending:
             raise NeverStarted
         self.served += 1
-        return await self._pipe.ask(frame, timeout_s)
+        return await self._pipe.ask(frame, timeout_s, on_piece)
 
     def memory_bytes(self) -> int:
         """What the process holds in memory now."""
@@ -155,6 +164,7 @@ class _Asked:
 
     answer: asyncio.Future[bytes]
     timeout_s: float
+    on_piece: OnPiece
 
 
 class _Pipe(asyncio.Protocol):
@@ -168,7 +178,7 @@ class _Pipe(asyncio.Protocol):
         self.lost: asyncio.Future[None] = loop.create_future()
         self.first: asyncio.Future[bytes] = loop.create_future()
         self.last_words = ""
-        self._buffer = bytearray()
+        self._received = Unframer()
         self._asked: deque[_Asked] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -181,11 +191,11 @@ class _Pipe(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, frame: bytes, timeout_s: float) -> asyncio.Future[bytes]:
+    def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
         """A frame for a lost connection goes nowhere: `fail` tells who waits for the answer."""
         if self._transport and not self.lost.done():
-            self._transport.writelines((HEAD.pack(False, len(frame)), frame))
-        asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s)
+            self._transport.writelines((HEAD.pack(Kind.WHOLE, len(frame)), frame))
+        asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
         self._asked.append(asked)
         if len(self._asked) == 1:
             self._start_clock()
@@ -200,18 +210,13 @@ class _Pipe(asyncio.Protocol):
         self._asked.clear()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while len(self._buffer) >= HEAD.size:
-            is_last, length = HEAD.unpack_from(self._buffer)
-            end = HEAD.size + length
-            if len(self._buffer) < end:
-                return
-            frame = bytes(memoryview(self._buffer)[HEAD.size : end])
-            del self._buffer[:end]
-            if is_last:
-                self.last_words = frame.decode("utf-8", "replace")
-            else:
+        for kind, frame in self._received.feed(data):
+            if kind == Kind.WHOLE:
                 self._answer(frame)
+            elif kind == Kind.PIECE:
+                self._pass_on(frame)
+            else:
+                self.last_words = frame.decode("utf-8", "replace")
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self.lost.set_result(None)
@@ -230,6 +235,12 @@ class _Pipe(asyncio.Protocol):
                 self._start_clock()
             if not answer.done():
                 answer.set_result(frame)
+
+    def _pass_on(self, piece: bytes) -> None:
+        if self._asked:
+            self._stop_clock()
+            self._start_clock()
+            self._asked[0].on_piece(piece)
 
     def _start_clock(self) -> None:
         asked = self._asked[0]

@@ -22,6 +22,7 @@ from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, desc
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import NotReady
 from transformer_sdk.handler import frames
+from transformer_sdk.handler.model import OnPiece
 from transformer_sdk.model_store.errors import ModelFailed
 
 if TYPE_CHECKING:
@@ -121,15 +122,23 @@ class HandlerThreads:
         self,
         batch: frames.Batch,
         is_wanted: Callable[[], bool],  # noqa: ARG002 - nothing waits here
+        on_piece: OnPiece,
     ) -> frames.Result:
         """The result of a free thread; the queue never sends more batches than there are threads."""
         if not self._idle:
             raise NotReady(f"Model {self._spec.model} has no free thread at the moment.")
         worker = self._idle.popleft()
-        timeout_s = self._policy.response_timeout_s
+        timeout_s, loop = self._policy.response_timeout_s, asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(timeout_s):
-                result = await worker.thread.run(lambda: _answer(worker.handler, batch))
+            async with asyncio.timeout(timeout_s) as limit:
+
+                def take(piece: frames.Piece) -> None:
+                    limit.reschedule(loop.time() + timeout_s)
+                    on_piece(piece)
+
+                result = await worker.thread.run(
+                    lambda: _answer(worker.handler, batch, lambda piece: loop.call_soon_threadsafe(take, piece))
+                )
         except TimeoutError:
             late = WorkerTimeout(
                 self._spec.model, timeout_s, "a thread cannot be ended, so the server has to start again"
@@ -178,8 +187,8 @@ def _load(spec: HandlerSpec) -> Handler:
     return Handler(spec)
 
 
-def _answer(handler: Handler, batch: frames.Batch) -> frames.Result:
+def _answer(handler: Handler, batch: frames.Batch, emit: Callable[[frames.Piece], object]) -> frames.Result:
     try:
-        return handler.run(batch)
+        return handler.run(batch, emit)
     except BaseException as error:  # noqa: BLE001 - it must not end the thread, as it would end a process
         return frames.Result([], 0.0, frames.Failure(handler.last_words(error), 500))

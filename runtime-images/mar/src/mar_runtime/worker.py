@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import select
 import socket
-import struct
 import sys
 import threading
 from pathlib import Path
@@ -23,14 +22,12 @@ from typing import BinaryIO, NoReturn
 import msgspec
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from transformer_sdk.handler.wire import HEAD, Kind, framed
 from transformer_sdk.log_lines import IndentingFormatter
 
 log = logging.getLogger(__name__)
 
 _AFRESH = "from mar_runtime.worker import go_on; go_on()"
-
-# In front of every frame: whether it holds a worker's last words, and its length.
-HEAD = struct.Struct("!?Q")
 
 
 class Loaded(msgspec.Struct, frozen=True, array_like=True):
@@ -107,17 +104,17 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
     frames = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection's to close
     try:
         while (frame := _receive(frames)) is not None:
-            _send(connection, handler.answer(frame))
+            _send(connection, handler.answer(frame, lambda piece: _send(connection, piece, Kind.PIECE)))
     except (BrokenPipeError, ConnectionResetError):
         raise
     except BaseException as error:
         log.critical("the handler ended its process", exc_info=error)
-        _send(connection, handler.last_words(error).encode(), is_last=True)
+        _send(connection, handler.last_words(error).encode(), Kind.LAST_WORDS)
         raise
 
 
-def _send(connection: socket.socket, frame: bytes, *, is_last: bool = False) -> None:
-    connection.sendall(HEAD.pack(is_last, len(frame)) + frame)
+def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE) -> None:
+    connection.sendall(framed(frame, kind))
 
 
 def _receive(frames: BinaryIO) -> bytes | None:

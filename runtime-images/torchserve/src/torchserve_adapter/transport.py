@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
@@ -17,16 +17,21 @@ from torchserve_adapter.errors import (
     broken_connections,
     message_of,
 )
-from transformer_sdk.client.errors import PredictorTimeout
+from transformer_sdk.client.connection import Answer
+from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout
 from transformer_sdk.client.pool import Pool
 from transformer_sdk.errors import NotReady, ServingError, UpstreamError
 from transformer_sdk.handler import frames
+from transformer_sdk.handler.model import OnPiece
+from transformer_sdk.handler.wire import Kind, Unframer
 
 _WORKER_DIED = "Worker died."
 _KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory
 # With useJobTicket TorchServe refuses what it has no idle worker for; one that has just answered is not idle yet.
 _NO_IDLE_WORKER = "has no worker to serve inference request"
 _ASK_AGAIN_S = (0.002, 0.25)  # at first, and at most
+# In the head of an answer that TorchServe sends in pieces.
+_STREAMED = b"ts_stream_next"
 _FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 
 
@@ -51,7 +56,7 @@ class VersionTransport:
         # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
         self._timeout_s = startup_timeout_s + response_timeout_s + 30
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
         """The result of the batch; raises the ServingError for what went wrong.
 
         Nothing that runs is ended: the worker is busy until it is finished, whether anybody waits for it or not.
@@ -61,7 +66,7 @@ class VersionTransport:
         answers: list[frames.Answer] = []
         seconds = 0.0
         for portion in _portions(batch):
-            result = await self._send(portion, is_wanted)
+            result = await self._send(portion, is_wanted, on_piece)
             if result.failure:
                 return result
             answers += result.answers
@@ -72,48 +77,82 @@ class VersionTransport:
         """There will be no worker any more: whatever is sent is refused."""
         self._given_up = True
 
-    async def _send(self, batch: frames.Batch, is_wanted: Callable[[], bool]) -> frames.Result:
-        content = await self._ask(frames.encode(batch), is_wanted)
+    async def _send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+        answer = await self._ask(frames.encode(batch), is_wanted)
         try:
-            result = frames.decode_result(content)
+            if answer.header(_STREAMED):
+                result = await self._read_stream(answer, on_piece)
+            else:
+                result = frames.decode_result(answer.body)
         except msgspec.DecodeError as error:
             raise ConnectionBroken(f"{COMPONENT}: the answer cannot be read ({error}).") from error
         self._on_answer()
         return result
 
-    async def _ask(self, frame: bytes, is_wanted: Callable[[], bool]) -> bytes:
+    async def _read_stream(self, answer: Answer, on_piece: OnPiece) -> frames.Result:
+        """Hands pieces on as they come; the result is what comes after the last.
+
+        It is read to the end, be it for nobody: so long the worker is busy.
+        """
+        received = Unframer()
+        async for chunk in self._chunks(answer):
+            for kind, frame in received.feed(chunk):
+                if kind == Kind.WHOLE:
+                    return frames.decode_result(frame)
+                on_piece(frames.decode_piece(frame))
+        raise ConnectionBroken(f"{COMPONENT}: the answer ended before its last piece.")
+
+    async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
+        """The body, be it that it came whole; raises what TorchServe's end of the connection means."""
+        if answer.pieces is None:
+            yield answer.body
+            return
+        last = time.monotonic()
+        try:
+            async for piece in answer.pieces:
+                last = time.monotonic()
+                yield piece
+        except PredictorTimeout as error:
+            raise self._silent() from error
+        except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of an answer
+            raise self._lost_worker(time.monotonic() - last) from error
+
+    async def _ask(self, frame: bytes, is_wanted: Callable[[], bool]) -> Answer:
         pause, longest = _ASK_AGAIN_S
         while True:
             started = time.monotonic()
-            status, content = await self._post(frame)
-            if status == 200:
-                return content
-            message = message_of(content)
+            answer = await self._post(frame)
+            if answer.status == 200:
+                return answer
+            message = message_of(answer.body)
             if _NO_IDLE_WORKER not in message or self._given_up or not is_wanted():
-                raise self._refusal(status, message, time.monotonic() - started)
+                raise self._refusal(answer.status, message, time.monotonic() - started)
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _post(self, frame: bytes) -> tuple[int, bytes]:
+    async def _post(self, frame: bytes) -> Answer:
         try:
             with broken_connections():
-                answer = await self._pool.request("POST", self._path, _FRAME_HEADERS, frame, self._timeout_s)
+                return await self._pool.request("POST", self._path, _FRAME_HEADERS, frame, self._timeout_s, stream=True)
         except PredictorTimeout as error:
-            raise WorkerTooSlow(
-                f"{COMPONENT}: model {self._model} did not answer within {self._timeout_s:g} s."
-            ) from error
-        return answer.status, answer.body
+            raise self._silent() from error
+
+    def _silent(self) -> WorkerTooSlow:
+        return WorkerTooSlow(f"{COMPONENT}: model {self._model} did not answer within {self._timeout_s:g} s.")
 
     def _refusal(self, status: int, message: str, elapsed_s: float) -> ServingError:
         """TorchServe kills a worker that takes too long, and says no more than that it died."""
         if message != _WORKER_DIED:
             return UpstreamError(COMPONENT, status, f"{COMPONENT}: {message}")
+        hint = "; if that was for memory, raise the container's memory limit" if status == _KILLED else ""
+        return self._lost_worker(elapsed_s, hint)
+
+    def _lost_worker(self, elapsed_s: float, hint: str = "") -> ServingError:
         if elapsed_s >= self._allowed_s:
             return WorkerTooSlow(
                 f"Model {self._model} did not answer within {self._allowed_s:g} s (responseTimeout); "
                 "TorchServe restarts its worker."
             )
-        hint = "; if that was for memory, raise the container's memory limit" if status == _KILLED else ""
         return WorkerBroken(f"The worker of model {self._model} died while it had the request{hint}.")
 
 
