@@ -8,13 +8,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mar_runtime import archives, resources
 from mar_runtime.pool import WorkerPool
-from mar_runtime.process import workers_context
+from mar_runtime.process import WorkerProcess, workers_context
 from mar_runtime.runner import PoolPolicy
-from mar_runtime.spec import HandlerSpec
+from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from tests.integration.mar_runtime.serving import Waiting, model_dir, told, write_acting
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
@@ -43,6 +44,31 @@ class Handler:
     def handle(self, instances, context):
         return instances
 """
+FAILS = b"""
+import os
+from pathlib import Path
+
+class Handler:
+    def initialize(self, context):
+        Path(context.system_properties["model_dir"], "pid").write_text(str(os.getpid()))
+        raise ValueError
+
+    def handle(self, instances, context):
+        return instances
+"""
+NEVER_LOADED = b"""
+import os, time
+from pathlib import Path
+
+class Handler:
+    def initialize(self, context):
+        Path(context.system_properties["model_dir"], "pid").write_text(str(os.getpid()))
+        time.sleep(1000)
+
+    def handle(self, instances, context):
+        return instances
+"""
+PATIENT_S = 240.0
 ALL = {"m": {"minWorkers": 0, "batchSize": 1}}
 
 
@@ -56,11 +82,15 @@ def test_it_has_one_for_each_processor(tmp_path: Path) -> None:
         assert told(runtime, "m")
 
 
+def spec_of(archive: Path) -> HandlerSpec:
+    unpacked = archives.unpack(archive, archive.parent / "unpacked")
+    return HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
+
+
 @contextlib.asynccontextmanager
 async def pool(archive: Path, policy: PoolPolicy, gpus: Sequence[int] = ()) -> AsyncIterator[list[int]]:
     """Of a pool that has started: how many workers it told of, one after the other."""
-    unpacked = archives.unpack(archive, archive.parent / "unpacked")
-    spec = HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
+    spec = spec_of(archive)
     failed: list[BaseException] = []
     started = WorkerPool(workers_context(cuda=False), spec, archive.name, policy, gpus, lambda _: None, failed.append)
     numbers: list[int] = []
@@ -106,6 +136,27 @@ async def test_one_that_cannot_be_loaded_is_done_without(tmp_path: Path, caplog:
         await until(lambda: words in caplog.text, "it is told")
 
         assert numbers == [1]
+
+
+async def test_one_that_cannot_be_loaded_is_gone_when_that_is_known(tmp_path: Path) -> None:
+    started = spec_of(write_mar(tmp_path / "m.mar", manifest(modelName="m"), {"handler.py": FAILS}))
+
+    with pytest.raises(HandlerNotLoaded):
+        await WorkerProcess.start(workers_context(cuda=False), started, PATIENT_S)
+
+    assert not psutil.pid_exists(int((tmp_path / "unpacked/pid").read_text()))
+
+
+async def test_one_that_nobody_waits_for_any_more_is_gone_with_its_start(tmp_path: Path) -> None:
+    slow = write_mar(tmp_path / "m.mar", manifest(modelName="m"), {"handler.py": NEVER_LOADED})
+    starting = asyncio.ensure_future(WorkerProcess.start(workers_context(cuda=False), spec_of(slow), PATIENT_S))
+    told = tmp_path / "unpacked/pid"
+    await until(lambda: told.is_file() and told.read_text() != "", "it is being loaded")
+
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    assert not psutil.pid_exists(int(told.read_text()))
 
 
 async def test_workers_take_the_models_gpus_in_turn(tmp_path: Path) -> None:

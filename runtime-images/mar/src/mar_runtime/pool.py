@@ -25,7 +25,6 @@ _MAX_DEATHS = 5  # in a row, without an answer between them
 _PENDING = 2  # batches of a worker: the one that it runs, and the next
 _MEMORY_CHECK_S = 1.0
 _ROOM = 2  # times what a worker holds, free before there is another: batches take memory too
-_CLOSE_S = 5.0
 _MIB = 1024 * 1024
 
 
@@ -57,6 +56,7 @@ class WorkerPool:
         self._on_failure = on_failure
         self._on_change: Callable[[int, str], None] = lambda *_: None
         self._workers: list[WorkerProcess] = []
+        self._not_gone: set[WorkerProcess] = set()  # the workers, and those that end
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a worker that can take a batch
         self._replacing: dict[WorkerProcess, bool] = {}  # those too old, and whether the new one is there
         self._memory_checked: dict[WorkerProcess, float] = {}
@@ -78,7 +78,7 @@ class WorkerPool:
         except BaseException:
             for task in starting:
                 task.cancel()
-            await self.close()
+            await asyncio.gather(*starting, self.close(), return_exceptions=True)
             raise
         self._spawn(self._add_more())
 
@@ -138,16 +138,14 @@ class WorkerPool:
                 waiting.set_result(None)
 
     async def close(self) -> None:
-        """End all workers; returns when they are gone."""
+        """End all workers, also those that are being started; returns when they are gone."""
         self._closed = True
-        for task in self._tasks:
+        starting = [*self._tasks]
+        for task in starting:
             task.cancel()
-        ending, self._workers = self._workers, []
-        for worker in ending:
-            worker.kill()
+        self._workers = []
         self._wake()
-        if ending:
-            await asyncio.wait([worker.gone for worker in ending], timeout=_CLOSE_S)
+        await asyncio.gather(*(worker.end() for worker in self._not_gone), *starting, return_exceptions=True)
 
     def _gpu(self, worker: int) -> int | None:
         return self._gpus[worker % len(self._gpus)] if self._gpus else None
@@ -183,10 +181,11 @@ class WorkerPool:
         except TimeoutError:
             raise ModelFailed(describe_late_start(model, archive, self._policy.startup_timeout_s)) from None
         if self._closed:
-            worker.kill()
+            await worker.end()
             return
         self._workers.append(worker)
-        worker.gone.add_done_callback(lambda gone: self._drop(worker, gone.result()))
+        self._not_gone.add(worker)
+        worker.gone.add_done_callback(lambda gone: self._is_gone(worker, gone.result()))
         self._tell()
         self._wake()
 
@@ -237,6 +236,10 @@ class WorkerPool:
         self._forget(worker)
         worker.retire()
         self._tell()
+
+    def _is_gone(self, worker: WorkerProcess, how: str) -> None:
+        self._not_gone.discard(worker)
+        self._drop(worker, how)
 
     def _drop(self, worker: WorkerProcess, how: str) -> None:
         """A worker is gone, or will be: a new one takes its place, unless one does already or they keep dying."""

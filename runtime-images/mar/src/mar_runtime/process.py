@@ -24,6 +24,8 @@ from transformer_sdk.handler.wire import HEAD, Kind, Unframer
 
 # The end of a process and the end of its connection follow each other within this time, in any order.
 _END_S = 1.0
+# A killed process is gone within this time, unless the kernel waits for a device.
+_KILLED_S = 5.0
 
 
 def workers_context(*, cuda: bool) -> ForkServerContext:
@@ -68,22 +70,27 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         # No daemon: those must not have children, and handlers have, for loading data in parallel.
         process = context.Process(target=run, args=(spec, theirs), daemon=False, name=f"worker of {spec.model}")
+        starting = asyncio.ensure_future(asyncio.to_thread(process.start))
+        # Also where nobody waits for it any more: a process without a connection ends by itself.
+        starting.add_done_callback(lambda _: theirs.close())
         try:
-            await asyncio.to_thread(process.start)
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ours.close()
+            raise
         except (OSError, EOFError) as error:
             ours.close()
             raise WorkerDied(f"it could not be started: {error!r}") from error
-        theirs.close()
         ours.setblocking(False)
         _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
         worker = cls(process, pipe, spec.gpu)
         try:
             loaded = msgspec.msgpack.decode(await asyncio.wait_for(pipe.first, timeout_s), type=Loaded)
         except BaseException:
-            worker.kill()
+            await worker.end()
             raise
         if loaded.failure is not None:
-            worker.kill()
+            await worker.end()
             raise HandlerNotLoaded(loaded.failure)
         return worker
 
@@ -134,6 +141,11 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(self.pid, signal.SIGKILL)
                 return
+
+    async def end(self) -> None:
+        """Kill it; returns when it is gone and its connection is closed."""
+        self.kill()
+        await asyncio.wait([self.gone], timeout=_KILLED_S)
 
     async def _watch(self) -> None:
         """Until the process has ended; what it sent before that is read to the end."""
