@@ -8,6 +8,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     ├─ NotFound                 404
     │  └─ ModelNotFound         404
     ├─ MethodNotAllowed         405
+    ├─ ClientTooSlow            408
     ├─ BodyTooLarge             413
     ├─ EncodedBody              415
     ├─ UnprocessableInput       422
@@ -18,6 +19,8 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     ├─ UpstreamError            the upstream's own status
     ├─ UpstreamBroken           502
     ├─ NotReady                 503 with Retry-After
+    ├─ BuffersFull              503 with Retry-After
+    ├─ TooManyConnections       503 with Retry-After
     ├─ DeadlineExceeded         504
     └─ UpstreamTimeout          504
 """
@@ -78,6 +81,12 @@ class MethodNotAllowed(ServingError):
     def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
         super().__init__(f"{method} is not allowed on {path}; use {self.allowed}.")
+
+
+class ClientTooSlow(ServingError):
+    """The client took too long to send a request."""
+
+    status = 408
 
 
 class BodyTooLarge(ServingError):
@@ -161,6 +170,29 @@ class NotReady(ServingError):
 
     status = 503
     retry_after_s = 1
+
+
+class BuffersFull(ServingError):
+    """The requests that are held already leave no memory for this one."""
+
+    status = 503
+    retry_after_s = 1
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"Requests that are being read or answered hold {limit} bytes already (--max-buffered-bytes); "
+            "send it again later."
+        )
+
+
+class TooManyConnections(ServingError):
+    """As many connections are open as the server takes."""
+
+    status = 503
+    retry_after_s = 1
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} connections are open already (--max-connections); connect again later.")
 
 
 class DeadlineExceeded(ServingError):

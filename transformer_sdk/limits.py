@@ -28,3 +28,44 @@ LOOP_HELD_S = 0.5
 
 # Names of settings that one line of the log lists; more are counted.
 MAX_NAMED_SETTINGS = 20
+
+# Connections over HTTP; fewer where the process may not open so many files.
+MAX_CONNECTIONS = 4096
+
+# Connections beyond those: requests that are not GET get 503, probes and metrics are answered.
+MAX_SURPLUS_CONNECTIONS = 64
+
+# Requests that a connection may send ahead of the one that is being answered.
+MAX_PIPELINED = 64
+
+# Seconds from the first byte of a head to its last one.
+HEAD_TIMEOUT = 30
+
+# Seconds that a body may take, and an answer until the client has read it, beside the time by MIN_RATE.
+TRANSFER_TIMEOUT = 30
+
+# Bytes a second that a body or an answer has to move at, when it takes longer than TRANSFER_TIMEOUT.
+MIN_RATE = 8 * 1024
+
+# Seconds that a connection without a request is kept, while there are less than MAX_CONNECTIONS. Longer than any proxy
+# keeps an idle connection (Envoy: one hour), or the proxy picks one that is closing.
+KEEP_ALIVE = 3660
+
+# Seconds that a refused client may go on sending before the connection is closed over it.
+LINGER = 5
+
+# Bytes of a refused body that are read and thrown away, so that the client gets to read its answer: closing a
+# connection with unread data resets it.
+MAX_DISCARDED = 64 * 1024 * 1024
+
+# Share of the container's memory limit, or of the machine's memory, for requests that are read, queued or answered.
+BUFFERED_SHARE = 0.25
+
+# Bytes of requests that are held at a time, where nobody has asked what memory there is.
+MAX_BUFFERED = 1024 * 1024 * 1024
+
+# Files that are left for workers, models and connections to other servers.
+FILE_RESERVE = 256
+
+# Files that a process may open: its soft limit is raised to this, as far as the hard one goes.
+MAX_FILES = 65536

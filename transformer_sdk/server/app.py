@@ -12,7 +12,7 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from msgspec import structs
@@ -20,11 +20,14 @@ from msgspec import structs
 from transformer_sdk.errors import (
     BodyTooLarge,
     ClientGone,
+    ClientTooSlow,
     HeadTooLarge,
     MethodNotAllowed,
     ServingError,
+    TooManyConnections,
     UnreadableRequest,
 )
+from transformer_sdk.limits import MAX_DISCARDED
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import (
     Headers,
@@ -36,8 +39,9 @@ from transformer_sdk.messages import (
     json_response,
     words_of,
 )
+from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Router
+from transformer_sdk.server.routing import Found, Router
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 
 log = logging.getLogger(__name__)
@@ -49,32 +53,44 @@ Send = Callable[[Message], Awaitable[None]]
 REQUEST_ID = b"x-request-id"
 _UNROUTED = "none"
 _BODILESS = (204, 304)  # whatever came behind the head would be taken for the next answer
-# Of a body that is too large this much is read and thrown away, so that the client gets to read its answer:
-# closing a connection with unread data resets it.
-_DISCARDED_BYTES = 64 * 1024 * 1024
 _CLOSE: Headers = ((b"connection", b"close"),)
 
 
 class App:
-    """An ASGI application that answers every request. `max_request_size` is in bytes."""
+    """An ASGI application that answers every request.
 
-    def __init__(self, router: Router, metrics: ServerMetrics, max_request_size: int) -> None:
+    A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together.
+    """
+
+    def __init__(
+        self, router: Router, metrics: ServerMetrics, max_request_size: int, budget: ByteBudget | None = None
+    ) -> None:
         self._router = router
         self._metrics = metrics
         self._max_request_size = max_request_size
+        self.budget = budget or ByteBudget()
         # One random number for all: one for each request costs more than finding its route.
         own = uuid.uuid4().hex[:16]
         self._ids = (f"{own}{number:016x}".encode() for number in itertools.count())
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        held = Held(self.budget)
+        try:
+            await self._serve(scope, receive, send, held)
+        finally:
+            held.release()
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send, held: Held) -> None:
         started = time.perf_counter()
         headers: Headers = tuple(scope["headers"])
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         route, timings = _UNROUTED, dict[str, float]()
+        is_read = False
         try:
-            matched, params = self._router.match(scope["method"], scope["path"])
+            found = matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template
-            body = await _read_body(headers, receive, self._max_request_size)
+            body = await self._read_body(found, headers, receive, held)
+            is_read = True
             request = Request(
                 scope["method"], scope["path"], params, headers, body, _text(request_id),
                 scope.get("query_string", b""), functools.partial(_is_gone, receive), timings,
@@ -87,7 +103,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             what = one_line(f"{scope['method']} {scope['path']}")
             response = _error_response(error, what, _text(request_id))
-            if route is _UNROUTED:  # before the body was read
+            if not is_read and _CLOSE[0] not in response.headers:
                 response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
         if told := server_timing(headers, timings):
             timed = (SERVER_TIMING.encode(), told.encode())
@@ -103,6 +119,53 @@ class App:
             all_headers = _whole_headers(response, request_id)
             await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
             await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
+
+    async def _read_body(self, found: Found, headers: Headers, receive: Receive, held: Held) -> bytes:
+        """What can be refused by its head alone is refused before the body is read; the connection throws it away."""
+        asks_first = header(headers, b"expect") is not None
+        if asks_first:  # the client asks before it sends
+            if _content_length(headers) > self._max_request_size:
+                raise BodyTooLarge(self._max_request_size)
+            self._check(found, headers)
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")  # nearly always: one message
+            if len(body) > self._max_request_size:
+                raise BodyTooLarge(self._max_request_size)
+            if body:
+                held.add(len(body))
+            return body
+        if not asks_first:
+            self._check(found, headers)
+        return await self._gather(
+            message, receive, held, is_too_large=_content_length(headers) > self._max_request_size
+        )
+
+    def _check(self, found: Found, headers: Headers) -> None:
+        route, params = found
+        if route.check:
+            route.check(params)
+        self.budget.check(_content_length(headers))
+
+    async def _gather(self, message: Message, receive: Receive, held: Held, *, is_too_large: bool) -> bytes:
+        """The body that begins with `message`. One that is too large is read on, so that the client gets its answer."""
+        body = bytearray()
+        size, limit = 0, self._max_request_size
+        while message["type"] != "http.disconnect":
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if is_too_large or size > limit:
+                is_too_large, body = True, bytearray()
+                held.release()
+            else:
+                held.add(len(chunk))
+                body += chunk
+            if not message.get("more_body", False) or size > limit + MAX_DISCARDED:
+                if is_too_large:
+                    raise BodyTooLarge(limit)
+                return bytes(body)
+            message = await receive()
+        raise ClientGone
 
     def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
         """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
@@ -148,9 +211,11 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 def _error_headers(error: ServingError) -> Headers:
     match error:
-        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest():
+        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest() | ClientTooSlow():
             # The rest of it is still on its way: this connection cannot carry another request.
             return _CLOSE
+        case TooManyConnections():
+            return ((b"retry-after", str(error.retry_after_s).encode()), *_CLOSE)
         case MethodNotAllowed():
             return ((b"allow", error.allowed.encode()),)
     if error.retry_after_s:
@@ -170,40 +235,9 @@ def _is_gone(receive: Receive) -> bool:
     return False
 
 
-async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    if header(headers, b"expect") and _content_length(headers) > limit:
-        raise BodyTooLarge(limit)  # the client asks before it sends
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")  # nearly always: one message
-        if len(body) > limit:
-            raise BodyTooLarge(limit)
-        return body
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in _chunks(message, receive):
-        size += len(chunk)
-        if size <= limit:
-            chunks.append(chunk)
-        elif size > limit + _DISCARDED_BYTES:
-            break
-    if size > limit:
-        raise BodyTooLarge(limit)
-    return b"".join(chunks)
-
-
 def _content_length(headers: Headers) -> int:
     """Python reads no number of any length; the server has seen that this one is zeros and less than 21 digits."""
     return int((header(headers, b"content-length") or b"0").strip()[-20:])
-
-
-async def _chunks(message: Message, receive: Receive) -> AsyncIterator[bytes]:
-    while message["type"] != "http.disconnect":
-        yield message.get("body", b"")
-        if not message.get("more_body", False):
-            return
-        message = await receive()
-    raise ClientGone
 
 
 async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:

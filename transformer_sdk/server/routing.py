@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from transformer_sdk.errors import MethodNotAllowed, NotFound
@@ -17,7 +17,13 @@ class Route:
     method: str
     template: str  # "/v1/models/{model}:predict"
     endpoint: Endpoint
+    # Called with the values of the template's names before a body is read that comes in pieces; raises what the
+    # endpoint would raise for them.
+    check: Callable[[Mapping[str, str]], object] | None = None
 
+
+# A route, and the values of its `{names}`.
+Found = tuple[Route, Mapping[str, str]]
 
 _REMEMBERED = 1000
 
@@ -36,9 +42,9 @@ class Router:
         self._patterns = [
             (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
         ]
-        self._found: dict[tuple[str, str], tuple[Route, Mapping[str, str]]] = {}
+        self._found: dict[tuple[str, str], Found] = {}
 
-    def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+    def match(self, method: str, path: str) -> Found:
         """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed."""
         if known := self._found.get((method, path)):
             return known
@@ -48,7 +54,7 @@ class Router:
         self._found[method, path] = found
         return found
 
-    def _search(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+    def _search(self, method: str, path: str) -> Found:
         for pattern, by_method in self._patterns:
             if found := pattern.fullmatch(path):
                 if method not in by_method:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from transformer_sdk.errors import InvalidInput, ServingError
@@ -34,14 +35,17 @@ class HookEndpoints:
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.ready),
-            Route("POST", "/v1/models/{model}:predict", self.predict),
-            Route("POST", "/v1/models/{model}:explain", self.explain),
+            Route("POST", "/v1/models/{model}:predict", self.predict, self._asked),
+            Route("POST", "/v1/models/{model}:explain", self.explain, self._asked),
             Route("GET", "/v2", self.server),
             Route("GET", "/v2/health/ready", self.server_ready),
             Route("GET", "/v2/models", self.list_models),
             *(Route("GET", f"/v2/models/{{model}}{version}", self.metadata) for version in of_versions),
             *(Route("GET", f"/v2/models/{{model}}{version}/ready", self.ready) for version in of_versions),
-            *(Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer) for version in of_versions),
+            *(
+                Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer, self._asked)
+                for version in of_versions
+            ),
         )
 
     async def predict(self, request: Request) -> Response | StreamingResponse:
@@ -80,7 +84,7 @@ class HookEndpoints:
         return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
 
     async def _ask(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
-        served = self._served(self._models.resolve(request.params["model"]), request.params.get("version"))
+        served = self._asked(request.params)
         call = self._calls.begin(request)
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
         if event := cloudevents.unwrap(request.headers, request.body):
@@ -95,6 +99,9 @@ class HookEndpoints:
         if isinstance(response, StreamingResponse):
             return response
         return cloudevents.wrap(event, response, served.name, self._style) if event else response
+
+    def _asked(self, params: Mapping[str, str]) -> ServedModel:
+        return self._served(self._models.resolve(params["model"]), params.get("version"))
 
     def _served(self, name: str, version: str | None = None) -> ServedModel:
         return cast("ServedModel", self._models.known(name, version))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
-from transformer_sdk.model import Models
+from transformer_sdk.model import Model, Models
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.routing import Route
 
@@ -27,7 +28,11 @@ class TorchServeEndpoints:
         )
         return (
             Route("GET", "/ping", self.ping),
-            *(Route(method, path, endpoint) for path, endpoint in asked for method in ("POST", "PUT", "GET")),
+            *(
+                Route(method, path, endpoint, self._model if "{model}" in path else None)
+                for path, endpoint in asked
+                for method in ("POST", "PUT", "GET")
+            ),
         )
 
     async def predict(self, request: Request) -> Response | StreamingResponse:
@@ -48,6 +53,9 @@ class TorchServeEndpoints:
         if self._models.ready:
             return json_response({"status": "Healthy"})
         return json_response({"status": "Unhealthy"}, 500)
+
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"], params.get("version"))
 
     async def _ask(self, request: Request, name: str, *, explain: bool) -> Response | StreamingResponse:
         model = self._models.get(name, request.params.get("version"))

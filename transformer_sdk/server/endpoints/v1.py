@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from transformer_sdk.messages import Request, Response, json_response
-from transformer_sdk.model import Models
+from transformer_sdk.model import Model, Models
 from transformer_sdk.protocol import cloudevents, v1
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.server.endpoints import bodies
@@ -27,8 +27,8 @@ class V1Endpoints:
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.model_status),
-            Route("POST", "/v1/models/{model}:predict", self.predict),
-            Route("POST", "/v1/models/{model}:explain", self.explain),
+            Route("POST", "/v1/models/{model}:predict", self.predict, self._model),
+            Route("POST", "/v1/models/{model}:explain", self.explain, self._model),
         )
 
     def predict(self, request: Request) -> Awaitable[Response]:
@@ -43,8 +43,11 @@ class V1Endpoints:
     async def model_status(self, request: Request) -> Response:
         return model_readiness(self._models, request.params["model"])
 
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"])
+
     async def _ask(self, request: Request, *, explain: bool) -> Response:
-        model = self._models.get(request.params["model"])
+        model = self._model(request.params)
         call = self._calls.begin(request)
         asked, event = bodies.read(request, v1.decode_request)
         response = await (model.explain(asked, call) if explain else model.predict(asked, call))

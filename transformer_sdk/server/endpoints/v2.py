@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from transformer_sdk.messages import Headers, Request, Response, json_response
-from transformer_sdk.model import Models
+from transformer_sdk.model import Model, Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2 import rest
@@ -16,6 +17,8 @@ from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.routing import Route
+
+_OF_VERSION = ("", "/versions/{version}")
 
 
 class V2Endpoints:
@@ -28,19 +31,23 @@ class V2Endpoints:
 
     def routes(self) -> tuple[Route, ...]:
         """Every method and path of the protocol but health."""
-        per_model = (("GET", "", self.metadata), ("GET", "/ready", self.ready), ("POST", "/infer", self.infer))
+        per_model = (("GET", "", self.metadata), ("GET", "/ready", self.ready))
         return (
             Route("GET", "/v2", self.server),
             Route("GET", "/v2/models", self.list_models),
             *(
                 Route(method, f"/v2/models/{{model}}{of_version}{path}", endpoint)
-                for of_version in ("", "/versions/{version}")
+                for of_version in _OF_VERSION
                 for method, path, endpoint in per_model
+            ),
+            *(
+                Route("POST", f"/v2/models/{{model}}{of_version}/infer", self.infer, self._model)
+                for of_version in _OF_VERSION
             ),
         )
 
     async def infer(self, request: Request) -> Response:
-        model = self._models.get(request.params["model"], request.params.get("version"))
+        model = self._model(request.params)
         call = self._calls.begin(request)
         length = json_length(request.headers)
         asked, event = bodies.read(request, lambda body: rest.decode_request(body, length))
@@ -61,6 +68,9 @@ class V2Endpoints:
         model = self._models.get(name, request.params.get("version"))
         described: ModelMetadata = dataclasses.replace(await model.metadata(), versions=self._models.versions(name))
         return json_response(dataclasses.asdict(described))
+
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"], params.get("version"))
 
     async def ready(self, request: Request) -> Response:
         return model_readiness(self._models, request.params["model"], request.params.get("version"))

@@ -1,0 +1,54 @@
+"""How many bytes of requests the server holds at a time: read, queued, and while they are answered."""
+
+from __future__ import annotations
+
+from transformer_sdk.errors import BuffersFull
+from transformer_sdk.limits import MAX_BUFFERED
+
+
+class ByteBudget:
+    """What all requests of a server, by whatever protocol, may hold together.
+
+    A request that is alone is always taken: it has a limit of its own.
+    """
+
+    def __init__(self, limit: int = MAX_BUFFERED) -> None:
+        self.limit = limit
+        self.held = 0
+        self.peak = 0  # the most that was held since somebody has set it to 0
+        self._unsent = 0  # bytes of answers that clients have not read yet
+
+    def check(self, size: int, of: int = 0) -> None:
+        """Whether there is room for `size` bytes more of a request that has `of` already; raises BuffersFull."""
+        used = self.held + self._unsent
+        if used + size > self.limit and used > of:
+            raise BuffersFull(self.limit)
+
+    def look(self, *, unsent: int) -> None:
+        """Takes note of the answers that clients have not read yet."""
+        self._unsent = unsent
+        self.peak = max(self.peak, self.held + unsent)
+
+
+class Held:
+    """What one request holds of the budget."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Raises BuffersFull."""
+        budget = self._budget
+        budget.check(size, self.size)
+        budget.held = held = budget.held + size
+        if held > budget.peak:
+            budget.peak = held
+        self.size += size
+
+    def release(self) -> None:
+        """The request is gone, and its bytes with it."""
+        self._budget.held -= self.size
+        self.size = 0
