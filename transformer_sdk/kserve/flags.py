@@ -16,8 +16,8 @@ from transformer_sdk.kserve.constants.constants import (
     PredictorProtocol,
 )
 from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.limits import KEEP_ALIVE, MAX_CONNECTIONS
 
-KEEP_ALIVE_S = 3660
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
 
 _PROTOCOLS = [protocol.value for protocol in PredictorProtocol]
@@ -76,9 +76,13 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     flag("--access_log_format", str, None, "Taken for KServe's sake: requests are counted in /metrics, not logged.")
     flag("--event-loop", str, "auto", "auto is uvloop, if installed.", dest="event_loop",
          choices=["auto", "asyncio", "uvloop"])  # fmt: skip
-    flag("--timeout-keep-alive", int, KEEP_ALIVE_S, "Seconds that an idle connection is kept: longer than proxies do.",
+    flag("--timeout-keep-alive", int, KEEP_ALIVE, "Seconds that an idle connection is kept: longer than proxies do.",
          dest="timeout_keep_alive")  # fmt: skip
     flag("--max_request_size", int, MAX_REQUEST_SIZE, "Largest request body in bytes.")
+    flag(
+        "--max_buffered_bytes", int, None, "Most bytes of requests at a time; else a quarter of the container's memory."
+    )
+    flag("--max_connections", int, MAX_CONNECTIONS, "Most connections over HTTP of a process.")
     flag("--grpc_max_send_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "Largest answer over gRPC in bytes.")
     flag("--grpc_max_receive_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "Largest request over gRPC in bytes.")
     flag("--ssl_certfile", str, os.environ.get(KSERVE_TLS_CERT_FILE_ENV), "Certificate, to serve HTTPS.")

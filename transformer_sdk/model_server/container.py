@@ -31,6 +31,11 @@ def memory_limit() -> int | None:
     return None if limit == "max" or int(limit) >= _UNLIMITED else int(limit)
 
 
+def memory() -> int:
+    """Bytes that the container may use: its limit, or all that the machine has."""
+    return memory_limit() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def memory_left() -> int | None:
     """Bytes below the limit; None where there is none. What holds the content of files that are not in use is left."""
     if (limit := memory_limit()) is None:

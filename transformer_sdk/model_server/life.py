@@ -8,18 +8,22 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_sdk.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
+from transformer_sdk.model_server import container
+from transformer_sdk.model_server.files import connections_within, raise_limit
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.server.app import App
+from transformer_sdk.server.budget import ByteBudget
 from transformer_sdk.server.loop_watch import watched_loop
 from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.run import KEEP_ALIVE_S, HttpServer, Tls, listen
+from transformer_sdk.server.run import HttpServer, Tls, listen
 
 if TYPE_CHECKING:
     from transformer_sdk.server.grpc import GrpcServer
@@ -37,9 +41,16 @@ class Doors:
     max_request_size: int
     request_timeout_s: float
     grace_period_s: int
-    keep_alive_s: int = KEEP_ALIVE_S
+    keep_alive_s: int = KEEP_ALIVE
     tls: Tls | None = None
     cors: Headers = ()  # of every answer, for browsers
+    max_connections: int = MAX_CONNECTIONS  # over HTTP, as far as the process may open files
+    budget: ByteBudget = field(default_factory=lambda: request_budget(None))
+
+
+def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
+    """Of `limit` bytes, or of this process' share of what the container has."""
+    return ByteBudget(limit or int(container.memory() * BUFFERED_SHARE) // processes)
 
 
 def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
@@ -80,7 +91,7 @@ async def _serve_while(
     metrics: ServerMetrics,
     if_held: str,
 ) -> None:
-    server = _http_server(app, doors)
+    server = _http_server(app, doors, connections_within(raise_limit(), doors.max_connections))
     grpc_server = await _start_grpc(doors, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
@@ -116,9 +127,9 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     return exit_code
 
 
-def _http_server(app: App, doors: Doors) -> HttpServer:
+def _http_server(app: App, doors: Doors, connections: int) -> HttpServer:
     try:
-        return HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls)
+        return HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls, connections)
     except OSError as error:  # OpenSSL's, which names no file
         raise StartError(
             f"HTTPS cannot be served with {doors.tls}: {error.strerror}; give a certificate and its key in PEM."

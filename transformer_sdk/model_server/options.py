@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE
+from transformer_sdk.limits import MAX_CONNECTIONS
 
 
 class FlagParser:
@@ -53,6 +54,14 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
         None,
         "largest request body in bytes; else max_request_size of config.properties",
     )
+    flag(
+        "--max-buffered-bytes",
+        positive,
+        None,
+        "most bytes of requests that are held at a time, be they read, queued or answered; else a quarter of the "
+        "container's memory",
+    )
+    flag("--max-connections", positive, MAX_CONNECTIONS, "most connections over HTTP; less where files are short")
     flag("--request-timeout", seconds, 600.0, "seconds until a request is answered with 504")
     flag("--max-batch-size", positive, None,
          f"most instances in a batch; else batchSize of config.properties, else {DEFAULT_MAX_BATCH_SIZE}")  # fmt: skip

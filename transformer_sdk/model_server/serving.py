@@ -51,5 +51,5 @@ def build_app(
     )
     routes = [route for surface in surfaces for route in surface.routes()]
     if doors.cors:
-        return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors)
-    return App(Router(routes), metrics, doors.max_request_size)
+        return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors, doors.budget)
+    return App(Router(routes), metrics, doors.max_request_size, doors.budget)

@@ -1,37 +1,89 @@
 """One connection: uvicorn's HTTP/1.1, but for what it leaves open.
 
 The head of a request is bounded; an upgrade that a client offers is declined and its request answered; what cannot be
-read is answered in the one form of errors.
+read is answered in the one form of errors; a client that is too slow is not waited for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import enum
+import logging
+from typing import TYPE_CHECKING, Any, cast
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from transformer_sdk.errors import HeadTooLarge, ServingError, UnreadableRequest
-from transformer_sdk.limits import MAX_HEAD
+from transformer_sdk.errors import (
+    ClientTooSlow,
+    HeadTooLarge,
+    ServingError,
+    TooManyConnections,
+    UnreadableRequest,
+)
+from transformer_sdk.limits import (
+    HEAD_TIMEOUT,
+    LINGER,
+    MAX_DISCARDED,
+    MAX_HEAD,
+    MAX_PIPELINED,
+    MIN_RATE,
+    TRANSFER_TIMEOUT,
+)
+from transformer_sdk.server.connections import Connections
 
 if TYPE_CHECKING:
+    import asyncio
+
     from transformer_sdk.server.app import App
 
-# How long a refused client may go on sending before the connection is closed over it.
-_LINGER_S = 5.0
+log = logging.getLogger(__name__)
+
 _FRAMING = (b"content-length", b"transfer-encoding")
+
+
+class _WaitsFor(enum.Enum):
+    """What a client has to do next."""
+
+    NOTHING = enum.auto()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    READING = enum.auto()  # the client has to read its answer
 
 
 class Connection(HttpToolsProtocol):
     """What uvicorn makes for each client. Every call here is paid for by every request."""
 
+    _is_surplus = False
+    _is_refused = False  # and what comes is not read any more
+    _closes = False  # after an answer that is written before the body was read
+    _body_size = 0  # bytes of the body that have come
+    _pauses = 0  # of writing, as the client did not read
+    _waits_for = _WaitsFor.NOTHING
+    _waits_in: object = None  # the request, or the pause, in which that was found first
+    _waits_since = 0.0
+    _unsent = 0  # bytes of answers at that time
     _received = 0  # bytes of the last segment
     _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
     _unfinished_size = 0  # bytes of that, without the first segment's
     _goes_on = False  # a parser is being told of a body whose head another one has read
 
+    def __init__(self, *, connections: Connections, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._is_surplus = not self._connections.add(self)
+        if not self._is_surplus:
+            self._rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self)
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._connections.idle.pop(self, None)
         self._received = len(data)
         unread: bytes | memoryview = data
         try:
@@ -47,6 +99,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.scope is not None and ("method" not in self.scope or self.cycle.more_body):
             self._bound_unfinished()
+            self._linger_at_end()
 
     def on_headers_complete(self) -> None:
         if self._goes_on:
@@ -55,12 +108,122 @@ class Connection(HttpToolsProtocol):
             if self._head_size() > MAX_HEAD:
                 raise HeadTooLarge(MAX_HEAD)
             self._unfinished = None
+        if self._is_surplus and self.parser.get_method() not in (b"GET", b"HEAD"):
+            raise TooManyConnections(self._connections.limit)
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise UnreadableRequest(f"More than {MAX_PIPELINED} requests came before the first was answered.")
+        self._body_size = 0
         self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
         HttpToolsProtocol.on_headers_complete(self)  # super() costs as much as all else here
+        if self._is_surplus:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
+        """As uvicorn's, but for the bound of what nobody wants."""
         self._unfinished = None
-        HttpToolsProtocol.on_body(self, body)
+        cycle = self.cycle
+        self._body_size += len(body)
+        if cycle.response_complete:
+            if self._body_size > MAX_DISCARDED:
+                self._end_unread()
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        cycle.more_body = False
+        if cycle.response_complete:
+            self._rest()
+            return
+        if self._closes:
+            self._closes = cycle.keep_alive = False
+        cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer for each request."""
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._closes:
+            self._end_unread()
+        elif not self.cycle.more_body and self.cycle.scope is self.scope:
+            self._rest()
+
+    def end(self) -> None:
+        """There is no request, and there will be none."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # closing would wait until the client has read
+        else:
+            self.transport.close()
+
+    def _rest(self) -> None:
+        """There is no request."""
+        self._connections.idle[self] = self.loop.time()
+
+    def pause_writing(self) -> None:
+        self._pauses += 1
+        super().pause_writing()
+
+    def look(self, now: float) -> int:
+        """Every second: gives up a client that is too slow. Returns the bytes of answers that it has not read."""
+        unsent = self.transport.get_write_buffer_size()
+        waits_for, waits_in = self._state(unsent)
+        if waits_for is not self._waits_for or waits_in is not self._waits_in:
+            self._waits_for, self._waits_in, self._waits_since, self._unsent = waits_for, waits_in, now, unsent
+        elif waits_for is not _WaitsFor.NOTHING and now - self._waits_since > self._allowed_s():
+            self._give_up()
+        return unsent
+
+    def _state(self, unsent: int) -> tuple[_WaitsFor, object]:
+        cycle, scope, ends = self.cycle, self.scope, self._is_refused or self.transport.is_closing()
+        is_answered = ends or cycle is None or cycle.response_complete
+        if unsent and (is_answered or self.flow.write_paused):
+            return _WaitsFor.READING, cycle if is_answered else self._pauses
+        if ends or self in self._connections.idle or self.flow.read_paused:
+            return _WaitsFor.NOTHING, None
+        if cycle is None or cycle.scope is not scope:
+            return _WaitsFor.HEAD, scope
+        if cycle.more_body:
+            return _WaitsFor.BODY, cycle
+        return (_WaitsFor.HEAD, scope) if cycle.response_complete else (_WaitsFor.NOTHING, None)
+
+    def _allowed_s(self) -> float:
+        match self._waits_for:
+            case _WaitsFor.HEAD:
+                return HEAD_TIMEOUT
+            case _WaitsFor.BODY:
+                return TRANSFER_TIMEOUT + self._body_size / MIN_RATE
+        return TRANSFER_TIMEOUT + self._unsent / MIN_RATE
+
+    def _give_up(self) -> None:
+        match self._waits_for:
+            case _WaitsFor.HEAD:
+                self._refuse(ClientTooSlow(f"The request's head did not come within {HEAD_TIMEOUT} s."))
+            case _WaitsFor.BODY:
+                words = f"Of the request's body {self._body_size} bytes came within {self._allowed_s():.0f} s"
+                self._refuse(ClientTooSlow(f"{words}; send it without a pause."))
+            case _:
+                log.info("a client did not read %d bytes of its answer and is given up", self._unsent)
+                self.transport.abort()
+
+    def _linger_at_end(self) -> None:
+        """A client that wants the connection closed, and may be answered before it has sent its body, gets to read
+        the answer: closing over what is unread would reset the connection."""
+        if self.scope is not None and "method" in self.scope and not self.cycle.keep_alive:
+            self._closes = self.cycle.keep_alive = True
+
+    def _end_unread(self) -> None:
+        self._read_no_more()
+        self._linger()
+
+    def _read_no_more(self) -> None:
+        self.parser, self.scope = _Deaf(), None  # type: ignore[assignment]
+        self._is_refused = True
 
     def _decline_upgrade(self) -> None:
         """Go on as if nothing had been offered (RFC 9110, 7.8).
@@ -95,7 +258,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, error: ServingError) -> None:
         """Read no more, and say why, unless this is a head and an answer to a request before it is under way."""
         scope, cycle = self.scope, self.cycle
-        self.parser, self.scope = _Deaf(), None  # type: ignore[assignment]
+        self._read_no_more()
         if cycle is not None and cycle.scope is scope:
             self._refuse_body(cycle, error)
         elif cycle is not None and not cycle.response_complete:
@@ -135,7 +298,7 @@ class Connection(HttpToolsProtocol):
         """The client may still be sending: closing at once would reset the connection before it reads its answer."""
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_LINGER_S, self.transport.close)
+        self.loop.call_later(LINGER, self.transport.close)
 
 
 class _Deaf:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from transformer_sdk.errors import ServingError
 from transformer_sdk.messages import Headers, Response
 from transformer_sdk.server.app import App, Message, Receive, Send, ending_unread
+from transformer_sdk.server.budget import ByteBudget
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Router
 
@@ -12,8 +13,15 @@ from transformer_sdk.server.routing import Router
 class CorsApp(App):
     """Every answer has the headers `cors`, but for those that a handler has set; so has the one to OPTIONS."""
 
-    def __init__(self, router: Router, metrics: ServerMetrics, max_request_size: int, cors: Headers) -> None:
-        super().__init__(router, metrics, max_request_size)
+    def __init__(
+        self,
+        router: Router,
+        metrics: ServerMetrics,
+        max_request_size: int,
+        cors: Headers,
+        budget: ByteBudget | None = None,
+    ) -> None:
+        super().__init__(router, metrics, max_request_size, budget)
         self._cors = cors
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

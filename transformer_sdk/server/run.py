@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import uvicorn
 
+from transformer_sdk.limits import KEEP_ALIVE, MAX_CONNECTIONS
 from transformer_sdk.server.app import App
 from transformer_sdk.server.connection import Connection
+from transformer_sdk.server.connections import Connections
 
-# Longer than any proxy keeps an idle connection (Envoy: one hour), or the proxy picks one that is closing.
-KEEP_ALIVE_S = 3660
+_TICKS = 10  # uvicorn's, in a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,17 @@ class HttpServer(uvicorn.Server):
         app: App,
         listener: socket.socket,
         grace_period_s: int,
-        keep_alive_s: int = KEEP_ALIVE_S,
+        keep_alive_s: int = KEEP_ALIVE,
         tls: Tls | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
+        self._connections = Connections(max_connections, keep_alive_s)
+        self._budget = app.budget
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http=Connection,
+                http=functools.partial(Connection, connections=self._connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
@@ -58,7 +64,6 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=keep_alive_s,
                 timeout_graceful_shutdown=grace_period_s,
                 ssl_certfile=tls.certificate if tls else None,
                 ssl_keyfile=tls.key if tls else None,
@@ -74,6 +79,15 @@ class HttpServer(uvicorn.Server):
     def drain(self) -> None:
         """Accept nothing new; requests under way are finished, at most for the grace period."""
         self.should_exit = True
+
+    def look(self, now: float) -> None:
+        """Every second, on the loop's clock: gives up clients that are too slow."""
+        self._budget.look(unsent=self._connections.look(now))
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            self.look(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.hostile.limits.bound import Bound, Unit
 
 _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
+_CONNECTIONS = "tests/unit/transformer_sdk/test_connections.py::"
+_BUDGET = "tests/unit/transformer_sdk/test_budget.py::"
+_FILES = "tests/unit/transformer_sdk/test_files.py::"
 
 BOUNDS = (
     Bound(
@@ -77,5 +80,101 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="the others are counted",
         test="tests/unit/model_store/test_notices.py::test_many_unknown_names_are_counted_and_none_is_told_at_length",
+    ),
+    Bound(
+        what="connections over HTTP",
+        constant="transformer_sdk.limits:MAX_CONNECTIONS",
+        unit=Unit.COUNT,
+        setting="`--max-connections`",
+        beyond="the one that has been idle for longest is closed; where none is, 503 with Retry-After, but for GET",
+        test=f"{_CONNECTIONS}test_the_longest_idle_makes_room",
+    ),
+    Bound(
+        what="connections beyond those",
+        constant="transformer_sdk.limits:MAX_SURPLUS_CONNECTIONS",
+        unit=Unit.COUNT,
+        beyond="the oldest of them is reset",
+        test=f"{_CONNECTIONS}test_of_those_beyond_the_limit_the_newest_are_kept",
+    ),
+    Bound(
+        what="requests sent ahead on one connection",
+        constant="transformer_sdk.limits:MAX_PIPELINED",
+        unit=Unit.COUNT,
+        beyond="those before are answered; the connection is closed",
+        test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
+    ),
+    Bound(
+        what="time of a head, from its first byte to its last",
+        constant="transformer_sdk.limits:HEAD_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="408; the connection is closed",
+        test=f"{_CONNECTIONS}test_a_head_that_does_not_come_to_its_end_is_given_up",
+    ),
+    Bound(
+        what="time of a body, and of an answer until the client has read it, beside that by the rate",
+        constant="transformer_sdk.limits:TRANSFER_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="408 for a body; the connection is closed",
+        test=f"{_CONNECTIONS}test_a_body_that_does_not_come_to_its_end_is_given_up",
+    ),
+    Bound(
+        what="rate, per second, at which a body has to come and an answer has to be read, if it takes longer",
+        constant="transformer_sdk.limits:MIN_RATE",
+        unit=Unit.BYTES,
+        beyond="408 for a body; the connection is closed",
+        test=f"{_CONNECTIONS}test_a_client_that_does_not_read_its_answer_is_given_up",
+    ),
+    Bound(
+        what="time that a connection without a request is kept",
+        constant="transformer_sdk.limits:KEEP_ALIVE",
+        unit=Unit.SECONDS,
+        setting="`--timeout-keep-alive` of the SDK",
+        beyond="it is closed",
+        test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
+    ),
+    Bound(
+        what="time that a refused client may go on sending",
+        constant="transformer_sdk.limits:LINGER",
+        unit=Unit.SECONDS,
+        beyond="the connection is closed",
+        test="tests/unit/transformer_sdk/test_connection.py::test_what_cannot_be_read_is_answered_in_the_form_of_errors",
+    ),
+    Bound(
+        what="body that is thrown away, of a request that is refused before it is read",
+        constant="transformer_sdk.limits:MAX_DISCARDED",
+        unit=Unit.BYTES,
+        beyond="the connection is closed",
+        test=f"{_CONNECTIONS}test_not_more_than_so_much_is_thrown_away",
+    ),
+    Bound(
+        what="share of the container's memory for requests that are read, queued or answered",
+        constant="transformer_sdk.limits:BUFFERED_SHARE",
+        unit=Unit.TIMES,
+        setting="`--max-buffered-bytes`, in bytes",
+        beyond="503 with Retry-After; UNAVAILABLE over gRPC",
+        test=f"{_BUDGET}test_a_body_that_finds_no_room_is_refused",
+    ),
+    Bound(
+        what="the same of a server that is put together from the SDK's parts",
+        constant="transformer_sdk.limits:MAX_BUFFERED",
+        unit=Unit.BYTES,
+        setting="`budget` of `App`",
+        beyond="503 with Retry-After",
+        test=f"{_BUDGET}test_a_body_that_finds_no_room_is_refused",
+    ),
+    Bound(
+        what="files that are left for workers, models and connections to other servers",
+        constant="transformer_sdk.limits:FILE_RESERVE",
+        unit=Unit.COUNT,
+        beyond="there are fewer connections",
+        test=f"{_FILES}test_connections_leave_files_for_others",
+    ),
+    Bound(
+        what="files that a process may open: its soft limit is raised so far, below the hard one",
+        constant="transformer_sdk.limits:MAX_FILES",
+        unit=Unit.COUNT,
+        setting="the container's hard limit",
+        beyond="there are fewer connections",
+        test=f"{_FILES}test_the_soft_limit_is_raised_as_far_as_the_hard_one_goes",
     ),
 )

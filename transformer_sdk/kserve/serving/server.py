@@ -20,10 +20,11 @@ from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.model import Models
-from transformer_sdk.model_server.life import Doors, serve_app
+from transformer_sdk.model_server.life import Doors, request_budget, serve_app
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from transformer_sdk.server.app import App
+from transformer_sdk.server.budget import ByteBudget
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import HealthEndpoints
 from transformer_sdk.server.endpoints.repository import RepositoryEndpoints
@@ -49,10 +50,11 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
     doors = Doors(
         listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(server, grpc), server.settings.max_request_size,
         server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
-        _tls(server.ssl_certfile, server.ssl_keyfile),
+        _tls(server.ssl_certfile, server.ssl_keyfile), max_connections=server.settings.max_connections,
+        budget=request_budget(server.settings.max_buffered_bytes, server.workers),
     )  # fmt: skip
     style = AnswerStyle.of(os.environ)
-    app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size, style)
+    app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size, style, budget=doors.budget)
     must_not_end: list[Awaitable[None]] = [served.keep_fresh()]
     must_not_end += [_run_engine(model) for model in server.registered_models.get_models().values() if model.engine]
     try:
@@ -75,6 +77,8 @@ def build_app(
     timeout_s: float,
     max_request_size: int,
     style: AnswerStyle = DEFAULT_STYLE,
+    *,
+    budget: ByteBudget | None = None,
 ) -> App:
     """Every endpoint over models with hooks; where two have a path, the last one has it."""
     surfaces = (
@@ -82,7 +86,7 @@ def build_app(
         RepositoryEndpoints(models),
         HookEndpoints(models, Calls(timeout_s), style),
     )
-    return App(Router(route for one in surfaces for route in one.routes()), metrics, max_request_size)
+    return App(Router(route for one in surfaces for route in one.routes()), metrics, max_request_size, budget)
 
 
 class Served:

@@ -23,7 +23,7 @@ from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model import Models
 from transformer_sdk.model_server import memory
 from transformer_sdk.model_server.container import processors
-from transformer_sdk.model_server.life import Doors, fail, open_port
+from transformer_sdk.model_server.life import Doors, fail, open_port, request_budget
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.serving import serve
 from transformer_sdk.model_server.work_dir import claimed
@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             doors = Doors(
                 listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
                 options.grace_period, cors=cors_headers(found.properties),
+                max_connections=options.max_connections, budget=request_budget(options.max_buffered_bytes),
             )  # fmt: skip
             uvloop.run(_run(options, around, found, doors))
     except StartError as error:

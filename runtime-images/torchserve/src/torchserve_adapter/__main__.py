@@ -31,7 +31,7 @@ from torchserve_adapter.rules import (
 from torchserve_adapter.supervisor import Service, supervise
 from transformer_sdk.log_lines import configure_logging
 from transformer_sdk.model_server import container
-from transformer_sdk.model_server.life import Doors, fail, open_port
+from transformer_sdk.model_server.life import Doors, fail, open_port, request_budget
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.work_dir import claimed
 from transformer_sdk.model_store import notices, properties
@@ -106,6 +106,8 @@ def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: so
         request_timeout_s=options.request_timeout,
         grace_period_s=options.grace_period,
         cors=cors_headers(written),
+        max_connections=options.max_connections,
+        budget=request_budget(options.max_buffered_bytes),
     )
 
 

@@ -54,7 +54,7 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
             workers = whole(service.properties, "default_workers_per_model") or 1
             models.repository = StoreRepository(client, watch, served, service.wishes, store, workers)
             endpoints = ManagementEndpoints(client, watch, served, service.wishes, store)
-            app = App(Router(endpoints.routes()), metrics, doors.max_request_size)
+            app = App(Router(endpoints.routes()), metrics, doors.max_request_size, doors.budget)
             must_not_end.append(HttpServer(app, management, doors.grace_period_s).run_until_drained())
         await serve(doors, models, metrics, must_not_end, client.metrics)
 
