@@ -18,7 +18,9 @@ import orjson
 from msgspec import structs
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
 from transformer_sdk.messages import Headers, Response, header
+from transformer_sdk.protocol import json_text
 
 RESPONSE_TYPE = "io.kserve.inference.response"
 RESPONSE_SOURCE = "io.kserve.inference"
@@ -76,6 +78,7 @@ class _Document(msgspec.Struct):
 
 _document = msgspec.json.Decoder(_Document)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_base64 = msgspec.json.Decoder(bytes | None)
 
 
 def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
@@ -138,17 +141,36 @@ def wrap(
 
 def _structured(body: bytes) -> CloudEvent:
     try:
+        large = _Document()
+        if len(body) > ON_LOOP_BYTES:
+            body, large = _without_data(body)
         document = _document.decode(body)
         members = {name: msgspec.json.decode(raw) for name, raw in _members.decode(body).items() if name not in _DATA}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"The structured CloudEvent cannot be read: {error}.") from error
     _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
-    if bool(document.data) == (document.data_base64 is not None):
+    data = bytes(document.data or large.data)
+    decoded = document.data_base64 if large.data_base64 is None else large.data_base64
+    if bool(data) == (decoded is not None):
         raise InvalidInput('The structured CloudEvent needs "data" or "data_base64", and not both.')
-    payload = bytes(document.data) if document.data_base64 is None else document.data_base64
     return CloudEvent(
-        {name: value for name, value in members.items() if _is_attribute(value)}, payload, structured=True
+        {name: value for name, value in members.items() if _is_attribute(value)},
+        data if decoded is None else decoded,
+        structured=True,
     )
+
+
+def _without_data(body: bytes) -> tuple[bytes, _Document]:
+    """A large event's attributes as JSON, and its data alone."""
+    members = json_text.members(body)
+    data = msgspec.Raw(members.pop("data", b""))
+    data_base64 = members.pop("data_base64", None)
+    attributes = b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items())
+    if len(attributes) > MAX_EVENT_ATTRIBUTES:
+        raise InvalidInput(
+            f"The CloudEvent's attributes have {len(attributes)} bytes; {MAX_EVENT_ATTRIBUTES} are served."
+        )
+    return attributes, _Document(data=data, data_base64=data_base64 and _base64.decode(data_base64))
 
 
 def _is_attribute(value: object) -> bool:

@@ -12,6 +12,8 @@ import msgspec
 import orjson
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.limits import ON_LOOP_BYTES
+from transformer_sdk.protocol import json_text
 
 _FORM = '{"instances": [...]}'
 
@@ -28,13 +30,21 @@ class _Document(msgspec.Struct):
     inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's other word for them
 
 
+class _LargeDocument(msgspec.Struct):
+    """Without an object for each instance: there may be millions."""
+
+    instances: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    inputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 _decoder = msgspec.json.Decoder(_Document)
+_large_decoder = msgspec.json.Decoder(_LargeDocument)
 
 
 def decode_request(body: bytes) -> PredictRequest:
     """The request in `body`; raises InvalidInput, which says what is wrong and where."""
     try:
-        document = _decoder.decode(body)
+        document = (_decoder if json_text.weight(body) <= ON_LOOP_BYTES else _large_decoder).decode(body)
         if not body.isascii():
             body.decode()  # strings inside instances were not looked into
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -42,7 +52,12 @@ def decode_request(body: bytes) -> PredictRequest:
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
     if instances is msgspec.UNSET:
         raise InvalidInput(f'The request has no "instances"; send {_FORM}.')
-    return PredictRequest(body, len(instances))
+    if isinstance(instances, list):
+        return PredictRequest(body, len(instances))
+    text = bytes(instances)
+    if not text.startswith(b"["):
+        raise _explain(body, TypeError("a list is missing"))
+    return PredictRequest(body, json_text.elements(text))
 
 
 def encode_response(predictions: list[Any]) -> bytes:
@@ -55,7 +70,7 @@ def _explain(body: bytes, error: Exception) -> InvalidInput:
     if not body:
         return InvalidInput(f"The request body is empty; send {_FORM}.")
     try:
-        document = orjson.loads(body)
+        document = json_text.loads(body)
     except orjson.JSONDecodeError as syntax:
         return InvalidInput(
             f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."

@@ -8,6 +8,7 @@ _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 _CONNECTIONS = "tests/unit/transformer_sdk/test_connections.py::"
 _BUDGET = "tests/unit/transformer_sdk/test_budget.py::"
 _FILES = "tests/unit/transformer_sdk/test_files.py::"
+_JSON = "tests/unit/transformer_sdk/test_json_text.py::"
 
 BOUNDS = (
     Bound(
@@ -176,5 +177,33 @@ BOUNDS = (
         setting="the container's hard limit",
         beyond="there are fewer connections",
         test=f"{_FILES}test_the_soft_limit_is_raised_as_far_as_the_hard_one_goes",
+    ),
+    Bound(
+        what="lists and objects in a JSON body, where the server itself reads them: v2, a bare model, hooks of the SDK",
+        constant="transformer_sdk.limits:MAX_JSON_CONTAINERS",
+        unit=Unit.COUNT,
+        beyond="400",
+        test=f"{_JSON}test_too_many_lists_are_refused",
+    ),
+    Bound(
+        what="lists and objects within one another, in such a body of more than 128 KiB",
+        constant="transformer_sdk.limits:MAX_JSON_DEPTH",
+        unit=Unit.COUNT,
+        beyond="400",
+        test=f"{_JSON}test_a_large_text_that_is_nested_too_deep_is_refused",
+    ),
+    Bound(
+        what="a structured CloudEvent, without its data",
+        constant="transformer_sdk.limits:MAX_EVENT_ATTRIBUTES",
+        unit=Unit.BYTES,
+        beyond="400",
+        test="tests/unit/cloudevents/test_cloudevents.py::test_an_event_of_more_attributes_than_headers_hold_is_refused",
+    ),
+    Bound(
+        what="what is read or written on the event loop at once; more is in a thread",
+        constant="transformer_sdk.limits:ON_LOOP_BYTES",
+        unit=Unit.BYTES,
+        beyond="nothing",
+        test="tests/unit/transformer_sdk/test_off_loop.py::test_what_is_large_runs_in_a_thread",
     ),
 )

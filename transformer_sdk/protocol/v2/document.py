@@ -13,6 +13,7 @@ import orjson
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
 from transformer_sdk.messages import Headers, header
+from transformer_sdk.protocol import json_text
 
 JSON_LENGTH = b"inference-header-content-length"
 
@@ -85,7 +86,7 @@ def parse(text: bytes, form: type[_T]) -> _T:
     """The document in `text`; raises InvalidInput."""
     try:
         # orjson to parse, for its speed with numbers; msgspec to check, for messages that say where.
-        return msgspec.convert(orjson.loads(text), form)
+        return msgspec.convert(json_text.loads(text), form)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."

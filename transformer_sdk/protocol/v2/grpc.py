@@ -7,6 +7,7 @@ contents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from transformer_sdk.errors import InvalidInput, UpstreamBroken
 from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
@@ -45,6 +46,7 @@ _NAME, _VERSION = (
     for number in (pb.ModelInferRequest.MODEL_NAME_FIELD_NUMBER, pb.ModelInferRequest.MODEL_VERSION_FIELD_NUMBER)
 )
 _LONGEST_VARINT = 10  # bytes
+_ITEMS = 64 * 1024  # elements that are copied in one go: other threads have their turn in between
 
 
 def addressee(message: bytes) -> tuple[str, str]:
@@ -181,7 +183,8 @@ def _from_contents(tensor: _WireTensor) -> Tensor:
             raise InvalidInput(
                 f'Tensor "{tensor.name}" is {tensor.datatype} and has {filled.name}; {tensor.datatype} goes in {field}.'
             )
-    values = list(getattr(tensor.contents, field))
+    contents = getattr(tensor.contents, field)
+    values = [one for start in range(0, len(contents), _ITEMS) for one in contents[start : start + _ITEMS]]
     return tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values, _read_parameters(tensor.parameters))
 
 
@@ -197,7 +200,10 @@ def _write_tensor(wire: _WireTensor, tensor: Tensor, *, contents: bool) -> None:
         wire.parameters[name].CopyFrom(parameter)
     if contents:
         wire.contents.SetInParent()
-        getattr(wire.contents, _CONTENTS[tensor.datatype]).extend(tensors.to_flat(tensor).tolist())
+        contents: Any = getattr(wire.contents, _CONTENTS[tensor.datatype])
+        flat = tensors.to_flat(tensor)
+        for start in range(0, len(flat), _ITEMS):
+            contents.extend(flat[start : start + _ITEMS].tolist())
 
 
 def _read_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:

@@ -45,6 +45,11 @@ class InferResponse:
     id: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all data; of each element of BYTES, those of a pointer."""
+        return sum([tensor.data.nbytes for tensor in self.outputs])
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMetadata:

@@ -37,6 +37,7 @@ DATATYPES = (*_CODES, "BYTES")
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
+_ITEMS = 64 * 1024  # elements that are converted in one go: other threads have their turn in between
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +140,17 @@ def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
 def _converted(datatype: str, values: Sequence[Any]) -> Array:
     """Strict, and fast: msgspec takes no text and no true for a number, struct wraps nothing around."""
     element = _DTYPES[datatype]
-    packed = struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[element.kind]))
+    if len(values) <= _ITEMS:
+        packed = _packed(datatype, element, values)
+    else:
+        starts = range(0, len(values), _ITEMS)
+        packed = b"".join(_packed(datatype, element, values[start : start + _ITEMS]) for start in starts)
     numbers = np.frombuffer(packed, element)
     return bfloat16.round_(numbers) if datatype == "BF16" else numbers
+
+
+def _packed(datatype: str, element: np.dtype[Any], values: Sequence[Any]) -> bytes:
+    return struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[element.kind]))
 
 
 def _from_strings(name: str, values: Sequence[Any]) -> Array:

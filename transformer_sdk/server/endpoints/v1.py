@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Mapping
 
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.model import Model, Models
-from transformer_sdk.protocol import cloudevents, v1
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol import cloudevents, json_text, v1
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.server.endpoints import bodies
 from transformer_sdk.server.endpoints.calls import Calls
@@ -49,6 +50,8 @@ class V1Endpoints:
     async def _ask(self, request: Request, *, explain: bool) -> Response:
         model = self._model(request.params)
         call = self._calls.begin(request)
-        asked, event = bodies.read(request, v1.decode_request)
+        asked, event = await off_loop(json_text.weight(request.body), bodies.read, request, v1.decode_request)
         response = await (model.explain(asked, call) if explain else model.predict(asked, call))
-        return cloudevents.wrap(event, response, model.name, self._style) if event else response
+        if event is None:
+            return response
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.model import Model, Models
+from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2 import rest
 from transformer_sdk.protocol.v2.document import JSON_LENGTH, json_length
-from transformer_sdk.protocol.v2.requests import ModelMetadata
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from transformer_sdk.server.endpoints import bodies
 from transformer_sdk.server.endpoints.calls import Calls
 from transformer_sdk.server.endpoints.health import model_readiness
@@ -50,12 +51,14 @@ class V2Endpoints:
         model = self._model(request.params)
         call = self._calls.begin(request)
         length = json_length(request.headers)
-        asked, event = bodies.read(request, lambda body: rest.decode_request(body, length))
+        weight = rest.weight(request.body, length)
+        asked, event = await off_loop(weight, bodies.read, request, lambda body: rest.decode_request(body, length))
         answer = await model.infer(asked, call)
         answer = dataclasses.replace(answer, id=asked.id or request.id)
-        body, length = rest.encode_response(answer, asked)
-        response = _response(body, length)
-        return cloudevents.wrap(event, response, model.name, self._style) if event else response
+        response = await off_loop(answer.size, _response, answer, asked)
+        if event is None:
+            return response
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
 
     async def server(self, _: Request) -> Response:
         return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
@@ -76,8 +79,8 @@ class V2Endpoints:
         return model_readiness(self._models, request.params["model"], request.params.get("version"))
 
 
-def _response(body: bytes, length: int | None) -> Response:
-    """`length` is that of the JSON, where raw tensors follow it."""
+def _response(answer: InferResponse, asked: InferRequest) -> Response:
+    body, length = rest.encode_response(answer, asked)
     if length is None:
         return Response(body)
     headers: Headers = ((JSON_LENGTH, str(length).encode()),)
