@@ -2,6 +2,44 @@
 
 from __future__ import annotations
 
-from tests.hostile.limits.bound import Bound
+from tests.hostile.limits.bound import Bound, Unit
 
-BOUNDS: tuple[Bound, ...] = ()
+_RESTARTS = "tests/unit/mar_runtime/test_restarts.py::"
+
+BOUNDS = (
+    Bound(
+        what="deaths of a model's workers in a row, without an answer between them; those that die together are one",
+        constant="mar_runtime.limits:MAX_DEATHS",
+        unit=Unit.COUNT,
+        beyond="the server ends with exit code 4 and the cause; a model loaded while it runs is given up instead",
+        test=f"{_RESTARTS}test_workers_that_keep_dying_are_given_up",
+    ),
+    Bound(
+        what="pause before a worker that has died is started anew, the first time",
+        constant="mar_runtime.limits:RESTART_PAUSE",
+        unit=Unit.SECONDS,
+        beyond="requests wait",
+        test=f"{_RESTARTS}test_each_pause_is_longer_until_there_is_no_point",
+    ),
+    Bound(
+        what="how much longer that pause is each further time in a row",
+        constant="mar_runtime.limits:RESTART_GROWTH",
+        unit=Unit.TIMES,
+        beyond="requests wait",
+        test=f"{_RESTARTS}test_each_pause_is_longer_until_there_is_no_point",
+    ),
+    Bound(
+        what="the longest such pause",
+        constant="mar_runtime.limits:MAX_RESTART_PAUSE",
+        unit=Unit.SECONDS,
+        beyond="requests wait",
+        test=f"{_RESTARTS}test_what_cannot_be_started_is_tried_again_for_long_with_bounded_pauses",
+    ),
+    Bound(
+        what="time for which a worker is tried to be started while files, processes or memory are short",
+        constant="mar_runtime.limits:MAX_START_TRIES_TIME",
+        unit=Unit.SECONDS,
+        beyond="as after too many deaths",
+        test=f"{_RESTARTS}test_not_for_ever",
+    ),
+)

@@ -7,11 +7,13 @@ import dataclasses
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from multiprocessing.context import ForkServerContext
 
 from mar_runtime import resources
-from mar_runtime.process import NeverStarted, WorkerDied, WorkerProcess
+from mar_runtime.limits import MAX_DEATHS
+from mar_runtime.process import CannotStart, NeverStarted, WorkerDied, WorkerProcess
+from mar_runtime.restarts import Restarts
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.errors import ClientGone, NotReady, UpstreamBroken
@@ -21,7 +23,6 @@ from transformer_sdk.model_store.errors import ModelFailed
 
 log = logging.getLogger(__name__)
 
-_MAX_DEATHS = 5  # in a row, without an answer between them
 _PENDING = 2  # batches of a worker: the one that it runs, and the next
 _MEMORY_CHECK_S = 1.0
 _ROOM = 2  # times what a worker holds, free before there is another: batches take memory too
@@ -32,6 +33,10 @@ class WorkerBroken(UpstreamBroken):
     """A worker died while it held the request."""
 
     component = "worker"
+
+
+class NotStarted(ModelFailed):
+    """There is no process for a worker, through no fault of the model."""
 
 
 class WorkerPool:
@@ -46,6 +51,9 @@ class WorkerPool:
         gpus: Sequence[int],
         on_samples: Callable[[list[frames.Sample]], None],
         on_failure: Callable[[BaseException], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._context = context
         self._spec = spec
@@ -60,7 +68,8 @@ class WorkerPool:
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a worker that can take a batch
         self._replacing: dict[WorkerProcess, bool] = {}  # those too old, and whether the new one is there
         self._memory_checked: dict[WorkerProcess, float] = {}
-        self._deaths = 0
+        self._restarts = Restarts(clock)
+        self._pause = pause
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._given_up = False
@@ -110,7 +119,7 @@ class WorkerPool:
             return self._answered(worker, answer)
 
     def _answered(self, worker: WorkerProcess, answer: bytes) -> frames.Result:
-        self._deaths = 0
+        self._restarts.answered()
         self._look_after(worker)
         self._wake()
         result = frames.decode_result(answer)
@@ -174,6 +183,10 @@ class WorkerPool:
             worker = await WorkerProcess.start(self._context, spec, self._policy.startup_timeout_s)
         except HandlerNotLoaded as error:
             raise ModelFailed(describe_failure(model, archive, error.failure)) from None
+        except CannotStart as error:
+            raise NotStarted(
+                f"No process could be started for a worker of model {model} ({archive}): {error}."
+            ) from None
         except WorkerDied as error:
             raise ModelFailed(
                 f"The worker of model {model} ({archive}) died while it loaded its handler: {error}."
@@ -183,6 +196,7 @@ class WorkerPool:
         if self._closed:
             await worker.end()
             return
+        self._restarts.started()
         self._workers.append(worker)
         self._not_gone.add(worker)
         worker.gone.add_done_callback(lambda gone: self._is_gone(worker, gone.result()))
@@ -251,7 +265,7 @@ class WorkerPool:
         self._tell(how)
         if not is_replaced:
             model = f"model {self._spec.model} ({self._archive})"
-            why = f"The worker of {model} died {_MAX_DEATHS} times in a row; the last time {how}."
+            why = f"The worker of {model} died {MAX_DEATHS} times in a row; the last time {how}."
             self._lose(ModelFailed(f"{why} Correct the handler, or look at its memory."), worker.gpu)
 
     def _forget(self, worker: WorkerProcess) -> None:
@@ -263,13 +277,15 @@ class WorkerPool:
         self._on_change(len(self._workers), how)
 
     def _lose(self, error: ModelFailed, gpu: int | None) -> None:
-        self._deaths += 1
-        if self._deaths < _MAX_DEATHS:
-            self._spawn(self._restart(gpu))
-        else:
+        is_started = not isinstance(error, NotStarted)
+        pause_s = self._restarts.after_death() if is_started else self._restarts.after_failed_start()
+        if pause_s is None:
             self._give_up(error)
+        else:
+            self._spawn(self._restart(gpu, pause_s))
 
-    async def _restart(self, gpu: int | None) -> None:
+    async def _restart(self, gpu: int | None, pause_s: float) -> None:
+        await self._pause(pause_s)
         try:
             await self._add_worker(gpu)
         except ModelFailed as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -21,6 +22,8 @@ import psutil
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from mar_runtime.worker import Loaded, memory_bytes, run
 from transformer_sdk.handler.wire import HEAD, Kind, Unframer
+
+log = logging.getLogger(__name__)
 
 # The end of a process and the end of its connection follow each other within this time, in any order.
 _END_S = 1.0
@@ -47,6 +50,10 @@ class WorkerDied(Exception):
     """The process ended while it was asked, or before it was ready; the text says how."""
 
 
+class CannotStart(Exception):
+    """There is no process: files, processes or memory are short. The text says which."""
+
+
 class NeverStarted(Exception):
     """The process ended before it came to this frame: another may have it."""
 
@@ -61,13 +68,18 @@ class WorkerProcess:
         self.served = 0
         self._process = process
         self._pipe = pipe
-        self._exited = _readable_once(process.sentinel)
+        self._exited: asyncio.Future[None] = loop.create_future()
+        self._is_orphan = False
+        loop.add_reader(process.sentinel, self._on_end)
         self._watching = loop.create_task(self._watch())
 
     @classmethod
     async def start(cls, context: ForkServerContext, spec: HandlerSpec, timeout_s: float) -> WorkerProcess:
-        """Returns when the handler is loaded; raises HandlerNotLoaded, WorkerDied and TimeoutError."""
-        ours, theirs = socket.socketpair()
+        """Returns when the handler is loaded; raises HandlerNotLoaded, CannotStart, WorkerDied and TimeoutError."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise CannotStart(f"{error!r}") from error
         # No daemon: those must not have children, and handlers have, for loading data in parallel.
         process = context.Process(target=run, args=(spec, theirs), daemon=False, name=f"worker of {spec.model}")
         starting = asyncio.ensure_future(asyncio.to_thread(process.start))
@@ -80,7 +92,7 @@ class WorkerProcess:
             raise
         except (OSError, EOFError) as error:
             ours.close()
-            raise WorkerDied(f"it could not be started: {error!r}") from error
+            raise CannotStart(f"{error!r}") from error
         ours.setblocking(False)
         _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
         worker = cls(process, pipe, spec.gpu)
@@ -147,6 +159,15 @@ class WorkerProcess:
         self.kill()
         await asyncio.wait([self.gone], timeout=_KILLED_S)
 
+    def _on_end(self) -> None:
+        """The process that this one was forked from tells that it has ended, or has itself been ended."""
+        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        if _runs(self.pid):
+            log.warning("worker %d goes on: the process that it was forked from has died", self.pid)
+            self._is_orphan = True
+        else:
+            self._exited.set_result(None)
+
     async def _watch(self) -> None:
         """Until the process has ended; what it sent before that is read to the end."""
         exited, lost = self._exited, self._pipe.lost
@@ -156,11 +177,14 @@ class WorkerProcess:
         self.kill()
         self._pipe.close()
         self._pipe.fail(WorkerDied(how))
+        if self._is_orphan:  # this process' own to collect, where it is a container's first
+            with contextlib.suppress(ChildProcessError):
+                await asyncio.to_thread(os.waitpid, self.pid, 0)
         self.gone.set_result(how)
 
     def _how_it_ended(self) -> str:
         self._process.join(0)
-        code = self._process.exitcode
+        code = None if self._is_orphan else self._process.exitcode
         if code is None:
             return "it closed its connection"
         if code < 0:
@@ -269,15 +293,8 @@ def _settle(waiting: asyncio.Future[bytes], failure: Exception) -> None:
         waiting.set_exception(failure)
 
 
-def _readable_once(descriptor: int) -> asyncio.Future[None]:
-    """Done when there is something to read."""
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        loop.remove_reader(descriptor)
-        if not readable.done():
-            readable.set_result(None)
-
-    loop.add_reader(descriptor, settle)
-    return readable
+def _runs(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

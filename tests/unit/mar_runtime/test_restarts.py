@@ -1,0 +1,219 @@
+"""When workers that died are started anew, and when their model is given up; the clock is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from mar_runtime import pool as pools
+from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TIME, RESTART_GROWTH, RESTART_PAUSE
+from mar_runtime.pool import NotStarted, WorkerPool
+from mar_runtime.process import CannotStart, WorkerDied, WorkerProcess, workers_context
+from mar_runtime.restarts import Restarts
+from mar_runtime.runner import PoolPolicy
+from mar_runtime.spec import HandlerSpec
+from transformer_sdk.model_store.errors import ModelFailed
+
+PAUSES = [RESTART_PAUSE * RESTART_GROWTH**number for number in range(MAX_DEATHS - 1)]
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def after(clock: Clock, *steps: Callable[[], float | None]) -> list[float | None]:
+    """The pauses after each of these, when each is waited for."""
+    pauses = []
+    for step in steps:
+        pauses.append(step())
+        clock.now += pauses[-1] or 0
+    return pauses
+
+
+def test_each_pause_is_longer_until_there_is_no_point(clock: Clock) -> None:
+    restarts = Restarts(clock)
+
+    assert after(clock, *[restarts.after_death] * MAX_DEATHS) == [*map(pytest.approx, PAUSES), None]
+
+
+def test_an_answer_begins_anew(clock: Clock) -> None:
+    restarts = Restarts(clock)
+    after(clock, *[restarts.after_death] * (MAX_DEATHS - 1))
+
+    restarts.answered()
+
+    assert after(clock, restarts.after_death) == [pytest.approx(PAUSES[0])]
+
+
+def test_those_that_die_together_count_once_and_are_started_together(clock: Clock) -> None:
+    restarts = Restarts(clock)
+
+    assert {restarts.after_death() for _ in range(2 * MAX_DEATHS)} == {PAUSES[0]}
+    clock.now += PAUSES[0] / 2
+    assert restarts.after_death() == PAUSES[0] / 2
+
+
+def test_what_cannot_be_started_is_tried_again_for_long_with_bounded_pauses(clock: Clock) -> None:
+    restarts = Restarts(clock)
+
+    pauses: list[float | None] = []
+    while None not in pauses:
+        pauses += after(clock, restarts.after_failed_start)
+
+    assert pauses[:3] == [*map(pytest.approx, PAUSES[:3])]
+    assert max(pause or 0 for pause in pauses) == MAX_RESTART_PAUSE
+    assert MAX_START_TRIES_TIME <= clock.now < MAX_START_TRIES_TIME + MAX_RESTART_PAUSE
+
+
+def test_a_start_begins_anew(clock: Clock) -> None:
+    restarts = Restarts(clock)
+    after(clock, *[restarts.after_failed_start] * 10)
+
+    restarts.started()
+    clock.now += MAX_START_TRIES_TIME
+
+    assert restarts.after_failed_start() == RESTART_PAUSE
+
+
+@dataclass(eq=False)
+class FakeWorker:
+    """Dies when the test says so."""
+
+    gpu: int | None = None
+    pid: int = 1
+    pending: int = 0
+    is_ending: bool = False
+    gone: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def die(self) -> None:
+        self.gone.set_result("it was ended by SIGKILL")
+
+    async def end(self) -> None:
+        if not self.gone.done():
+            self.die()
+
+
+@dataclass
+class Pool:
+    """A pool of fakes: `outcomes` are those of the starts to come, a worker where none is left."""
+
+    clock: Clock
+    outcomes: list[Exception] = field(default_factory=list)
+    started: list[FakeWorker] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+    failed: list[BaseException] = field(default_factory=list)
+
+    async def start_worker(self, *_: Any) -> FakeWorker:
+        if self.outcomes:
+            raise self.outcomes.pop(0)
+        self.started.append(FakeWorker())
+        return self.started[-1]
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+        self.clock.now += seconds
+
+    async def begin(self, workers: int) -> WorkerPool:
+        spec = HandlerSpec("m", "", "h.py", "kserve", 1, 1, None, None, True)
+        begun = WorkerPool(
+            workers_context(cuda=False), spec, "m.mar", PoolPolicy(workers), (), lambda _: None, self.failed.append,
+            clock=self.clock, pause=self.pause,
+        )  # fmt: skip
+        await begun.start()
+        return begun
+
+    async def settle(self) -> None:
+        """What follows from what has happened is done."""
+        for _ in range(1000):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def pool(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Pool:
+    faked = Pool(clock)
+    monkeypatch.setattr(pools.WorkerProcess, "start", faked.start_worker)
+    return faked
+
+
+async def test_a_worker_that_dies_is_replaced_after_a_pause(pool: Pool) -> None:
+    begun = await pool.begin(1)
+
+    pool.started[0].die()
+    await pool.settle()
+
+    assert (len(pool.started), pool.pauses, pool.failed) == (2, [RESTART_PAUSE], [])
+    await begun.close()
+
+
+async def test_workers_that_keep_dying_are_given_up(pool: Pool) -> None:
+    begun = await pool.begin(1)
+    pool.outcomes = [WorkerDied("it exited with code 1") for _ in range(MAX_DEATHS)]
+
+    pool.started[0].die()
+    await pool.settle()
+
+    assert pool.pauses == [*map(pytest.approx, PAUSES)]
+    assert [type(error) for error in pool.failed] == [ModelFailed]
+    await begun.close()
+
+
+async def test_all_of_many_workers_may_die_at_once(pool: Pool) -> None:
+    begun = await pool.begin(2 * MAX_DEATHS)
+
+    for worker in [*pool.started]:
+        worker.die()
+    await pool.settle()
+
+    assert (len(pool.started), pool.failed) == (4 * MAX_DEATHS, [])
+    await begun.close()
+
+
+async def test_while_files_are_short_a_worker_is_tried_again(pool: Pool) -> None:
+    begun = await pool.begin(1)
+    pool.outcomes = [CannotStart("[Errno 24] Too many open files")] * 2 * MAX_DEATHS
+
+    pool.started[0].die()
+    await pool.settle()
+
+    assert (len(pool.started), len(pool.pauses), pool.failed) == (2, 1 + 2 * MAX_DEATHS, [])
+    await begun.close()
+
+
+async def test_not_for_ever(pool: Pool) -> None:
+    begun = await pool.begin(1)
+    pool.outcomes = [CannotStart("[Errno 24] Too many open files")] * 1000
+
+    pool.started[0].die()
+    await pool.settle()
+
+    (error,) = pool.failed
+    assert isinstance(error, NotStarted)
+    assert str(error) == (
+        "No process could be started for a worker of model m (m.mar): [Errno 24] Too many open files."
+    )
+    await begun.close()
+
+
+async def test_a_process_without_files_is_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("mar_runtime.process.socket.socketpair", short)
+    spec = HandlerSpec("m", "", "h.py", "kserve", 1, 1, None, None, True)
+
+    with pytest.raises(CannotStart, match="Too many open files"):
+        await WorkerProcess.start(workers_context(cuda=False), spec, 1)
