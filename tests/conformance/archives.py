@@ -70,6 +70,7 @@ PROBE = Archive(
     contents={"words.txt": b"an extra file", "model-config.yaml": MODEL_CONFIG},
     fields={"configFile": "model-config.yaml"},
 )
+BATCHED = Archive("batched", "probe.py", files=("probe.py", "beside.py"), batch_size=BATCH_SIZE)
 SCRIPTED = Archive(
     "scripted",
     "stages.py",
@@ -84,6 +85,7 @@ ONNX = Archive(
 DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "": (
         PROBE,
+        BATCHED,
         ONNX,
         _alone("function.py", "function", batch_size=BATCH_SIZE),
         _alone("function.py", "function", version="2.0"),

@@ -106,6 +106,7 @@ _OTHERS = (
     ("`get_request_id` is the answer's `x-request-id`", "the same", "test_the_handlers_request_id"),
     ("`set_response_header` reaches the client", "the same", "test_a_response_header_of_the_handler"),
     ("`context.metrics` on `/metrics`: names, values, labels", "the same", "test_metrics"),
+    ("`PredictionTime` on `/metrics`, with its labels", "the same", "test_metrics"),
 )
 
 

@@ -84,6 +84,10 @@ def _awaited(path: Path) -> None:
     write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"asyncCommunication: true\n"})
 
 
+def _asynchronous(path: Path) -> None:
+    write_mar(path, files={"handler.py": b"async def handle(data, context): return data\n"})
+
+
 @dataclass(frozen=True)
 class Bad:
     """`words` are in the reason, besides the archive's name or its model's."""
@@ -110,6 +114,8 @@ BAD = (
     Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError"),
     Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
         "a-package-that-nobody-has"),
+    Bad("asynchronous", "a handler that is `async def`", _asynchronous, MODEL_FAILED,
+        "The handler is `async def`, but handlers are not awaited"),
     Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,
         "asyncCommunication"),
 )  # fmt: skip

@@ -11,15 +11,15 @@ from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE
 
 pytestmark = pytest.mark.timeout(600)
+_PREDICTION_TIME = re.compile(r"^PredictionTime\{(.*)\} \S+$", re.MULTILINE)
 _SAMPLE = re.compile(r"^(Probe\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 
 
 def _samples(metrics: str) -> dict[str, tuple[float, dict[str, str]]]:
-    """Value and labels of what the probe measured, but for the host's name."""
+    """Value and labels of what the probe measured."""
     found = {}
     for name, labels, value in _SAMPLE.findall(metrics):
         by_name = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-        by_name.pop("Hostname", None)
         found[name] = (float(value), by_name)
     return found
 
@@ -40,3 +40,16 @@ def test_ours_show_the_same(recorded: Record, kind: str) -> None:
 
     assert recording.cases[MEASURE.name].body == b"measured"
     assert _samples(recording.metrics) == _samples(recorded(TORCHSERVE, "").metrics)
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_the_time_that_each_model_took_last_has_torchserves_name_and_labels(recorded: Record, kind: str) -> None:
+    times, reference = (
+        {
+            frozenset(re.findall(r'(\w+)="([^"]*)"', labels))
+            for labels in _PREDICTION_TIME.findall(recorded(one, "").metrics)
+        }
+        for one in (kind, TORCHSERVE)
+    )
+
+    assert times == reference

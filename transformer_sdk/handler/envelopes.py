@@ -114,7 +114,8 @@ class Instances:
             cut = call_merged(readable, rows, handle, context)
             return values.answers([(encode(results), _JSON) for results in cut], context)
 
-        return serve_readable(batch, lambda request: self.prepare(_instances(request)), answer)
+        read = values.loads if batch.form in ("raw", "raw-explain") else orjson.loads
+        return serve_readable(batch, lambda request: self.prepare(_instances(request, read)), answer)
 
     def _serve_tensors(self, batch: Batch, handle: Handle, context: Any) -> list[Answer]:
         from transformer_sdk.handler import tensors
@@ -170,13 +171,14 @@ class OpenInference:
             case "v1" | "explain":
                 return serve_readable(batch, lambda request: tensors.inputs_of_instances(_instances(request)), answer)
             case _:
-                found = [tensors.inputs_of_document(request.parts) for request in batch.requests]
-                documents = [document for document in found if document is not None]
+                found = [tensors.of_document(request) for request in batch.requests]
+                documents = [one for one in found if one is not None]
                 if not documents:
                     return self._plain.serve(batch, handle, context)
                 if len(documents) < len(found):
                     raise HandlerOutputError("requests with and without tensors came together")  # retried one by one
-                return answer(batch, documents)
+                requests, inputs = zip(*documents, strict=True)
+                return answer(Batch(batch.form, list(requests)), list(inputs))
 
     def _encode(
         self, form: Form, request: Request, inputs: list[dict[str, Any]], results: list[Any], context: Any
@@ -239,10 +241,10 @@ def _body(row: dict[str, Any]) -> Any:
     return row.get("data") or row.get("body")
 
 
-def _instances(request: Request) -> list[Any]:
+def _instances(request: Request, read: Callable[[bytes], Any] = orjson.loads) -> list[Any]:
     """The instances in a request's body; raises InvalidInput, as the server has not looked deep into a v1 request."""
     try:
-        document = orjson.loads(_text(request))
+        document = read(_text(request))
     except orjson.JSONDecodeError as error:
         raise InvalidInput(
             f"The request body cannot be read: {error.msg} (line {error.lineno}, column {error.colno})."
@@ -256,8 +258,8 @@ def _instances(request: Request) -> list[Any]:
 def _has_instances(request: Request) -> bool:
     """By no other name: to TorchServe {"inputs": …} is as any JSON, and there are handlers that want it so."""
     try:
-        document = orjson.loads(_text(request))
-    except orjson.JSONDecodeError:
+        document = values.loads(_text(request))
+    except ValueError:
         return False
     return isinstance(document, dict) and isinstance(document.get("instances"), list)
 

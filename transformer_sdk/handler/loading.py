@@ -6,6 +6,7 @@ TorchServe's own loader does it; ours puts `HandlerCalls` between requests and h
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import traceback
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from ts.model_loader import TsModelLoader
 
 from transformer_sdk.handler import max_pooling
 from transformer_sdk.handler.calls import HandlerCalls
+from transformer_sdk.handler.values import NOT_AWAITED
 from transformer_sdk.messages import words_of
 
 
@@ -74,6 +76,8 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
     def _load_default_envelope(self, envelope: str) -> Any:
         def wrap(entry_point: Any) -> HandlerCalls:
+            if inspect.iscoroutinefunction(entry_point):
+                raise TypeError(NOT_AWAITED)
             self.calls = HandlerCalls(entry_point, envelope, parses_json=self._parses_json)
             return self.calls
 

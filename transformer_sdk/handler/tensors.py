@@ -17,7 +17,7 @@ import orjson
 
 from transformer_sdk.errors import InvalidInput, UnprocessableInput
 from transformer_sdk.handler.frames import Part, Request
-from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json
+from transformer_sdk.handler.values import HandlerOutputError, encode_indented, encode_json, loads
 from transformer_sdk.messages import Headers
 from transformer_sdk.protocol.v2.document import Parameter, Parameters
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
@@ -136,14 +136,16 @@ def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
     return [_described(tensor, _list(tensor))]
 
 
-def inputs_of_document(parts: Sequence[Part]) -> list[dict[str, Any]] | None:
-    """The inputs in a body that is a v2 request; None if it is something else."""
-    body = next((part.value for part in parts if part.name in ("data", "body")), b"")
+def of_document(request: Request) -> tuple[Request, list[dict[str, Any]]] | None:
+    """A request whose body is a v2 request, by the id in it, and its inputs; None if it is something else."""
+    body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
     try:
-        document = orjson.loads(body)
-        return [{**one, **_input(_of_json(one))} for one in document["inputs"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput):
+        document = loads(body)
+        inputs = [{**one, **_input(_of_json(one))} for one in document["inputs"]]
+    except (ValueError, KeyError, TypeError, InvalidInput):
         return None
+    id_ = document.get("id")
+    return (msgspec.structs.replace(request, id=id_) if isinstance(id_, str) and id_.strip() else request), inputs
 
 
 def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
@@ -158,7 +160,7 @@ def encode_document(results: Sequence[Any], names: Sequence[str], request: Reque
         "id": request.id,
         "model_name": model.get("modelName"),
         "model_version": model.get("modelVersion"),
-        "outputs": [_output(_flattened(name, one)) for name, one in zip(names, results, strict=False)],
+        "outputs": [_output(name, one) for name, one in zip(names, results, strict=False)],
     }
     return encode_indented(answer)
 
@@ -235,12 +237,19 @@ def _of_values(name: str, values: list[Any]) -> Tensor:
 
 
 def _flattened(name: str, result: Any) -> Tensor:
+    return Tensor.from_numpy(name, _array(_listed(result)).reshape(-1))
+
+
+def _output(name: str, result: Any) -> Mapping[str, Any]:
+    """JSON for TorchServe's own API: what is no number stays an object, where the protocol has texts only."""
+    tensor = _flattened(name, result)
+    data = _list(tensor) if tensor.datatype != "BYTES" else np.array(_plain(_listed(result)), dtype=object).reshape(-1)
+    return {"name": name, "datatype": tensor.datatype, "data": list(data), "shape": list(tensor.shape)}
+
+
+def _listed(result: Any) -> Any:
     result = result.tolist() if hasattr(result, "tolist") else result
-    return Tensor.from_numpy(name, _array(result if isinstance(result, list | tuple) else [result]).reshape(-1))
-
-
-def _output(tensor: Tensor) -> Mapping[str, Any]:
-    return {"name": tensor.name, "datatype": tensor.datatype, "data": _list(tensor), "shape": list(tensor.shape)}
+    return result if isinstance(result, list | tuple) else [result]
 
 
 def _array(values: Sequence[Any]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import logging
@@ -24,6 +25,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BYTES = "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"
+NOT_AWAITED = "The handler is `async def`, but handlers are not awaited: write `def`, and asyncio.run what it awaits."
 _DUMP_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
@@ -35,12 +37,25 @@ def decode(part: Part, *, parses_json: bool = True) -> Any:
     """A part as handlers get it: JSON and text decoded, where that works."""
     try:
         if parses_json and part.content_type == "application/json":
-            return json.loads(part.value)
+            return json.loads(part.value.decode())  # in UTF-8 and no other, as TorchServe
         if part.content_type.startswith("text"):
             return part.value.decode()
     except (ValueError, RecursionError) as error:  # the second: too many lists in one another
         log.warning("a part of type %s is handed over as it is: %s", part.content_type, error)
     return bytearray(part.value)
+
+
+def loads(text: bytes) -> Any:
+    """JSON as Python reads and writes it, with NaN and infinity; raises ValueError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if error.pos == 0:  # nearly always: an image, a text
+            raise
+        try:
+            return json.loads(text.decode())
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def results_of(results: Any, expected: int, *, or_fewer: bool = False) -> list[Any]:
@@ -52,6 +67,9 @@ def results_of(results: Any, expected: int, *, or_fewer: bool = False) -> list[A
     got = len(results) if isinstance(results, list | tuple) else type(results).__name__
     if got == expected or (or_fewer and got in range(1, expected)):
         return list(results)
+    if inspect.iscoroutine(results):
+        results.close()
+        raise HandlerOutputError(NOT_AWAITED)
     raise HandlerOutputError(
         f"The handler must return one prediction per instance in a list: {expected} expected, got {got}"
     )

@@ -42,6 +42,11 @@ def batch_limits(
     )
 
 
+def stated_batch_size(options: BatchOptions, parameters: Mapping[str, Any]) -> int:
+    """What a handler is told in `system_properties["batch_size"]`, as TorchServe tells it: 1 where nothing is said."""
+    return options.max_batch_size or whole(parameters, "batchSize") or 1
+
+
 def envelope(properties: Mapping[str, str]) -> str:
     """The service envelope, "none" for none; where nothing is said it is the one that the v1 protocol needs."""
     return properties.get("service_envelope", "kserve").strip() or "none"

@@ -13,6 +13,7 @@ HALVES = {"name": "halves", "shape": [3], "datatype": "FP64", "data": [0.5, 1.5,
 
 PREDICTED = b'{\n  "predictions": [\n    {\n      "int": 1\n    }\n  ]\n}'
 ONE = b'{"instances": [1]}'
+NAN = b'{"instances": [NaN, -Infinity]}'
 MIXED = b'{"instances": [1, "two", {"three": null}]}'
 BASE64 = b'{"instances": [{"b64": "AAEC"}, {"b64": "/w=="}]}'
 
@@ -31,6 +32,18 @@ def _inputs(*inputs: object) -> bytes:
     return json.dumps({"id": "an-id", "inputs": inputs}).encode()
 
 
+def _inferred(output: object) -> bytes:
+    """As ours write it."""
+    document = {"model_name": "probe", "model_version": "1.0", "id": "an-id", "outputs": [output]}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+NAN_TENSOR = {**HALVES, "data": [float("nan"), 1.5, float("inf")]}
+TEXTS_ONLY = "what the protocol calls BYTES is text, over gRPC as well: ours is the object's JSON"
+LABELLED = {"name": "numbers", "datatype": "BYTES", "shape": [1]}
+BAD_JSON = Refusal(400, "is not valid JSON")
+NO_NAN = "JSON has neither, and KServe refuses them as well"
+ITS_FAULT = f"{ERROR_FORM}; it is the request's fault"
 WITHOUT_ENVELOPE = "without `service_envelope` ours take it for `kserve`, so that the v1 protocol works untouched"
 
 NONE = (
@@ -52,6 +65,13 @@ KSERVE = (
          predictions("probe", MIXED, JSON)),
     Case("kserve-untyped", "envelope `kserve`: no content type, as `curl -T` sends", "probe",
          predictions("probe", MIXED)),
+    Case("kserve-predictions-nan", "envelope `kserve`: by `/predictions/<model>`, with NaN and infinity", "probe",
+         predictions("probe", NAN, JSON)),
+    Case("kserve-nan", "envelope `kserve`: NaN and infinity", "probe", v1("probe", NAN), 200, BAD_JSON, NO_NAN),
+    Case("kserve-bom", "envelope `kserve`: JSON behind a byte order mark", "probe",
+         v1("probe", b"\xef\xbb\xbf" + ONE), 503, BAD_JSON, ITS_FAULT),
+    Case("kserve-utf-16", "envelope `kserve`: JSON in UTF-16", "probe", v1("probe", ONE.decode().encode("utf-16")), 503,
+         BAD_JSON, ITS_FAULT),
     Case("kserve-raises", "envelope `kserve`: the handler raises", "probe",
          v1("probe", ONE, x_do="fail", x_argument="ValueError"), 503,
          Refusal(500, "ValueError : cannot read this"), f"{ERROR_FORM}; {SAID_BY_HANDLER}"),
@@ -62,6 +82,13 @@ KSERVE = (
          v1("probe", ONE, x_do="stream"), 200, Refusal(501, "ask it by /predictions/<model>"),
          "TorchServe sends what is no JSON any more; ours say that the protocol has no room for pieces"),
 )  # fmt: skip
+
+
+def _raw_infer(name: str, feature: str, *inputs: object, **headers: str) -> Case:
+    request = predictions("probe", _inputs(*inputs), JSON, **headers)
+    return Case(f"kservev2-raw-{name}", f"envelope `kservev2`: by `/predictions/<model>`, {feature}", "probe", request)
+
+
 KSERVEV2 = (
     _infer("numbers", "a tensor in its shape", NUMBERS),
     _infer("floats", "floats", HALVES),
@@ -73,13 +100,44 @@ KSERVEV2 = (
         "probe",
         v2("probe", _inputs(NUMBERS, HALVES), x_do="one_output"),
     ),
+    Case(
+        "kservev2-object",
+        "envelope `kservev2`: a result that is an object",
+        "probe",
+        v2("probe", _inputs(NUMBERS), x_do="result", x_argument="dict"),
+        ours=Answer(
+            200, JSON, _inferred({**LABELLED, "data": ['{"label":"seven","score":0.5,"nested":{"list":[1,2]}}']})
+        ),
+        why=TEXTS_ONLY,
+    ),
+    Case(
+        "kservev2-mixed",
+        "envelope `kservev2`: results of several kinds",
+        "probe",
+        v2("probe", _inputs(NUMBERS), x_do="result", x_argument="list"),
+        ours=Answer(200, JSON, _inferred({**LABELLED, "shape": [5], "data": ["1", "2.5", "three", "null", "true"]})),
+        why=TEXTS_ONLY,
+    ),
+    Case(
+        "kservev2-nan",
+        "envelope `kservev2`: NaN and infinity",
+        "probe",
+        v2("probe", _inputs(NAN_TENSOR)),
+        200,
+        Refusal(400, "is not valid JSON"),
+        "JSON has neither, and KServe refuses them as well; binary tensors have them",
+    ),
+    _raw_infer("numbers", "a tensor", NUMBERS, x_do="data"),
+    _raw_infer("nan", "NaN and infinity", NAN_TENSOR, x_do="data"),
+    _raw_infer("object", "a result that is an object", NUMBERS, x_do="result", x_argument="dict"),
+    _raw_infer("mixed", "results of several kinds", NUMBERS, x_do="result", x_argument="list"),
 )
 JSON_INSTANCES = (
     Case("json-instances", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
     Case("json-b64", "envelope `json`: `b64` is decoded", "probe", predictions("probe", BASE64, JSON)),
     Case("json-b64-broken", "envelope `json`: `b64` that is no base64", "probe",
          predictions("probe", b'{"instances": [{"b64": "abc"}]}', JSON), 503, Refusal(400, "is not base64"),
-         f"{ERROR_FORM}; it is the request's fault"),
+         ITS_FAULT),
 )  # fmt: skip
 BODY = (
     Case("body-json", "envelope `body`: the row is the body", "probe", predictions("probe", b'{"a": 1}', JSON)),

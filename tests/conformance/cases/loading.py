@@ -22,6 +22,12 @@ CASES = (
     Case("requirements", "`requirementsFile` with `install_py_dep_per_model`", "installed", predictions("installed")),
     Case("onnx", "BaseHandler with an ONNX `serializedFile`", "onnx", predictions("onnx", b"[1, 2, 3, 4]", JSON)),
     _seen("system_properties", "`context.system_properties`"),
+    Case(
+        "system-properties-batched",
+        "`context.system_properties`, with a `batchSize`",
+        "batched",
+        predictions("batched", x_do="system_properties"),
+    ),
     _seen("manifest", "`context.manifest`"),
     _seen("model_name", "`context.model_name`"),
     _seen("model_config", "`context.model_yaml_config`, the archive's `configFile`"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.conformance.case import ERROR_FORM, JSON, NAMED, Case, Refusal, multipart, predictions
-from tests.support.runtimes import Request
+from tests.support.runtimes import Answer, Request
 
 FORM, FORM_TYPE = multipart(
     {
@@ -14,6 +16,7 @@ FORM, FORM_TYPE = multipart(
     }
 )
 TWICE, _ = multipart({"data": (None, b"first"), "other": (None, b"")})
+NO_CASE = "names of headers have no case in HTTP, and proxies change it"
 
 
 def _body(name: str, what: str, content_type: str | None, body: bytes) -> Case:
@@ -26,7 +29,12 @@ CASES = (
     _body("json-list", "a JSON list", JSON, b"[1, 2]"),
     _body("json-broken", "what is not JSON stays bytes", JSON, b'{"a":'),
     _body("json-empty", "an empty body", JSON, b""),
+    _body("json-nan", "JSON with NaN and infinity, as Python writes it", JSON, b'{"a": [NaN, -Infinity, 1e400]}'),
+    _body("json-surrogate", "JSON with half a character", JSON, b'{"a": "\\ud800"}'),
+    _body("json-bom", "JSON behind a byte order mark stays bytes", JSON, b'\xef\xbb\xbf{"a": 1}'),
+    _body("json-utf-16", "JSON in UTF-16 stays bytes", JSON, '{"a": "ü"}'.encode("utf-16")),
     _body("text", "`text/*` is decoded", "text/plain; charset=utf-8", "Grüße".encode()),
+    _body("text-utf-16", "text in UTF-16 stays bytes", "text/plain; charset=utf-16", "Grüße".encode("utf-16")),
     _body("text-broken", "text that is not UTF-8 stays bytes", "text/plain", b"\xff\xfe"),
     _body("octet-stream", "`application/octet-stream` stays bytes", "application/octet-stream", b'{"a": 1}'),
     _body("image", "an image stays bytes", "image/jpeg", b"\xff\xd8\xff"),
@@ -45,6 +53,19 @@ CASES = (
     Case("header-case", "`get_request_header` with capitals, as clients send them", "probe",
          Request("POST", "/predictions/probe",
                  headers=(("x-do", "header"), ("x-argument", "X-Tenant"), ("X-Tenant", "me")))),
+    Case("header-other-case", "`get_request_header` in another case than the client's", "probe",
+         Request("POST", "/predictions/probe",
+                 headers=(("x-do", "header"), ("x-argument", "X-Tenant"), ("x-tenant", "me"))),
+         ours=Answer(200, JSON, b'{\n  "value": "me"\n}'), why=NO_CASE),
+    Case("header-capitals", "`get_all_request_header` of names in capitals", "probe",
+         Request("POST", "/predictions/probe", headers=(("x-do", "all_headers"), ("X-Tenant", "me"))),
+         ours=Answer(200, JSON, json.dumps({
+             "body": {"content-type": ""}, "content-length": "0", "explain": "False", "host": "conformance",
+             "url_path": "", "x-do": "all_headers", "x-tenant": "me"}, indent=2).encode()),
+         why=f"{NO_CASE}: ours are in lower case"),
+    Case("header-twice", "`get_request_header` of one that was sent twice: the last", "probe",
+         Request("POST", "/predictions/probe",
+                 headers=(("x-do", "header"), ("x-argument", "x-tenant"), ("x-tenant", "me"), ("x-tenant", "you")))),
     Case("header-missing", "`get_request_header` of none", "probe",
          predictions("probe", x_do="header", x_argument="x-none")),
     Case("header-explain", "`get_request_header(0, \"explain\")`", "probe",

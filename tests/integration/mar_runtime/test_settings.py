@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from tests.integration.mar_runtime.serving import configure, metric
@@ -32,7 +33,7 @@ def test_a_handler_has_the_users_threads_and_metrics(tmp_path: Path) -> None:
         runtime.wait_ready(["measuring"])
 
         assert runtime.predict("measuring", {"instances": [1]}).document == {"predictions": [3]}
-        assert metric(runtime, 'Confidence{ModelName="measuring"}') == 87.5
+        assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="measuring"}}') == 87.5
 
 
 def test_metrics_that_cannot_be_read_end_the_server(tmp_path: Path) -> None:

@@ -319,6 +319,24 @@ def test_a_handler_of_tensors_answers_v2_json_with_its_own_names() -> None:
     }
 
 
+@pytest.mark.parametrize(("id_", "answered"), [("the client's", "the client's"), (" ", "mine"), (7, "mine")])
+def test_an_answer_in_torchserves_api_has_the_id_of_the_tensors_that_it_is_to(id_: object, answered: str) -> None:
+    (answer,) = documents("kservev2", lambda *_: [[7]], "raw", [json_request({**V2, "id": id_}, id="mine")])
+
+    assert answer["id"] == answered
+
+
+@pytest.mark.parametrize(
+    ("result", "data"),
+    [({"label": "x"}, [{"label": "x"}]), ([1, 2.5, "three", None, True, [4]], [1, 2.5, "three", None, True, [4]]),
+     ([[{"a": np.float32(1)}], [2]], [{"a": 1.0}, 2]), (None, [None]), ("text", ["text"])],
+)  # fmt: skip
+def test_in_torchserves_api_what_is_no_number_stays_an_object(result: Any, data: list[Any]) -> None:
+    (answer,) = documents("kservev2", lambda *_: [result], "raw", [json_request(V2)])
+
+    assert answer["outputs"] == [{"name": "x", "datatype": "BYTES", "data": data, "shape": [len(data)]}]
+
+
 def test_the_parts_of_a_form_are_the_keys_of_a_row() -> None:
     request = Request(
         "1", (), [Part("k", "", b"v"), Part("file", "image/png", b"\xff"), Part("note", "text/plain", b"hi")]

@@ -39,6 +39,7 @@ def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
         envelope="kserve",
         requirements=None,
         limits=BatchLimits(merges_rows=False),
+        stated_batch_size=1,
         policy=PoolPolicy(workers=1, response_timeout_s=120, startup_timeout_s=120),
         worker_type="process",
     )
@@ -60,6 +61,7 @@ def test_all_that_can_be_said_is_followed() -> None:
         envelope="json",
         requirements="requirements.txt",
         limits=BatchLimits(max_batch_size=4, max_latency_s=0.25, queue_size=7, timeout_s=5.0),
+        stated_batch_size=4,
         policy=PoolPolicy(3, 0, 60, 300, 1000, 2048),
         worker_type="thread",
     )

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from mar_runtime.sample_metrics import SampleMetrics
-from transformer_sdk.handler.frames import Sample
+from transformer_sdk.handler.frames import Failure, Result, Sample
 
 
 def sample(
@@ -25,27 +25,27 @@ async def shown(metrics: SampleMetrics) -> dict[str, float]:
 
 
 async def test_values_of_all_kinds_are_summed_up_by_their_labels() -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     metrics.add([sample("Calls", Level="Model"), sample("Calls", 2.0, Level="Model"), sample("Calls", Level="Other")])
     metrics.add([sample("Size", 3.0, "gauge"), sample("Size", 5.0, "gauge")])
     metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 4.0, "histogram")])
 
     assert await shown(metrics) == {
-        'Calls{Level="Model"}': 3.0,
-        'Calls{Level="Other"}': 1.0,
-        "Size": 5.0,
-        "Took_count": 2.0,
-        "Took_sum": 6.0,
+        'Calls{Hostname="h",Level="Model"}': 3.0,
+        'Calls{Hostname="h",Level="Other"}': 1.0,
+        'Size{Hostname="h"}': 5.0,
+        'Took_count{Hostname="h"}': 2.0,
+        'Took_sum{Hostname="h"}': 6.0,
     }
 
 
 async def test_names_become_what_prometheus_allows() -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     metrics.add([Sample("time.of-step", "gauge", 1.0, {"the step": "one"})])
 
-    assert await shown(metrics) == {'time_of_step{the_step="one"}': 1.0}
+    assert await shown(metrics) == {'time_of_step{Hostname="h",the_step="one"}': 1.0}
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ async def test_names_become_what_prometheus_allows() -> None:
     ],
 )
 async def test_whatever_is_reported_the_others_are_kept(misfit: Sample) -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     metrics.add([sample("Calls", Level="Model"), misfit, sample("Calls", Level="Model")])
 
-    assert (await shown(metrics))['Calls{Level="Model"}'] == 2.0
+    assert (await shown(metrics))['Calls{Hostname="h",Level="Model"}'] == 2.0
 
 
 async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     with caplog.at_level(logging.WARNING):
         metrics.add([sample("Calls", -1.0)] * 3)
@@ -84,17 +84,34 @@ async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_a_metric_stays_of_its_kind(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 9.0, "gauge")])
 
-    assert await shown(metrics) == {"Took_count": 1.0, "Took_sum": 2.0}
+    assert await shown(metrics) == {'Took_count{Hostname="h"}': 1.0, 'Took_sum{Hostname="h"}': 2.0}
     assert caplog.messages == ["values of metric Took are left out: a histogram cannot become a gauge"]
 
 
 async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:
-    metrics = SampleMetrics()
+    metrics = SampleMetrics("h")
 
     metrics.add([sample("lat.99"), sample("lat_99", 2.0)])
 
-    assert await shown(metrics) == {"lat_99": 3.0}
+    assert await shown(metrics) == {'lat_99{Hostname="h"}': 3.0}
+
+
+async def test_the_time_that_a_model_took_last_is_told_by_torchserves_name() -> None:
+    metrics = SampleMetrics("h")
+
+    for result in (Result([], 0.5), Result([], 0.012345), Result([], 9.0, Failure("no", 500))):
+        metrics.take("m", result)
+
+    assert await shown(metrics) == {'PredictionTime{Hostname="h",Level="Model",ModelName="m"}': 12.35}
+
+
+async def test_a_label_of_the_handlers_own_wins() -> None:
+    metrics = SampleMetrics("h")
+
+    metrics.add([sample("Calls", Hostname="elsewhere")])
+
+    assert await shown(metrics) == {'Calls{Hostname="elsewhere"}': 1.0}

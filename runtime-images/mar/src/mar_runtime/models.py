@@ -235,7 +235,7 @@ class ServedModels:
             folder=str(prepared.unpacked.folder),
             handler=plan.handler,
             envelope=plan.envelope,
-            batch_size=plan.limits.max_batch_size,
+            batch_size=plan.stated_batch_size,
             threads=self._threads,
             gpu=None,
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
@@ -245,7 +245,7 @@ class ServedModels:
             withheld=self._around.withheld,
         )
         gpus = self._gpu_turns.take(prepared.workers) if prepared.gpus is None else prepared.gpus
-        how = (spec, version.archive, plan.policy, gpus, self._samples.add)
+        how = (spec, version.archive, plan.policy, gpus, self._samples.take)
         runner: Runner
         if plan.worker_type == "thread":
             runner = HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case

@@ -15,7 +15,7 @@ from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, whole
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
 from transformer_sdk.model_store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
@@ -67,6 +67,7 @@ class ArchivePlan:
     envelope: str
     requirements: str | None  # file in the archive whose packages are to be installed
     limits: BatchLimits
+    stated_batch_size: int  # that the handler is told
     policy: PoolPolicy
     worker_type: WorkerType
 
@@ -103,6 +104,7 @@ def archive_plan(
         envelope=named,
         requirements=manifest.requirements_file if installs else None,
         limits=batch_limits(options.batching, parameters, properties, manifest.handler),
+        stated_batch_size=stated_batch_size(options.batching, parameters),
         policy=PoolPolicy(
             workers=workers or 1,
             more_workers=max(1, min(devices, _MOST_WORKERS)) - 1 if may_multiply else 0,

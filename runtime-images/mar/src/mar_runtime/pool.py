@@ -49,7 +49,7 @@ class WorkerPool:
         archive: str,
         policy: PoolPolicy,
         gpus: Sequence[int],
-        on_samples: Callable[[list[frames.Sample]], None],
+        on_result: Callable[[str, frames.Result], None],
         on_failure: Callable[[BaseException], None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -60,7 +60,7 @@ class WorkerPool:
         self._archive = archive
         self._policy = policy
         self._gpus = gpus
-        self._on_samples = on_samples
+        self._on_result = on_result
         self._on_failure = on_failure
         self._on_change: Callable[[int, str], None] = lambda *_: None
         self._workers: list[WorkerProcess] = []
@@ -123,8 +123,7 @@ class WorkerPool:
         self._look_after(worker)
         self._wake()
         result = frames.decode_result(answer)
-        if result.samples:
-            self._on_samples(result.samples)
+        self._on_result(self._spec.model, result)
         return result
 
     async def _free_worker(self) -> WorkerProcess:

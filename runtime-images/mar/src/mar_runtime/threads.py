@@ -86,14 +86,14 @@ class HandlerThreads:
         archive: str,
         policy: PoolPolicy,
         gpus: Sequence[int],
-        on_samples: Callable[[list[frames.Sample]], None],
+        on_result: Callable[[str, frames.Result], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._spec = spec
         self._archive = archive
         self._policy = policy
         self._gpus = [gpus[index % len(gpus)] if gpus else None for index in range(policy.workers)]
-        self._on_samples = on_samples
+        self._on_result = on_result
         self._on_failure = on_failure
         self._idle: deque[_Worker] = deque()
         self._workers: list[_Worker] = []
@@ -146,8 +146,7 @@ class HandlerThreads:
             self._on_failure(ModelFailed(late.message))
             raise late from None
         self._idle.append(worker)
-        if result.samples:
-            self._on_samples(result.samples)
+        self._on_result(self._spec.model, result)
         return result
 
     async def close(self) -> None:

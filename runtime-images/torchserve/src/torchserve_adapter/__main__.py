@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -35,10 +35,10 @@ from transformer_sdk.model_server.life import Doors, fail, open_port, request_bu
 from transformer_sdk.model_server.options import FlagParser, add_common_flags
 from transformer_sdk.model_server.work_dir import claimed
 from transformer_sdk.model_store import notices, properties
-from transformer_sdk.model_store.archives import read_store
+from transformer_sdk.model_store.archives import Archive, read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.models import requested_models
+from transformer_sdk.model_store.models import Model, requested_models
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.safety import check_mar
 from transformer_sdk.model_store.settings import BatchOptions, cors_headers
@@ -82,7 +82,9 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         written = as_written(given, around)
         with _open_management(written, ports) as management:
             service = _configure(options, given, written, around)
-            launch = prepare(options.work_dir, service.properties, environment, container.processor_limit())
+            launch = prepare(
+                options.work_dir, service.properties, environment, container.processor_limit(), service.batch_sizes
+            )
             uvloop.run(supervise(service, launch, _doors(options, written, listener), management))
 
 
@@ -134,7 +136,17 @@ def _configure(
     for notice in said:
         log.warning("%s", notice)
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    return Service(draft.properties, models, wishes, options.service_name)
+    return Service(draft.properties, models, wishes, _batch_sizes(wishes, models, archives), options.service_name)
+
+
+def _batch_sizes(wishes: Wishes, models: Iterable[Model], archives: Mapping[str, Archive]) -> dict[str, dict[str, int]]:
+    """Not of archives that TorchServe fetches: nothing is known of them."""
+    sizes: dict[str, dict[str, int]] = {}
+    for model in models:
+        for archive in (archives[file] for file in model.archive.split(", ") if file in archives):
+            size = wishes.stated_batch_size(model.name, archive.model_version, archive.file)
+            sizes.setdefault(model.name, {})[archive.model_version] = size
+    return sizes
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

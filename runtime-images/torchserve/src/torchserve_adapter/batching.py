@@ -15,7 +15,7 @@ from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.archives import Archive
 from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
 from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, whole
+from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
 from transformer_sdk.model_store.versions import requested_versions
 
 # Requests whose bodies make more than this together are not merged: they cost by the byte, and Java copies them often.
@@ -51,6 +51,10 @@ class Wishes:
         """For one version of a model, as it was asked for; raises ConfigurationError."""
         parameters = self._parameters(model, version, archive)
         return batch_limits(self.options, parameters, self.properties, self.handlers.get(archive, ""))
+
+    def stated_batch_size(self, model: str, version: str, archive: str) -> int:
+        """What the version's handler is told; TorchServe, which gets batches of one, would say 1."""
+        return stated_batch_size(self.options, self._parameters(model, version, archive))
 
     def registered(self, batch_size: int, *, merges_rows: bool) -> BatchLimits:
         """For one that was registered while TorchServe ran."""

@@ -4,6 +4,7 @@ Nothing outside the work directory is written, so the root file system can be re
 
     config.properties    the effective configuration
     log4j2.xml           everything to standard output
+    batch-sizes.json     what handlers are told, by model and version: TorchServe itself gets batches of one
     home/ts/             the wheel's files by link, and our worker in the place of TorchServe's
     home/imports/        what that worker needs of ours, by link, so that no user's archive can get in its way
     tmp/                 unpacked archives, sockets between TorchServe and its workers, pip's targets
@@ -13,6 +14,7 @@ Nothing outside the work directory is written, so the root file system can be re
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -73,7 +75,11 @@ class Launch:
 
 
 def prepare(
-    work_dir: Path, effective: Mapping[str, str], environment: Mapping[str, str], processor_limit: int | None
+    work_dir: Path,
+    effective: Mapping[str, str],
+    environment: Mapping[str, str],
+    processor_limit: int | None,
+    batch_sizes: Mapping[str, Mapping[str, int]],
 ) -> Launch:
     """Write the work directory; say how to start TorchServe in it. Raises StartError where it could not run."""
     _check_length(work_dir)
@@ -82,6 +88,7 @@ def prepare(
         (work_dir / name).mkdir(parents=True)
     (work_dir / "config.properties").write_bytes(properties.dump(effective))
     (work_dir / "log4j2.xml").write_text(_LOG4J)
+    (work_dir / "batch-sizes.json").write_text(json.dumps(batch_sizes))
     wheel = _wheel()
     _make_home(work_dir / "home", wheel)
     java = find_java(environment)

@@ -32,6 +32,7 @@ class Service:
     properties: Mapping[str, str]  # TorchServe's
     configured: Sequence[Model]
     wishes: Wishes
+    batch_sizes: Mapping[str, Mapping[str, int]]  # by model and version, that handlers are told
     alias: str | None
 
 

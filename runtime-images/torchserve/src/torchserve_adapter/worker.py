@@ -30,9 +30,11 @@ class Loader:
         self._loader = loader
         self.model = self.folder = ""
 
-    def load(self, model: str, folder: str, *more: Any) -> Any:
+    def load(self, model: str, folder: str, handler: str, gpu: int | None, batch_size: int, *more: Any) -> Any:
         self.model, self.folder = model, os.path.realpath(folder)
-        return self._loader.load(model, folder, *more)
+        version = json.loads(Path(folder, "MAR-INF/MANIFEST.json").read_text())["model"].get("modelVersion", "1.0")
+        told = json.loads((_HOME.parent / "batch-sizes.json").read_text()).get(model, {}).get(str(version), batch_size)
+        return self._loader.load(model, folder, handler, gpu, told, *more)
 
     def has_raised(self, error: BaseException) -> bool:
         """Whether it comes out of the handler's own code."""
