@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import leaks
+from tests.support.leaks import collected_after_the_module, collected_after_the_test
 from tests.support.scheduling import ByServer
+
+__all__ = ["collected_after_the_module", "collected_after_the_test"]  # fixtures of every test
 
 # The same examples in every run, and none of them judged by the time it takes.
 settings.register_profile(
@@ -30,7 +34,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    leaks.begin(config)
+
+
+def pytest_collection_finish() -> None:
+    leaks.keep_what_is_imported()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    leaks.add_option(parser)
     parser.addoption(
         "--rewrite-goldens",
         action="store_true",
