@@ -149,6 +149,9 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "responseTimeout": (_FOLLOWED,),
     "startupTimeout": (_FOLLOWED,),
     "batchSize": (f"{_BATCHING}::test_torchserve_gets_batches_of_one", _FOLLOWED),
+    "continuousBatching": (
+        "tests/conformance/test_streaming.py::test_a_request_joins_those_that_run_and_leaves_before_they_end",
+    ),
     "maxBatchDelay": (
         "tests/integration/torchserve/test_configurations.py::test_an_archive_that_batches_by_itself_makes_nobody_wait",
     ),

@@ -52,6 +52,27 @@ _MORE = (
     ("BF16: numbers in JSON, two bytes in binary and raw contents",
      "tests/unit/protocol_v2/test_rest.py::test_bf16_is_numbers_in_json_and_two_bytes_in_binary_form"),
 )  # fmt: skip
+_IN_PIECES = "tests/conformance/test_streaming.py::test_"
+_STREAMS = (
+    ("`send_intermediate_predict_response`", "sent at once, in chunks", "the same",
+     f"{_IN_PIECES}a_piece_reaches_the_client_before_the_next_one_is_made"),
+    ("a handler that fails after a piece", "the connection is reset", "the chunks have no end",
+     f"{_IN_PIECES}an_answer_that_fails_after_a_piece_breaks_off"),
+    ("a worker that dies after a piece", "the connection is reset", "the chunks have no end",
+     f"{_IN_PIECES}a_worker_that_dies_breaks_its_answer_off_and_is_replaced"),
+    ("`continuousBatching`: requests that come while others run", "join at the next step", "the same",
+     f"{_IN_PIECES}a_request_joins_those_that_run_and_leaves_before_they_end"),
+    ("`continuousBatching`: what a handler gets", "the request once, its headers at each step", "the same",
+     f"{_IN_PIECES}a_handler_gets_the_request_once_and_its_headers_at_each_step"),
+    ("`continuousBatching`: a client that hangs up", "leaves the batch", "the same",
+     f"{_IN_PIECES}a_client_that_hangs_up_leaves_the_batch_and_the_handler_is_told"),
+    ("`continuousBatching`: more requests than `batchSize`", "wait for others to leave", "the same",
+     f"{_IN_PIECES}more_requests_than_the_batch_has_room_for_wait_for_others_to_leave"),
+    ("`continuousBatching`: a handler that fails", "the whole batch breaks off", "the same",
+     f"{_IN_PIECES}a_handler_that_fails_breaks_off_the_answers_of_its_batch"),
+    ("`continuousBatching`: an answer of one piece", "nothing is sent", "200",
+     f"{_IN_PIECES}an_answer_of_one_piece_is_answered"),
+)  # fmt: skip
 # What stands around a handler; tested with the rest of each runtime.
 _AROUND = (
     ("no `batchSize`: requests to `/predictions/<model>` that come at once", "one by one", "the same",
@@ -63,6 +84,7 @@ _AROUND = (
     ("`cors_allowed_origin`, `cors_allowed_methods`, `cors_allowed_headers`",
      "in every answer, also to `OPTIONS`", "the same",
      "tests/unit/endpoints/test_cors.py::test_every_answer_says_who_may_read_it"),
+    *_STREAMS,
     ("packages that workers have imported already, pinned by `requirementsFile`, `isvc-mar`",
      "the archive's", "the same",
      "tests/integration/mar_runtime/test_surroundings.py"

@@ -23,6 +23,7 @@ class BatchLimits:
     max_latency_s: float | None = None  # how long a batch may take
     queue_size: int = DEFAULT_QUEUE_SIZE  # waiting requests; more are refused
     timeout_s: float | None = None  # how long a request may take, its time in the queue included
+    continuous: bool = False  # requests join and leave one running batch, step by step of the handler
     merges_rows: bool = True  # also where a request is one row, which the handler may take for the only one
 
 

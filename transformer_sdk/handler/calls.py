@@ -5,24 +5,16 @@ Needs the `torchserve` wheel for its exceptions and for what a handler finds in 
 
 from __future__ import annotations
 
-import logging
 import time
 from functools import partial
 from typing import Any
 
-from ts.utils.util import PredictionException
-
 from transformer_sdk.handler import frames
-from transformer_sdk.handler.carriers import Carriers
-from transformer_sdk.handler.context import NeedsOwnBatch
+from transformer_sdk.handler.carriers import CarriedBatch, Carriers
+from transformer_sdk.handler.continuous import RunningBatch
 from transformer_sdk.handler.envelopes import Envelope, Handle, envelope_named
+from transformer_sdk.handler.failures import failure_of
 from transformer_sdk.handler.pieces import Emit, Pieces
-from transformer_sdk.handler.values import HandlerOutputError, status_of
-from transformer_sdk.messages import encodable, words_of
-
-log = logging.getLogger(__name__)
-
-_OUT_OF_MEMORY = 507
 
 
 class HandlerCalls:
@@ -33,10 +25,16 @@ class HandlerCalls:
 
     def __init__(self, handle: Handle, envelope: str, *, parses_json: bool = True) -> None:
         self._handle = handle
+        self._only_bodies = envelope == "body"
+        self._parses_json = parses_json
+        self._carried: CarriedBatch | None = None
         self._envelope: Envelope = envelope_named(envelope, parses_json=parses_json)
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
         """TorchServe's entry: a frame is the body of its request."""
+        if (context.model_yaml_config or {}).get("continuousBatching") is True:
+            self._carried = self._carried or CarriedBatch(self.running_batch())
+            return self._carried.step(requests, context)
         carriers = Carriers(context)
         results = []
         for place, request in enumerate(requests):
@@ -44,6 +42,10 @@ class HandlerCalls:
             results.append(carriers.result(place, self.run(batch, context, partial(carriers.send, place))))
         carriers.restore(context)
         return results
+
+    def running_batch(self) -> RunningBatch[Any]:
+        """An empty one, for a handler whose requests join and leave it between its steps."""
+        return RunningBatch(self._handle, only_bodies=self._only_bodies, parses_json=self._parses_json)
 
     def run(self, batch: frames.Batch, context: Any, emit: Emit) -> frames.Result:
         """Answers every request of the batch; whatever the handler raises becomes the batch's failure.
@@ -56,24 +58,4 @@ class HandlerCalls:
             answers = self._envelope.serve(batch, self._handle, context)
             return frames.Result(answers, time.perf_counter() - started)
         except Exception as error:  # noqa: BLE001 - the handler is the user's: anything can come
-            return frames.Result([], time.perf_counter() - started, _failure(error))
-
-
-def _failure(error: Exception) -> frames.Failure:
-    message, status = _told(error)
-    return frames.Failure(message, status, alone=isinstance(error, NeedsOwnBatch))
-
-
-def _told(error: Exception) -> tuple[str, int]:
-    """What the client reads, and the status. A handler may quote its input: the text can be anything."""
-    if isinstance(error, PredictionException):
-        return encodable(str(error.message)), status_of(error.error_code) or 500
-    words = words_of(error)
-    if isinstance(error, NeedsOwnBatch):
-        return words, 500
-    log.warning("the handler failed", exc_info=error)
-    if isinstance(error, HandlerOutputError):
-        return words, 500
-    if isinstance(error, MemoryError) or "CUDA" in words:
-        return f"Out of memory: {words}" if words else "Out of memory", _OUT_OF_MEMORY
-    return f"{type(error).__name__} : {words}", 500
+            return frames.Result([], time.perf_counter() - started, failure_of(error))

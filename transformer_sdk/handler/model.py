@@ -60,17 +60,21 @@ class HandlerModel(Streaming):
         transport: Transport,
         limits: BatchLimits,
         metrics: BatchMetrics,
-        concurrency: int,
+        workers: int,
         *,
         envelope: str = "kserve",
         ahead: bool = False,
     ) -> None:
         self.name = name
         self.version = version
+        # Batches that a worker takes at a time: requests that join a running batch are one each.
+        self.slots = limits.max_batch_size if limits.continuous else 1
         alone = () if limits.merges_rows else _rows(envelope)
         self.queue: BatchQueue[frames.Request, frames.Answer | Stream] = BatchQueue(
-            name, self._run, limits, metrics, concurrency, alone=alone, ahead=ahead
+            name, self._run, limits, metrics, workers * self.slots, alone=alone, ahead=ahead
         )
+        self._continuous = limits.continuous
+        self.queue.merging = not limits.continuous
         self._transport = transport
         self._takes_instances = envelope in ("kserve", "json")
 
@@ -80,13 +84,11 @@ class HandlerModel(Streaming):
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         """Answers {"instances": …}."""
-        answer = await self.queue.submit(_body(request.body, call), request.size, "v1", call)
-        return _response(_whole(answer))
+        return await self._ask_instances("v1", request, call)
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         """Answers {"instances": …} with explanations."""
-        answer = await self.queue.submit(_body(request.body, call), request.size, "explain", call)
-        return _response(_whole(answer))
+        return await self._ask_instances("explain", request, call)
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Answers tensors; what a handler of instances returns becomes tensors."""
@@ -113,6 +115,11 @@ class HandlerModel(Streaming):
         size = _size(body) if self._takes_instances else 1
         answer = await self.queue.submit(frame, size, "raw-explain" if explain else "raw", call)
         return _streaming(answer) if isinstance(answer, Stream) else _response(answer)
+
+    async def _ask_instances(self, form: frames.Form, request: PredictRequest, call: Call) -> Response:
+        if self._continuous:
+            raise _no_room()
+        return _response(_whole(await self.queue.submit(_body(request.body, call), request.size, form, call)))
 
     async def _submit_tensors(self, request: InferRequest, call: Call) -> frames.Answer | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
@@ -205,11 +212,15 @@ def _whole(answer: frames.Answer | Stream) -> frames.Answer:
     """An answer for a protocol without pieces."""
     if isinstance(answer, Stream):
         answer.close()
-        raise Unsupported(
-            "The handler sends its answer in pieces, which this request has no room for; "
-            "ask it by /predictions/<model>, or by gRPC's ModelStreamInfer."
-        )
+        raise _no_room()
     return answer
+
+
+def _no_room() -> Unsupported:
+    return Unsupported(
+        "The handler sends its answer in pieces, which this request has no room for; "
+        "ask it by /predictions/<model>, or by gRPC's ModelStreamInfer."
+    )
 
 
 def _response(answer: frames.Answer) -> Response:

@@ -52,6 +52,16 @@ class Pieces:
         return Answer(tensors.encode_result(answer.body), answer.status, tensors.CONTENT_TYPE)
 
 
+class NoPieces:
+    """In the place of that socket for a handler of a running batch, which returns its pieces step by step."""
+
+    def sendall(self, message: bytes) -> None:  # noqa: ARG002
+        """Raises HandlerOutputError."""
+        raise HandlerOutputError(
+            "With continuousBatching a handler returns each piece of an answer; it sends none in between"
+        )
+
+
 class _Reader:
     """Fields of TorchServe's protocol between its workers and itself: whole numbers, and bytes after their length."""
 

@@ -115,10 +115,11 @@ def kind_of(body: bytes) -> str:
 
 def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
     """The bodies with the status, the content type and the headers that the handler set for each request."""
-    return [_answer(body, kind, context, index) for index, (body, kind) in enumerate(bodies)]
+    return [answer(body, kind, context, index) for index, (body, kind) in enumerate(bodies)]
 
 
-def _answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
+def answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
+    """The same for one request, by its place."""
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
         return Answer(body, content_type=kind)

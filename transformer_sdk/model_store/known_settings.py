@@ -291,11 +291,7 @@ ARCHIVE = _by_name(
         Setting(name, (_SAME,), (_NO_SEQUENCES,))
         for name in ("sequenceMaxIdleMSec", "sequenceTimeoutMSec", "maxSequenceJobQueueSize", "maxNumSequence")
     ),
-    _both(
-        "continuousBatching",
-        _refused("whose answers come in several calls of the handler; remove it, or run TorchServe's own image",
-                 "`true`", _is_true),
-    ),
+    *_same("continuousBatching"),
     _both(
         "asyncCommunication",
         _refused("which is not supported; remove it from the archive's YAML, and let the handler return its results "

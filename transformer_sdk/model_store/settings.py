@@ -33,12 +33,19 @@ def batch_limits(
     """
     batch_size = options.max_batch_size or whole(parameters, "batchSize")
     timeout_ms = options.timeout_ms or whole(parameters, "clientTimeoutInMills", 0)
+    continuous = parameters.get("continuousBatching") is True
+    if continuous and parameters.get("sequenceBatching") is True:
+        raise ConfigurationError(
+            "continuousBatching and sequenceBatching together are not supported; remove one of them from the archive's "
+            "YAML."
+        )
     return BatchLimits(
-        max_batch_size=batch_size or DEFAULT_MAX_BATCH_SIZE,
+        max_batch_size=batch_size or (1 if continuous else DEFAULT_MAX_BATCH_SIZE),
         max_latency_s=options.max_latency_ms / 1000 if options.max_latency_ms else None,
         queue_size=whole(parameters, "jobQueueSize") or whole(properties, "job_queue_size") or DEFAULT_QUEUE_SIZE,
         timeout_s=timeout_ms / 1000 if timeout_ms else None,
         merges_rows=batch_size is not None or handler in _STOCK_HANDLERS,
+        continuous=continuous,
     )
 
 

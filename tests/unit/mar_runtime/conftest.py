@@ -1,4 +1,4 @@
-"""What an import says is no fault of what is tested here: TorchServe's wheel leaves a file open."""
+"""What imports say is no fault of what is tested here: TorchServe's wheel leaves a file open, torch warns of pynvml."""
 
 from __future__ import annotations
 
@@ -6,4 +6,6 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ResourceWarning)
-    import ts.metrics.caching_metric  # noqa: F401
+    warnings.simplefilter("ignore", FutureWarning)
+    import ts.metrics.caching_metric
+    import ts.protocol.otf_message_handler  # noqa: F401

@@ -75,7 +75,7 @@ def test_the_flags_win() -> None:
 
     limits = BatchLimits(max_batch_size=16, max_latency_s=0.05, queue_size=7, timeout_s=2.0)
     assert wishes.limits("a", "1.0", "a.mar") == limits
-    assert wishes.registered(8, merges_rows=False) == limits
+    assert wishes.registered(8, merges_rows=False, continuous=False) == limits
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_the_services_batcher_merges_rows_as_well() -> None:
 def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
     wishes = Wishes(BatchOptions(), in_models(batchSize=4), {})
 
-    assert wishes.registered(8, merges_rows=True) == BatchLimits(max_batch_size=8)
-    assert wishes.registered(32, merges_rows=False) == BatchLimits(merges_rows=False)
+    assert wishes.registered(8, merges_rows=True, continuous=False) == BatchLimits(max_batch_size=8)
+    assert wishes.registered(32, merges_rows=False, continuous=False) == BatchLimits(merges_rows=False)
     assert wishes.unsized({}, "handler.py") == BatchLimits(merges_rows=False)
     assert wishes.unsized({}, "text_classifier") == BatchLimits()
     assert wishes.unsized({"batchSize": 6}, "handler.py") == BatchLimits(max_batch_size=6)
@@ -124,7 +124,7 @@ def test_a_batch_size_that_makes_no_sense_is_named_before_anything_is_started(pr
 def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
     draft = Draft(written(batchSize=4, maxBatchDelay=5000))
 
-    form_batches_here(draft, ARCHIVES, {})
+    form_batches_here(draft, ARCHIVES, wishes(draft))
 
     assert draft.properties == written(batchSize=1, maxBatchDelay=5000)
     assert [(change.setting, change.why) for change in draft.changes] == [(setting, f"batchSize 1: {WHY}")]
@@ -134,7 +134,7 @@ def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
 def test_what_does_not_batch_stays_to_the_letter(properties: dict[str, str]) -> None:
     draft = Draft(dict(properties))
 
-    form_batches_here(draft, ARCHIVES, {"a.mar": {"batchSize": 1}})
+    form_batches_here(draft, ARCHIVES, wishes(draft, {"batchSize": 1}))
 
     assert (draft.properties, draft.changes) == (properties, [])
 
@@ -150,7 +150,7 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
     )
     yaml = {"batchSize": 8, "maxBatchDelay": 50, "minWorkers": 1, "maxWorkers": 4, "responseTimeout": 30, "own": {}}
 
-    form_batches_here(draft, ARCHIVES, {"a.mar": yaml})
+    form_batches_here(draft, ARCHIVES, wishes(draft, yaml))
 
     assert json.loads(draft.properties["model_snapshot"]) == {
         "modelCount": 2,
@@ -184,7 +184,58 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
 def test_workers_of_a_yaml_that_do_not_fit_are_left_out_as_torchserve_does() -> None:
     draft = Draft({"model_store": "/store", "load_models": "a.mar"})
 
-    form_batches_here(draft, ARCHIVES, {"a.mar": {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}})
+    form_batches_here(draft, ARCHIVES, wishes(draft, {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}))
 
     (parameters,) = json.loads(draft.properties["model_snapshot"])["models"]["a"].values()
     assert (parameters["minWorkers"], parameters["maxWorkers"]) == (1, 1)
+
+
+def wishes(draft: Draft, yaml: Any = None, options: BatchOptions | None = None) -> Wishes:
+    """Of a user who wrote what the draft has, and `yaml` into the archive a.mar."""
+    return Wishes(options or BatchOptions(), dict(draft.properties), {"a.mar": yaml or {}})
+
+
+@pytest.mark.parametrize(
+    ("yaml", "options", "size"),
+    [({}, BatchOptions(), 1), ({"batchSize": 8}, BatchOptions(), 8), ({"batchSize": 8}, BatchOptions(4), 4)],
+)
+def test_a_running_batch_is_torchserves_to_form_and_waits_for_nobody(
+    yaml: dict[str, Any], options: BatchOptions, size: int
+) -> None:
+    draft = Draft({"model_store": "/store", "load_models": "all"})
+    yaml = {**yaml, "continuousBatching": True, "maxBatchDelay": 50}
+
+    form_batches_here(draft, ARCHIVES, wishes(draft, yaml, options))
+
+    made = json.loads(draft.properties["model_snapshot"])["models"]
+    assert {name: one["1.0"] for name, one in made.items() if name == "a"} == {
+        "a": {
+            "marName": "a.mar", "minWorkers": 1, "maxWorkers": 1, "batchSize": size, "maxBatchDelay": 0,
+            "defaultVersion": True,
+        }
+    }  # fmt: skip
+    assert made["b"]["2.0"]["batchSize"] == 1
+
+
+def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
+    draft = Draft(in_snapshot(batchSize=4, marName="a.mar"))
+
+    form_batches_here(draft, ARCHIVES, wishes(draft, {"continuousBatching": True}))
+
+    assert draft.properties == in_snapshot(batchSize=4, maxBatchDelay=0, marName="a.mar")
+    assert [change.why for change in draft.changes] == [
+        "maxBatchDelay 0: no request waits for others: they join the running batch"
+    ]
+
+
+def test_a_running_batch_that_is_registered_has_the_size_that_torchserve_says() -> None:
+    registered = Wishes(BatchOptions(), {}, {}).registered(8, merges_rows=True, continuous=True)
+
+    assert registered == BatchLimits(max_batch_size=8, continuous=True)
+
+
+def test_running_batches_and_sequences_together_are_refused() -> None:
+    both = {"continuousBatching": True, "sequenceBatching": True}
+
+    with pytest.raises(ConfigurationError, match="continuousBatching and sequenceBatching together"):
+        Wishes(BatchOptions(), {}, {"a.mar": both}).limits("a", "1.0", "a.mar")

@@ -14,6 +14,7 @@ from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 from mar_runtime.samples import collect_samples, taken
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from transformer_sdk.handler import frames
+from transformer_sdk.handler.continuous import RunningBatch
 from transformer_sdk.handler.loading import HandlerLoader, describe
 from transformer_sdk.handler.pieces import Emit
 
@@ -49,6 +50,20 @@ class Handler:
         if not samples:
             return result
         return frames.Result(result.answers, result.seconds, result.failure, samples)
+
+    def running_batch(self) -> RunningBatch[int]:
+        """An empty one."""
+        return self._calls.running_batch()
+
+    def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.Result]]:
+        """One call of the handler for all in the batch; what it said to each. What it reported goes with a result."""
+        said = batch.step(self._context)
+        samples = taken() if any(isinstance(one, frames.Result) for _, one in said) else []
+        for place, (number, one) in enumerate(said):
+            if samples and isinstance(one, frames.Result):
+                said[place] = number, frames.Result(one.answers, one.seconds, one.failure, samples)
+                break
+        return said
 
     def last_words(self, error: BaseException) -> str:
         """What the handler ended by, and where."""

@@ -84,6 +84,7 @@ class _Part:
 
     queue: BatchQueue[Any, Any]
     runner: Runner | TensorModel
+    slots: int = 1  # batches that a worker takes at a time
 
 
 class ServedModels:
@@ -225,7 +226,7 @@ class ServedModels:
         self._models.mark_ready(name)
         for part in self._parts[name]:
             if not isinstance(part.runner, TensorModel):
-                part.runner.watch(functools.partial(self._on_workers, name, part.queue))
+                part.runner.watch(functools.partial(self._on_workers, name, part))
         log.info("model %s is ready", name)
 
     async def _serve_archive(self, prepared: _Prepared, on_failure: OnFailure) -> None:
@@ -241,6 +242,7 @@ class ServedModels:
             packages=str(self._folder(prepared.request) / "packages") if plan.requirements else None,
             limit_max_image_pixels=self._is_on("limit_max_image_pixels"),
             parses_json=self._is_on("decode_input_request"),
+            continuous=plan.limits.continuous,
             metrics=str(self._around.metrics) if self._around.metrics else None,
             withheld=self._around.withheld,
         )
@@ -256,7 +258,7 @@ class ServedModels:
             version.name, version.version, runner, plan.limits, metrics, plan.policy.workers,
             envelope=plan.envelope, ahead=self._ahead and plan.worker_type == "process",
         )  # fmt: skip
-        self._parts.setdefault(version.name, []).append(_Part(model.queue, runner))
+        self._parts.setdefault(version.name, []).append(_Part(model.queue, runner, model.slots))
         await runner.start()
         self._models.add(model, default=version.is_default)
 
@@ -284,9 +286,9 @@ class ServedModels:
         gc.collect()
         gc.freeze()
 
-    def _on_workers(self, name: str, queue: BatchQueue[Any, Any], workers: int, why: str) -> None:
-        """As many batches run at a time as there are workers; without any, the model is not ready."""
-        queue.concurrency = workers
+    def _on_workers(self, name: str, part: _Part, workers: int, why: str) -> None:
+        """As many batches run at a time as the workers take; without any, the model is not ready."""
+        part.queue.concurrency = workers * part.slots
         if name not in self._in_service:
             return
         if not workers:

@@ -92,6 +92,12 @@ def archive_plan(
     worker_type = parameters.get("workerType", "process")
     if worker_type not in ("process", "thread"):
         raise ConfigurationError(f"workerType of model {request.name} is {worker_type!r}; write process or thread.")
+    limits = batch_limits(options.batching, parameters, properties, manifest.handler)
+    if limits.continuous and worker_type == "thread":
+        raise ConfigurationError(
+            f"{request.version.archive} asks for continuousBatching, which needs a process of its own; "
+            "serve it with workerType: process."
+        )
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
 
     def seconds(name: str, server_wide: str) -> int:
@@ -103,7 +109,7 @@ def archive_plan(
         handler=manifest.handler,
         envelope=named,
         requirements=manifest.requirements_file if installs else None,
-        limits=batch_limits(options.batching, parameters, properties, manifest.handler),
+        limits=limits,
         stated_batch_size=stated_batch_size(options.batching, parameters),
         policy=PoolPolicy(
             workers=workers or 1,

@@ -12,7 +12,8 @@ from multiprocessing.context import ForkServerContext
 
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
-from mar_runtime.process import CannotStart, NeverStarted, WorkerDied, WorkerProcess
+from mar_runtime.pipe import NeverStarted, WorkerDied
+from mar_runtime.process import CannotStart, WorkerProcess
 from mar_runtime.restarts import Restarts
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
@@ -62,6 +63,7 @@ class WorkerPool:
         self._gpus = gpus
         self._on_result = on_result
         self._on_failure = on_failure
+        self._room = spec.batch_size if spec.continuous else _PENDING
         self._on_change: Callable[[int, str], None] = lambda *_: None
         self._workers: list[WorkerProcess] = []
         self._not_gone: set[WorkerProcess] = set()  # the workers, and those that end
@@ -137,7 +139,7 @@ class WorkerPool:
         return min(free, key=lambda worker: worker.pending)
 
     def _is_free(self, worker: WorkerProcess) -> bool:
-        return worker.pending < _PENDING and not self._replacing.get(worker) and not worker.is_ending
+        return worker.pending < self._room and not self._replacing.get(worker) and not worker.is_ending
 
     def _wake(self) -> None:
         while self._waiting:

@@ -9,19 +9,15 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from typing import cast
 
 import msgspec
 import psutil
 
+from mar_runtime.pipe import NeverStarted, OnPiece, Pipe, WorkerDied
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
 from mar_runtime.worker import Loaded, memory_bytes, run
-from transformer_sdk.handler.wire import HEAD, Kind, Unframer
 
 log = logging.getLogger(__name__)
 
@@ -42,26 +38,14 @@ def workers_context(*, cuda: bool) -> ForkServerContext:
     return context
 
 
-# Takes the frame of a piece.
-OnPiece = Callable[[bytes], object]
-
-
-class WorkerDied(Exception):
-    """The process ended while it was asked, or before it was ready; the text says how."""
-
-
 class CannotStart(Exception):
     """There is no process: files, processes or memory are short. The text says which."""
-
-
-class NeverStarted(Exception):
-    """The process ended before it came to this frame: another may have it."""
 
 
 class WorkerProcess:
     """Serves one batch after another. `gone` is done when the process is, and tells how it ended."""
 
-    def __init__(self, process: BaseProcess, pipe: _Pipe, gpu: int | None) -> None:
+    def __init__(self, process: BaseProcess, pipe: Pipe, gpu: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.gpu = gpu
         self.gone: asyncio.Future[str] = loop.create_future()
@@ -94,7 +78,7 @@ class WorkerProcess:
             ours.close()
             raise CannotStart(f"{error!r}") from error
         ours.setblocking(False)
-        _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
+        _, pipe = await asyncio.get_running_loop().create_connection(lambda: Pipe(at_once=spec.continuous), sock=ours)
         worker = cls(process, pipe, spec.gpu)
         try:
             loaded = msgspec.msgpack.decode(await asyncio.wait_for(pipe.first, timeout_s), type=Loaded)
@@ -192,105 +176,6 @@ class WorkerProcess:
             return f"it was ended by {signal.Signals(-code).name}{hint}"
         words = f": {self._pipe.last_words}" if self._pipe.last_words else ""
         return f"it exited with code {code}{words}"
-
-
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """A frame on the other side; its time runs from when those before it are answered."""
-
-    answer: asyncio.Future[bytes]
-    timeout_s: float
-    on_piece: OnPiece
-
-
-class _Pipe(asyncio.Protocol):
-    """Frames, each behind its head, over a socket, answered in the order in which they were sent.
-
-    `lost` is done when the connection is. The other side sends its `first` frame unasked.
-    """
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.lost: asyncio.Future[None] = loop.create_future()
-        self.first: asyncio.Future[bytes] = loop.create_future()
-        self.last_words = ""
-        self._received = Unframer()
-        self._asked: deque[_Asked] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._transport: asyncio.Transport | None = None
-
-    @property
-    def pending(self) -> int:
-        """Frames without an answer."""
-        return len(self._asked)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
-        """A frame for a lost connection goes nowhere: `fail` tells who waits for the answer."""
-        if self._transport and not self.lost.done():
-            self._transport.writelines((HEAD.pack(Kind.WHOLE, len(frame)), frame))
-        asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
-        self._asked.append(asked)
-        if len(self._asked) == 1:
-            self._start_clock()
-        return asked.answer
-
-    def fail(self, error: WorkerDied) -> None:
-        """Of all that was asked, only the first can have been the process' end."""
-        self._stop_clock()
-        _settle(self.first, error)
-        for index, asked in enumerate(self._asked):
-            _settle(asked.answer, NeverStarted() if index else error)
-        self._asked.clear()
-
-    def data_received(self, data: bytes) -> None:
-        for kind, frame in self._received.feed(data):
-            if kind == Kind.WHOLE:
-                self._answer(frame)
-            elif kind == Kind.PIECE:
-                self._pass_on(frame)
-            else:
-                self.last_words = frame.decode("utf-8", "replace")
-
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        self.lost.set_result(None)
-
-    def close(self) -> None:
-        if self._transport:
-            self._transport.close()
-
-    def _answer(self, frame: bytes) -> None:
-        if not self.first.done():
-            self.first.set_result(frame)
-        elif self._asked:
-            self._stop_clock()
-            answer = self._asked.popleft().answer
-            if self._asked:
-                self._start_clock()
-            if not answer.done():
-                answer.set_result(frame)
-
-    def _pass_on(self, piece: bytes) -> None:
-        if self._asked:
-            self._stop_clock()
-            self._start_clock()
-            self._asked[0].on_piece(piece)
-
-    def _start_clock(self) -> None:
-        asked = self._asked[0]
-        # asyncio.timeout costs more than the way to the worker and back.
-        self._timer = asyncio.get_running_loop().call_later(asked.timeout_s, _settle, asked.answer, TimeoutError())
-
-    def _stop_clock(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-
-
-def _settle(waiting: asyncio.Future[bytes], failure: Exception) -> None:
-    if not waiting.done():
-        waiting.set_exception(failure)
 
 
 def _runs(pid: int) -> bool:

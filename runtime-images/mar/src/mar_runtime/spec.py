@@ -20,6 +20,7 @@ class HandlerSpec:
     limit_max_image_pixels: bool
     parses_json: bool = True  # for a handler that gets bodies whole
     metrics: str | None = None  # file that defines them; None for TorchServe's own
+    continuous: bool = False  # requests join and leave a running batch
     withheld: tuple[str, ...] = ()  # variables of the environment that a process of its own does not have
 
 

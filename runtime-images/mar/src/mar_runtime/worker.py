@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import io
 import logging
 import multiprocessing
@@ -16,14 +17,19 @@ import select
 import socket
 import sys
 import threading
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from transformer_sdk.handler import frames
 from transformer_sdk.handler.wire import HEAD, Kind, framed
 from transformer_sdk.log_lines import IndentingFormatter
+
+if TYPE_CHECKING:
+    from mar_runtime.handling import Handler
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +107,11 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
         _send(connection, msgspec.msgpack.encode(Loaded(error.failure)))
         return
     _send(connection, msgspec.msgpack.encode(Loaded()))
-    frames = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection's to close
     try:
-        while (frame := _receive(frames)) is not None:
-            _send(connection, handler.answer(frame, lambda piece: _send(connection, piece, Kind.PIECE)))
+        if spec.continuous:
+            _step(handler, connection)
+        else:
+            _answer(handler, connection)
     except (BrokenPipeError, ConnectionResetError):
         raise
     except BaseException as error:
@@ -113,18 +120,57 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
         raise
 
 
-def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE) -> None:
-    connection.sendall(framed(frame, kind))
+def _answer(handler: Handler, connection: socket.socket) -> None:
+    """One batch after the other."""
+    incoming = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection's to close
+    while (received := _receive(incoming)) is not None:
+        _, number, frame = received
+        send_piece = functools.partial(_send, connection, kind=Kind.PIECE, number=number)
+        _send(connection, handler.answer(frame, send_piece), number=number)
 
 
-def _receive(frames: BinaryIO) -> bytes | None:
-    """None when the connection is closed, be it in the middle of a frame."""
-    head = frames.read(HEAD.size)
+def _step(handler: Handler, connection: socket.socket) -> None:
+    """One running batch: between any two steps of the handler requests join and leave it."""
+    incoming = open(connection.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115 - the connection's to close
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    batch = handler.running_batch()
+    while True:
+        while not batch or waiting.poll(0):
+            if (received := _receive(incoming)) is None:
+                return
+            kind, number, frame = received
+            if kind == Kind.LEAVE:
+                batch.leave(number)
+            elif refusal := batch.join(number, frames.decode_batch(frame)):
+                _send(connection, frames.encode(refusal), number=number)
+        connection.sendall(b"".join(_said(number, said) for number, said in handler.step(batch)))
+
+
+def _said(number: int, said: frames.Piece | frames.Result) -> bytes:
+    return framed(frames.encode(said), Kind.PIECE if isinstance(said, frames.Piece) else Kind.WHOLE, number)
+
+
+def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> None:
+    connection.sendall(framed(frame, kind, number))
+
+
+def _receive(incoming: BinaryIO | FileIO) -> tuple[int, int, bytes] | None:
+    """Kind, number and content of a frame; None when the connection is closed, be it in the middle of one."""
+    head = _read(incoming, HEAD.size)
     if len(head) < HEAD.size:
         return None
-    length = HEAD.unpack(head)[1]
-    frame = frames.read(length)
-    return frame if len(frame) == length else None
+    kind, number, length = HEAD.unpack(head)
+    frame = _read(incoming, length)
+    return (kind, number, frame) if len(frame) == length else None
+
+
+def _read(incoming: BinaryIO | FileIO, size: int) -> bytes:
+    """As much as is wanted, less at the end; an unbuffered file gives what there is."""
+    found = incoming.read(size) or b""
+    while 0 < len(found) < size and (more := incoming.read(size - len(found))):
+        found += more
+    return found
 
 
 def prepare_process(spec: HandlerSpec) -> None:

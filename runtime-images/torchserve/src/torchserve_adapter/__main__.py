@@ -130,7 +130,7 @@ def _configure(
     for file in {file for model in models for file in model.archive.split(", ")}:
         check_mar(store / file)
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
-    form_batches_here(draft, archives, settings)
+    form_batches_here(draft, archives, wishes)
     for change in draft.changes:
         log.info("config.properties: %s", change)
     for notice in said:

@@ -1,5 +1,7 @@
 """The adapter forms the batches: its queue gets what the user asked for, TorchServe gets what makes it not wait. Pure.
 
+A running batch (`continuousBatching`) is TorchServe's to form: it gets as many requests at a time as that has room for.
+
 TorchServe takes the parameters of a version from `model_snapshot` alone where there is one; else from the YAML in the
 archive, and what that does not say from `models`.
 """
@@ -22,10 +24,14 @@ from transformer_sdk.model_store.versions import requested_versions
 FRAME_BYTES = 8 * 1024 * 1024
 
 _WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"
+_RUNNING = "no request waits for others: they join the running batch"
 _FROM_YAML = (
     "minWorkers", "maxWorkers", "batchSize", "maxBatchDelay", "responseTimeout", "startupTimeout", "jobQueueSize",
     "clientTimeoutInMills",
 )  # fmt: skip
+
+# TorchServe reads these in the archive, whatever the configuration says.
+_BATCHINGS = ("continuousBatching", "sequenceBatching")
 
 Settings = Mapping[str, Any]
 
@@ -56,9 +62,11 @@ class Wishes:
         """What the version's handler is told; TorchServe, which gets batches of one, would say 1."""
         return stated_batch_size(self.options, self._parameters(model, version, archive))
 
-    def registered(self, batch_size: int, *, merges_rows: bool) -> BatchLimits:
+    def registered(self, batch_size: int, *, merges_rows: bool, continuous: bool) -> BatchLimits:
         """For one that was registered while TorchServe ran."""
-        limits = batch_limits(self.options, {"batchSize": batch_size}, self.properties)
+        limits = batch_limits(
+            self.options, {"batchSize": batch_size, "continuousBatching": continuous}, self.properties
+        )
         return replace(limits, merges_rows=merges_rows or self.options.max_batch_size is not None)
 
     def unsized(self, yaml: Settings, handler: str) -> BatchLimits:
@@ -81,30 +89,43 @@ class Wishes:
         return {**_table("models", self.properties).get(model, {}).get(version, {}), **yaml}
 
 
-def form_batches_here(draft: Draft, archives: Mapping[str, Archive], settings: Mapping[str, Settings]) -> None:
-    """TorchServe gets batchSize 1 for every version that the configuration names."""
-    yaml_batches = any(_usable(yaml).get("batchSize", 1) > 1 for yaml in settings.values())
+def form_batches_here(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) -> None:
+    """TorchServe gets batchSize 1 for every version in the configuration, but for those with a running batch."""
+    usable = [_usable(yaml) for yaml in wishes.archives.values()]
+    yaml_batches = any(yaml.get("batchSize", 1) > 1 or yaml.get("continuousBatching") for yaml in usable)
     if yaml_batches and "model_snapshot" not in draft.properties:
-        draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, settings)), f"batchSize 1: {_WHY}")
+        draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, wishes)), f"batchSize 1: {_WHY}")
         return
     for setting in ("model_snapshot", "models"):
         document = parse_table(setting, draft.get(setting) or "{}")
         table = document.get("models", {}) if setting == "model_snapshot" else document
-        batched = [one for _, _, one in entries(setting, table) if one.get("batchSize", 1) != 1]
-        for parameters in batched:
-            parameters["batchSize"] = 1
-        if batched:
-            draft.set(setting, json.dumps(document), f"batchSize 1: {_WHY}")
+        whys = set()
+        for name, version, parameters in entries(setting, table):
+            formed, why = _formed(wishes.limits(name, version, parameters.get("marName", "")))
+            if {"batchSize": 1, **parameters} != {"batchSize": 1, **parameters, **formed}:
+                parameters.update(formed)
+                whys.add(why)
+        if whys:
+            draft.set(setting, json.dumps(document), "; ".join(sorted(whys)))
 
 
-def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], settings: Mapping[str, Settings]) -> dict[str, Any]:
+def _formed(limits: BatchLimits) -> tuple[dict[str, int], str]:
+    """What TorchServe gets for a version, and why."""
+    if limits.continuous:
+        return {"batchSize": limits.max_batch_size, "maxBatchDelay": 0}, f"maxBatchDelay 0: {_RUNNING}"
+    return {"batchSize": 1}, f"batchSize 1: {_WHY}"
+
+
+def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) -> dict[str, Any]:
     """The same models, as the one form of configuration that an archive's YAML does not win over."""
     models: Table = {}
     for one in requested_versions(draft.properties, archives, draft.get("model_store")):
-        yaml = _usable(settings.get(one.archive, {}))
+        yaml = _usable(wishes.archives.get(one.archive, {}))
+        formed, _ = _formed(wishes.limits(one.name, one.version, one.archive))
         workers = whole(draft.properties, "default_workers_per_model") or 1
         parameters = {"minWorkers": workers, "maxWorkers": workers, "maxBatchDelay": 100, **one.parameters, **yaml}
-        parameters |= {"marName": one.archive, "batchSize": 1, "defaultVersion": one.is_default}
+        parameters = {name: value for name, value in parameters.items() if name not in _BATCHINGS}
+        parameters |= {"marName": one.archive, **formed, "defaultVersion": one.is_default}
         models.setdefault(one.name, {})[one.version] = parameters
     return {"modelCount": len(models), "models": models}
 
@@ -112,6 +133,7 @@ def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], settings: Mappin
 def _usable(yaml: Settings) -> Settings:
     """What TorchServe takes from an archive's YAML, and leaves where it makes no sense."""
     taken = {name: yaml[name] for name in _FROM_YAML if type(yaml.get(name)) is int and yaml[name] > 0}
+    taken |= {name: True for name in _BATCHINGS if yaml.get(name) is True}
     if taken.get("maxWorkers", 0) < taken.get("minWorkers", 1):
         taken = {name: value for name, value in taken.items() if name not in ("minWorkers", "maxWorkers")}
     return taken

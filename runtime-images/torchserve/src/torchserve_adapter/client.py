@@ -35,6 +35,7 @@ class Version:
     batch_size: int
     response_timeout_s: int
     startup_timeout_s: int
+    continuous: bool = False
 
 
 class TorchServeClient:
@@ -59,7 +60,8 @@ class TorchServeClient:
         """The way to this version's workers; `on_answer` is called whenever one has answered."""
         path = f"/predictions/{quote(model, safe='')}/{quote(version.version, safe='')}"
         return VersionTransport(
-            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_answer
+            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_answer,
+            continuous=version.continuous,
         )  # fmt: skip
 
     async def describe(self, model: str) -> tuple[Version, ...] | None:
@@ -118,4 +120,5 @@ def _version(described: Mapping[str, Any]) -> Version:
         batch_size=described["batchSize"],
         response_timeout_s=described["responseTimeout"],
         startup_timeout_s=described["startupTimeout"],
+        continuous=described.get("continuousBatching") is True,
     )

@@ -70,8 +70,8 @@ class ServedVersions:
         """The model's versions have so many workers now."""
         for one in described:
             served = self._versions[name].get(one.version)
-            if served and served.model.queue.concurrency != one.workers:
-                served.model.queue.concurrency = one.workers
+            if served and served.model.queue.concurrency != (batches := one.workers * served.model.slots):
+                served.model.queue.concurrency = batches
 
     def refuse_all_waiting(self) -> None:
         """There will be no worker for those that wait for one."""
@@ -94,7 +94,7 @@ class ServedVersions:
             limits = self._wishes.limits(name, version.version, version.archive)
         else:
             merges_rows = file_name(version.archive) not in self._rows_alone
-            limits = self._wishes.registered(version.batch_size, merges_rows=merges_rows)
+            limits = self._wishes.registered(version.batch_size, merges_rows=merges_rows, continuous=version.continuous)
         log.info("model %s, version %s: %s", name, version.version, _said(limits))
         answered = functools.partial(self._deaths.forgive, name, version.version)
         transport = self._client.transport(name, version, answered)
@@ -112,6 +112,8 @@ def _refuse_waiting(versions: Mapping[str, _Served]) -> None:
 
 
 def _said(limits: BatchLimits) -> str:
+    if limits.continuous:
+        return f"requests join and leave a running batch of up to {limits.max_batch_size} (continuousBatching)"
     if limits.max_batch_size == 1:
         return (
             "requests are not merged, as batchSize is 1; without it, or with a batcher in the service's spec, "

@@ -20,7 +20,7 @@ from torchserve_adapter.errors import (
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout
 from transformer_sdk.client.pool import Pool
-from transformer_sdk.errors import NotReady, ServingError, UpstreamError
+from transformer_sdk.errors import ClientGone, NotReady, ServingError, UpstreamError
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.model import OnPiece
 from transformer_sdk.handler.wire import Kind, Unframer
@@ -46,11 +46,14 @@ class VersionTransport:
         response_timeout_s: float,
         startup_timeout_s: float,
         on_answer: Callable[[], None],
+        *,
+        continuous: bool = False,
     ) -> None:
         self._pool = pool
         self._path = path
         self._model = model
         self._on_answer = on_answer
+        self._continuous = continuous
         self._given_up = False
         self._allowed_s = response_timeout_s
         # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
@@ -92,14 +95,18 @@ class VersionTransport:
     async def _read_stream(self, answer: Answer, on_piece: OnPiece) -> frames.Result:
         """Hands pieces on as they come; the result is what comes after the last.
 
-        It is read to the end, be it for nobody: so long the worker is busy.
+        It is read to the end, be it for nobody: so long the worker is busy. Of a running batch TorchServe drops the
+        request whose connection is closed.
         """
         received = Unframer()
         async for chunk in self._chunks(answer):
-            for kind, frame in received.feed(chunk):
+            for kind, _, frame in received.feed(chunk):
                 if kind == Kind.WHOLE:
                     return frames.decode_result(frame)
-                on_piece(frames.decode_piece(frame))
+                if not on_piece(frames.decode_piece(frame)) and self._continuous:
+                    if answer.pieces:
+                        await answer.pieces.aclose()
+                    raise ClientGone
         raise ConnectionBroken(f"{COMPONENT}: the answer ended before its last piece.")
 
     async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from mar_runtime.process import NeverStarted, WorkerDied, _Pipe
-from transformer_sdk.handler.wire import HEAD, Kind, framed
+from mar_runtime.pipe import NeverStarted, Pipe, WorkerDied
+from transformer_sdk.errors import ClientGone
+from transformer_sdk.handler.wire import HEAD, Kind, Unframer, framed
 
 PATIENT = 60.0  # seconds
 
 
-def no_piece(piece: bytes) -> None:
+def numbered(frame: bytes, number: int) -> bytes:
+    return framed(frame, Kind.WHOLE, number)
+
+
+def keeping(pieces: list[bytes]) -> Callable[[bytes], bool]:
+    return lambda piece: not pieces.append(piece)
+
+
+def no_piece(piece: bytes) -> bool:
     raise AssertionError(piece)
 
 
 @asynccontextmanager
-async def connected(before: bytes = b"") -> AsyncIterator[tuple[_Pipe, socket.socket]]:
+async def connected(before: bytes = b"", *, at_once: bool = False) -> AsyncIterator[tuple[Pipe, socket.socket]]:
     """A pipe and its other end, which has said something before the pipe was there."""
     ours, theirs = socket.socketpair()
     theirs.sendall(before)
     ours.setblocking(False)
     theirs.setblocking(False)
-    _, pipe = await asyncio.get_running_loop().create_connection(_Pipe, sock=ours)
+    _, pipe = await asyncio.get_running_loop().create_connection(lambda: Pipe(at_once=at_once), sock=ours)
     with theirs:
         yield pipe, theirs
         pipe.close()
@@ -92,13 +101,13 @@ async def test_frames_that_nobody_asked_for_are_dropped() -> None:
         assert await answer == b"an answer"
 
 
-async def test_answers_belong_to_frames_in_the_order_of_their_sending() -> None:
+async def test_answers_belong_to_frames_by_their_numbers() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
         answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
         answers[1].cancel()  # nobody waits for it any more; its answer comes all the same
-        await loop.sock_sendall(theirs, framed(b"1") + framed(b"2") + framed(b"3"))
+        await loop.sock_sendall(theirs, numbered(b"1", 0) + numbered(b"2", 1) + numbered(b"3", 2))
 
         assert [await answers[0], await answers[2]] == [b"1", b"3"]
         assert pipe.pending == 0
@@ -147,9 +156,9 @@ async def test_pieces_come_ahead_of_the_answer_they_belong_to() -> None:
     loop, pieces = asyncio.get_running_loop(), list[bytes]()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        first, second = pipe.ask(b"", PATIENT, pieces.append), pipe.ask(b"", PATIENT, no_piece)
+        first, second = pipe.ask(b"", PATIENT, keeping(pieces)), pipe.ask(b"", PATIENT, no_piece)
         await loop.sock_sendall(
-            theirs, framed(b"a", Kind.PIECE) + framed(b"b", Kind.PIECE) + framed(b"c") + framed(b"d")
+            theirs, framed(b"a", Kind.PIECE) + framed(b"b", Kind.PIECE) + framed(b"c") + numbered(b"d", 1)
         )
 
         assert (await first, await second, pieces) == (b"c", b"d", [b"a", b"b"])
@@ -163,3 +172,66 @@ async def test_a_piece_that_nobody_asked_for_is_dropped() -> None:
         await loop.sock_sendall(theirs, framed(b"an answer"))
 
         assert await answer == b"an answer"
+
+
+async def test_a_piece_gives_its_answer_the_time_anew() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        late, pieces = 0.4, list[bytes]()
+        answer = pipe.ask(b"", late, keeping(pieces))
+        asked_at = loop.time()
+        while loop.time() < asked_at + 2 * late:
+            await loop.sock_sendall(theirs, framed(b"a", Kind.PIECE))
+            await asyncio.sleep(0)
+        await loop.sock_sendall(theirs, framed(b"b"))
+
+        assert await answer == b"b"
+
+
+async def test_of_a_running_batch_answers_come_in_any_order() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
+        await pipe.first
+        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
+        await loop.sock_sendall(theirs, numbered(b"3", 2) + numbered(b"1", 0) + numbered(b"2", 1))
+
+        assert await asyncio.gather(*answers) == [b"1", b"2", b"3"]
+
+
+async def test_a_request_of_which_nobody_takes_more_leaves_the_running_batch() -> None:
+    loop, sent = asyncio.get_running_loop(), Unframer()
+    async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
+        await pipe.first
+        stays, leaves = pipe.ask(b"a", PATIENT, lambda _: True), pipe.ask(b"b", PATIENT, lambda _: False)
+        said = framed(b"one", Kind.PIECE, 0) + framed(b"one", Kind.PIECE, 1) + framed(b"two", Kind.PIECE, 1)
+        await loop.sock_sendall(theirs, said + numbered(b"end", 0))
+
+        assert await stays == b"end"
+        with pytest.raises(ClientGone):
+            await leaves
+        received: list[tuple[int, int, bytes]] = []
+        while len(received) < 3:
+            received += sent.feed(await loop.sock_recv(theirs, 1 << 16))
+        assert received == [(Kind.WHOLE, 0, b"a"), (Kind.WHOLE, 1, b"b"), (Kind.LEAVE, 1, b"")]
+
+
+async def test_all_of_a_running_batch_may_have_been_the_end_of_the_process() -> None:
+    async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
+        await pipe.first
+        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(2)]
+        theirs.close()
+        await pipe.lost
+        pipe.fail(WorkerDied("it exited"))
+
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [WorkerDied, WorkerDied]
+
+
+async def test_a_running_batch_of_which_nothing_is_heard_is_late_as_a_whole() -> None:
+    async with connected(framed(b"loaded"), at_once=True) as (pipe, _):
+        await pipe.first
+        answers = [pipe.ask(b"", 0.05, no_piece) for _ in range(2)]
+
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [TimeoutError, TimeoutError]
