@@ -38,11 +38,17 @@ _IMPORTS = ("transformer_sdk", "msgspec", "orjson")
 # These would take precedence over the effective configuration.
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 
+# What can speak to a terminal or change the direction of text; a regular expression of Java's.
+_UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"
 # Per request TorchServe logs a handful of lines at INFO; what is left is what a person wants to read.
 _LOG4J = r"""<Configuration status="error">
   <Appenders>
     <Console name="out" target="SYSTEM_OUT">
-      <PatternLayout pattern="%d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %enc{%m}{CRLF}%n"/>
+      <PatternLayout>
+        <Pattern>
+          %d{yyyy-MM-dd HH:mm:ss,SSS} %-7p torchserve [%t] %replace{%enc{%m}{CRLF}}{UNPRINTABLE}{?}%n
+        </Pattern>
+      </PatternLayout>
       <RegexFilter
         regex="(Flushing req|Looping backend|Backend re|Sending response|result=\[METRICS\]).*"
         onMatch="DENY" onMismatch="NEUTRAL"/>
@@ -57,7 +63,7 @@ _LOG4J = r"""<Configuration status="error">
     <Root level="info"><AppenderRef ref="out"/></Root>
   </Loggers>
 </Configuration>
-"""
+""".replace("UNPRINTABLE", _UNPRINTABLE)
 
 
 @dataclass(frozen=True)
