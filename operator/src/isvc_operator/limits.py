@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+# --- one object, such as an InferenceService -------------------------------------------------------------
+NESTING: Final = 32  # levels of objects and lists inside of one another
+VALUES: Final = 20_000  # fields and items, on all levels
+URI_CHARACTERS: Final = 8192  # of a storageUri
+FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} add to a container
+
 # --- texts in a status, an Event or a log ---------------------------------------------------------------
+NAMED: Final = 20  # fields, problems or objects that one message lists
+MESSAGE_BYTES: Final = 10 * 1024  # of a condition's message
+EVENT_BYTES: Final = 1024  # of an Event's message: what events.k8s.io allows in a note
+LOG_READ_BYTES: Final = 64 * 1024  # of a container's log that are read
+LOG_BYTES: Final = 4096  # of a container's log, and of what it left as its last words, that are shown
+PROGRESS_BYTES: Final = 200  # of the line in which a storage-initializer says how far it is
 LINE_BYTES: Final = 1024  # of a text from outside that is quoted as one line
+
+# --- processes of `isvc run` ----------------------------------------------------------------------------
+OUTPUT_LINE_BYTES: Final = 64 * 1024  # of what a process prints that are passed on as one line
 
 # --- the ingress of `isvc run` --------------------------------------------------------------------------
 INGRESS_CONNECTIONS: Final = 512  # open at a time

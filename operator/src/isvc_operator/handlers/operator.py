@@ -14,6 +14,7 @@ from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.handlers.configuration import follow_config, read_config
 from isvc_operator.handlers.deletions import follow_deletions
+from isvc_operator.handlers.session import session_of
 from isvc_operator.handlers.watches import register, select_children, service_keys
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
@@ -74,8 +75,9 @@ async def _watch(options: Options, cache: Cache, worker: Worker) -> None:
     register(registry, cache, worker.add)
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> Any:
-        return kopf.login_with_kubeconfig(**kwargs) if options.kubeconfig else kopf.login_with_service_account(**kwargs)
+    async def login(**kwargs: Any) -> Any:
+        found = (kopf.login_with_kubeconfig if options.kubeconfig else kopf.login_with_service_account)(**kwargs)
+        return found and session_of(found)
 
     health = f"http://0.0.0.0:{options.health_port}/healthz" if options.health_port else None
     await kopf.operator(

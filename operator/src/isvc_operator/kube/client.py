@@ -14,6 +14,7 @@ from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
+from isvc_operator.kube.nesting import shallow
 from isvc_operator.kube.requests import ApiRequest
 
 REQUEST_TIMEOUT = 30.0  # seconds
@@ -46,7 +47,7 @@ class KubernetesApi:
         )
         try:
             answer = await self._client.call_api(*serialized, _request_timeout=REQUEST_TIMEOUT)
-            text: str = (await answer.response.read()).decode(errors="replace")
+            text: str = shallow(await answer.response.read()).decode(errors="replace")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise KubeError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
         if not 200 <= answer.status <= 299:
