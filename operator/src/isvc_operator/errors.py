@@ -4,6 +4,7 @@
     ├── ConfigError          the operator's own configuration cannot be used (exit code 2 at start)
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
     │   └── InvalidCredentials   a secret that its storage refers to cannot be used; looked at again by itself
+    ├── Unexpected           a fault of the operator's own; tried again
     └── kube.errors.KubeError    the API server refused or failed (kube/errors.py)
 
 They become conditions in one place, ``reconcile``, and exit codes in one place, ``cli``.
@@ -22,6 +23,10 @@ class ConfigError(OperatorError):
     """A key of ``inferenceservice-config`` has a value that cannot be used."""
 
     reason = "InvalidConfig"
+
+
+class Unexpected(OperatorError):
+    """The operator has a fault that a service brings to light."""
 
 
 class InvalidSpec(OperatorError):

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from isvc_operator.api.inference_service import (
 from isvc_operator.api.names import EXPLAINER, LABEL_APP, LABEL_COMPONENT, PREDICTOR, TRANSFORMER, app_label
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError
+from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError, Unexpected
 from isvc_operator.kube import requests
 from isvc_operator.kube.adoption import let_go, remove_ingress, was_kserves
 from isvc_operator.kube.apply import carry_out, plan
@@ -36,6 +37,7 @@ from isvc_operator.kube.gather import Gathered, gather
 from isvc_operator.kube.handover import Due, Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
+from isvc_operator.limits import LOG_BYTES
 from isvc_operator.observe.component import Seen
 from isvc_operator.observe.events import event_for
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, stage
@@ -46,6 +48,9 @@ from isvc_operator.resolve import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage import StorageContext
 from isvc_operator.resolve.storage_request import references
 from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
+from isvc_operator.text import one_line
+
+log = logging.getLogger(__name__)
 
 # Seconds. Of secrets and service accounts no watch tells; services that refer to none are not looked at again.
 RESYNC = 300.0
@@ -96,9 +101,13 @@ class Reconciler:
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.may_pass and failures < TOLD_AFTER:
                     raise
-                failed, problem = error, (error.reason, str(error))
+                failed, problem = error, _problem(error)
             except InvalidSpec as error:
-                problem = (error.reason, str(error))
+                problem = _problem(error)
+            except Exception as error:  # the service that it is about must hear of it, too
+                log.exception("%s/%s: the operator has failed", key.namespace, key.name)
+                failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); its log has the rest")
+                problem = _problem(failed)
         observation, again = await self._observe(key, service, resolved, problem, held=due.held)
         await self._write(service, gathered.body, derive_status(observation, self.now()))
         if failed is not None:
@@ -168,7 +177,7 @@ class Reconciler:
             ignored=(
                 *unknown_fields(service),
                 *unsupported_fields(service.spec),
-                *unsupported_annotations(service),
+                *map(one_line, unsupported_annotations(service)),
             ),
         )
         return observation, min((again for _, again in seen if again is not None), default=None)
@@ -213,8 +222,17 @@ def _read(body: Manifest) -> tuple[InferenceService, Problem | None]:
     try:
         return parse_inference_service(body), None
     except InvalidObject as error:
-        bare = parse_inference_service({**body, "spec": {"predictor": {}}})
-        return bare, ("InvalidPredictorSpec", str(error))
+        problem = _problem(InvalidSpec(str(error)))
+    bare = {**body, "spec": {"predictor": {}}}
+    try:
+        return parse_inference_service(bare), problem
+    except InvalidObject:  # its status is not of this kind either
+        return parse_inference_service({**bare, "status": {}}), problem
+
+
+def _problem(error: OperatorError) -> Problem:
+    """Its words are one line, whatever of the user's or the API server's it quotes."""
+    return error.reason, one_line(str(error), LOG_BYTES)
 
 
 def _components(service: InferenceService, resolved: Resolved | None) -> list[tuple[str, str]]:

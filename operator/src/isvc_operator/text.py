@@ -11,6 +11,7 @@ from typing import Final
 from isvc_operator.limits import LINE_BYTES
 
 _CUT: Final = "…"
+_MARK: Final = "| "
 _LAYOUT: Final = ("\n", "\t")
 
 
@@ -28,6 +29,20 @@ def _visible(character: str) -> str:
     if character.isprintable() or character in _LAYOUT:
         return character
     return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def quoted(text: str, limit: int) -> str:
+    """The end of a text of several lines; each line after the first is marked as part of what is quoted."""
+    lines = visible(last_of(text, limit)).strip().splitlines()
+    return f"\n{_MARK}".join(lines)
+
+
+def last_of(text: str, limit: int) -> str:
+    """The text's end, if it has more than ``limit`` bytes; a mark at its beginning tells that there was more."""
+    encoded = text[-limit - 1 :].encode(errors="replace")
+    if len(encoded) <= limit:
+        return text
+    return _CUT + encoded[-(limit - len(_CUT.encode())) :].decode(errors="ignore")
 
 
 def shortened(text: str, limit: int) -> str:

@@ -4,15 +4,94 @@ from __future__ import annotations
 
 from tests.hostile.limits.bound import Bound, Unit
 
+_SIZE = "tests/unit/api/test_size.py"
+_SERVICES = "tests/unit/operator_core/test_hostile_services.py"
 _INGRESS = "tests/integration/local/test_ingress.py"
 
 BOUNDS: tuple[Bound, ...] = (
+    Bound(
+        what="levels of objects and lists inside of one another, in a service, a runtime or a JSON annotation",
+        constant="isvc_operator.limits:NESTING",
+        unit=Unit.COUNT,
+        beyond="the service is not Ready: `InvalidPredictorSpec`, with the place",
+        test=f"{_SIZE}::test_what_is_nested_deeper_is_named_with_its_place",
+    ),
+    Bound(
+        what="fields and items, on all levels, of such an object",
+        constant="isvc_operator.limits:VALUES",
+        unit=Unit.COUNT,
+        beyond="the service is not Ready: `InvalidPredictorSpec`, with the place",
+        test=f"{_SIZE}::test_what_has_more_values_is_named_with_the_place_where_there_are_too_many",
+    ),
+    Bound(
+        what="characters of a `storageUri`",
+        constant="isvc_operator.limits:URI_CHARACTERS",
+        unit=Unit.COUNT,
+        beyond="the service is not Ready: `InvalidPredictorSpec`",
+        test=f"{_SERVICES}::test_a_storage_uri_that_is_too_long_is_told",
+    ),
+    Bound(
+        what="characters that placeholders such as `{{.Labels.x}}` put into a container",
+        constant="isvc_operator.limits:FILLED_CHARACTERS",
+        unit=Unit.COUNT,
+        beyond="the service is not Ready: `InvalidPredictorSpec`",
+        test=f"{_SERVICES}::test_what_placeholders_put_in_is_bounded",
+    ),
+    Bound(
+        what="fields or problems that one message lists",
+        constant="isvc_operator.limits:NAMED",
+        unit=Unit.COUNT,
+        beyond="the message says that there are others",
+        test=f"{_SERVICES}::test_of_many_unknown_fields_only_those_that_are_told_are_looked_into",
+    ),
+    Bound(
+        what="a condition's message in the status",
+        constant="isvc_operator.limits:MESSAGE_BYTES",
+        unit=Unit.BYTES,
+        beyond="it is cut, with … at its end",
+        test="tests/unit/operator_core/observe/test_conditions.py::test_a_message_is_bounded_and_nothing_in_it_acts",
+    ),
+    Bound(
+        what="an Event's message",
+        constant="isvc_operator.limits:EVENT_BYTES",
+        unit=Unit.BYTES,
+        beyond="it is cut, with … at its end; the status has all of it",
+        test="tests/unit/operator_core/observe/test_events.py::test_a_long_message_is_cut_to_the_bytes_that_an_event_may_have",
+    ),
+    Bound(
+        what="the last ten lines of a container's log, as they are read",
+        constant="isvc_operator.limits:LOG_READ_BYTES",
+        unit=Unit.BYTES,
+        beyond="the API server leaves out what is behind that",
+        test="tests/unit/operator_core/kube/test_requests.py::test_the_last_lines_of_a_log",
+    ),
+    Bound(
+        what="what a container printed, its last words, words of the API server, and a record of the operator's log",
+        constant="isvc_operator.limits:LOG_BYTES",
+        unit=Unit.BYTES,
+        beyond="of a log and a traceback the end is kept, of the others the beginning",
+        test="tests/unit/operator_core/kube/test_pod_details.py::test_of_a_long_line_the_end_is_kept",
+    ),
+    Bound(
+        what="the line in which a storage-initializer says how far it is",
+        constant="isvc_operator.limits:PROGRESS_BYTES",
+        unit=Unit.BYTES,
+        beyond="it is cut, with … at its end",
+        test="tests/unit/operator_core/observe/test_component.py::test_a_line_of_progress_is_bounded_and_one_line",
+    ),
     Bound(
         what="a text from outside that is quoted as one line",
         constant="isvc_operator.limits:LINE_BYTES",
         unit=Unit.BYTES,
         beyond="it is cut, with … at its end",
         test="tests/unit/operator_core/test_text.py::test_a_text_is_cut_at_its_bound",
+    ),
+    Bound(
+        what="`isvc run`: what a process prints, as one line",
+        constant="isvc_operator.limits:OUTPUT_LINE_BYTES",
+        unit=Unit.BYTES,
+        beyond="it is passed on as several lines",
+        test="tests/unit/local/test_output.py::test_a_long_line_comes_in_several",
     ),
     Bound(
         what="`isvc run`: connections to the ingress that are open at a time",

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
+from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel
+from isvc_operator.api.core_shapes import Shaped
 
 # A core/v1 value: its schema is the API server's.
 Core = dict[str, Any]
@@ -19,6 +21,7 @@ Core = dict[str, Any]
 # pod can hold, let the API server reckon what the rules cost.
 Container = Annotated[
     Core,
+    Shaped(shapes.CONTAINER),
     WithJsonSchema(
         {
             "type": "object",
@@ -28,6 +31,15 @@ Container = Annotated[
     ),
 ]
 Containers = Annotated[list[Container], Field(max_length=100)]
+
+
+# Core/v1 values of which parts are read here, too.
+Named = Annotated[Core, Shaped(shapes.NAMED)]
+Variable = Annotated[Core, Shaped(shapes.VARIABLE)]
+Port = Annotated[Core, Shaped(shapes.PORT)]
+Mount = Annotated[Core, Shaped(shapes.MOUNT)]
+Resources = Annotated[Core, Shaped(shapes.RESOURCES)]
+Lifecycle = Annotated[Core, Shaped(shapes.LIFECYCLE)]
 
 
 class PodSpecFields(ApiModel):
@@ -49,7 +61,7 @@ class PodSpecFields(ApiModel):
     host_users: bool | None = None
     hostname: str | None = None
     hostname_override: str | None = None
-    image_pull_secrets: list[Core] | None = None
+    image_pull_secrets: list[Named] | None = None
     init_containers: Containers | None = None
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -59,7 +71,7 @@ class PodSpecFields(ApiModel):
     priority: int | None = None
     priority_class_name: str | None = None
     readiness_gates: list[Core] | None = None
-    resource_claims: list[Core] | None = None
+    resource_claims: list[Named] | None = None
     resources: Core | None = None
     restart_policy: str | None = None
     runtime_class_name: str | None = None
@@ -75,7 +87,7 @@ class PodSpecFields(ApiModel):
     termination_grace_period_seconds: int | None = None
     tolerations: list[Core] | None = None
     topology_spread_constraints: list[Core] | None = None
-    volumes: list[Core] | None = None
+    volumes: list[Named] | None = None
 
 
 class ContainerFields(ApiModel):
@@ -83,17 +95,17 @@ class ContainerFields(ApiModel):
 
     args: list[str] | None = None
     command: list[str] | None = None
-    env: list[Core] | None = None
+    env: list[Variable] | None = None
     env_from: list[Core] | None = None
     image: str | None = None
     image_pull_policy: str | None = None
-    lifecycle: Core | None = None
+    lifecycle: Lifecycle | None = None
     liveness_probe: Core | None = None
     name: str | None = None
-    ports: list[Core] | None = None
+    ports: list[Port] | None = None
     readiness_probe: Core | None = None
     resize_policy: list[Core] | None = None
-    resources: Core | None = None
+    resources: Resources | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[Core] | None = None
     security_context: Core | None = None
@@ -104,5 +116,5 @@ class ContainerFields(ApiModel):
     termination_message_policy: str | None = None
     tty: bool | None = None
     volume_devices: list[Core] | None = None
-    volume_mounts: list[Core] | None = None
+    volume_mounts: list[Mount] | None = None
     working_dir: str | None = None

@@ -8,6 +8,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from isvc_operator.limits import NAMED
+from isvc_operator.text import one_line
+
 # Pydantic speaks of dictionaries and of our classes; the author of a YAML file knows neither.
 _PLAIN_MESSAGES: Final = {
     "model_type": "Input should be an object",
@@ -19,20 +22,21 @@ class InvalidObject(ValueError):
     """The object does not have the shape of its kind. `problems` are lines of `path: message`."""
 
     def __init__(self, kind: str, name: str, problems: Sequence[str]) -> None:
-        super().__init__(f"{kind} {name or '(no name)'} is not valid: {'; '.join(problems)}")
+        super().__init__(f"{kind} {one_line(name) or '(no name)'} is not valid: {'; '.join(problems)}")
         self.problems = tuple(problems)
 
     @classmethod
     def of(cls, kind: str, name: str, error: ValidationError) -> InvalidObject:
-        details = error.errors(include_url=False, include_context=False)
-        return cls(kind, name, [_problem(detail) for detail in details])
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = [one_line(_problem(detail)) for detail in details[:NAMED]]
+        return cls(kind, name, problems if len(details) <= NAMED else [*problems, f"and {len(details) - NAMED} more"])
 
 
 def _problem(detail: ErrorDetails) -> str:
-    return f"{_path(detail['loc'])}: {_PLAIN_MESSAGES.get(detail['type'], detail['msg'])}"
+    return f"{path_of(detail['loc'])}: {_PLAIN_MESSAGES.get(detail['type'], detail['msg'])}"
 
 
-def _path(location: Sequence[Any]) -> str:
+def path_of(location: Sequence[Any]) -> str:
     """`spec.predictor.containers[0].name` for the keys and indexes that lead there."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from isvc_operator.api.base import ApiModel, Int32, Int64, ObjectMeta, name_in, one_of
+from isvc_operator.api.base import ApiModel, Int32, Int64, ObjectMeta, one_of
 from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
-from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.names import GROUP
+from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -174,8 +174,5 @@ class InferenceService(ApiModel):
 
 
 def parse_inference_service(body: Mapping[str, Any]) -> InferenceService:
-    """The service in `body`; `InvalidObject` names every field that has the wrong shape."""
-    try:
-        return InferenceService.model_validate(body, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise InvalidObject.of(KIND, name_in(body), error) from error
+    """The service in `body`; `InvalidObject` names fields that have the wrong shape."""
+    return parse(InferenceService, body)

@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 _QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+_LONGEST = 100  # characters; what Kubernetes writes is shorter
+_LONGEST_EXPONENT = 6  # with its letter and sign: no machine has more of anything
 _SUFFIXES: dict[str, Decimal] = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -22,10 +24,10 @@ def quantity(value: Any) -> Decimal | None:
     """A Kubernetes quantity as a number (``"500m"`` and ``0.5`` are one); None where it is no quantity."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    match = _QUANTITY.match(str(value))
+    match = _QUANTITY.match(text) if len(text := str(value)) <= _LONGEST else None
     if match is None:
         return None
     number, suffix = match[1], match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
-        return Decimal(number + suffix)
+        return Decimal(number + suffix) if len(suffix) < _LONGEST_EXPONENT else None
     return Decimal(number) * _SUFFIXES[suffix]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from isvc_operator.api.base import ApiModel, Int32, ObjectMeta, name_in
-from isvc_operator.api.core_fields import Containers, Core
-from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.base import ApiModel, Int32, ObjectMeta
+from isvc_operator.api.core_fields import Containers, Core, Named
 from isvc_operator.api.names import GROUP
+from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -35,16 +35,16 @@ class RuntimePodSpec(ApiModel):
     """The part of a pod that a runtime may set."""
 
     containers: Containers = Field(description="Containers; the one named kserve-container serves the model.")
-    volumes: list[Core] | None = None
+    volumes: list[Named] | None = None
     node_selector: dict[str, str] | None = None
     affinity: Core | None = None
     tolerations: list[Core] | None = None
     labels: dict[str, str] | None = Field(default=None, description="Labels for the pods.")
     annotations: dict[str, str] | None = Field(default=None, description="Annotations for the pods.")
-    image_pull_secrets: list[Core] | None = None
+    image_pull_secrets: list[Named] | None = None
     host_ipc: bool | None = Field(default=None, alias="hostIPC")
     scheduler_name: str | None = None
-    resource_claims: list[Core] | None = None
+    resource_claims: list[Named] | None = None
 
 
 class RuntimeWorkerSpec(RuntimePodSpec):
@@ -120,9 +120,5 @@ class ClusterServingRuntime(ServingRuntime):
 
 
 def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
-    """The runtime in `body`, of either kind; `InvalidObject` names every field that has the wrong shape."""
-    kind = ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime
-    try:
-        return kind.model_validate(body, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise InvalidObject.of(kind.__name__, name_in(body), error) from error
+    """The runtime in `body`, of either kind; `InvalidObject` names fields that have the wrong shape."""
+    return parse(ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime, body)

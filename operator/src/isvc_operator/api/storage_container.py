@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from isvc_operator.api.base import ApiModel, ObjectMeta, name_in
+from isvc_operator.api.base import ApiModel, ObjectMeta
 from isvc_operator.api.core_fields import Container
-from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.names import GROUP
+from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -51,8 +51,5 @@ class ClusterStorageContainer(ApiModel):
 
 
 def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
-    """The container in `body`; `InvalidObject` names every field that has the wrong shape."""
-    try:
-        return ClusterStorageContainer.model_validate(body, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise InvalidObject.of(KIND, name_in(body), error) from error
+    """The container in `body`; `InvalidObject` names fields that have the wrong shape."""
+    return parse(ClusterStorageContainer, body)

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.limits import NAMED
+from isvc_operator.text import one_line
 
+_LONGEST = 63  # characters: no name that could be meant is longer
 _CONTAINER_LISTS = frozenset({"containers", "initContainers"})
 
 
 def unknown_fields(resource: InferenceService | ServingRuntime) -> list[str]:
-    """Where the spec has a field that is not known, such as `spec.predictr (did you mean predictor?)`."""
-    return list(_in_model(resource.spec, "spec"))
+    """Where the spec has a field that is not known, such as `spec.predictr (did you mean predictor?)`.
+
+    Of many, the first ones, and that there are others.
+    """
+    found = list(islice(_in_model(resource.spec, "spec"), NAMED + 1))
+    return found if len(found) <= NAMED else [*found[:NAMED], "and others"]
 
 
 def _in_model(model: ApiModel, path: str) -> Iterator[str]:
@@ -42,10 +50,12 @@ def _in_value(value: Any, name: str, path: str) -> Iterator[str]:
 def _not_in(known: Collection[str], given: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in given:
         if name not in known:
-            yield f"{path}.{name}{_suggestion(name, known)}"
+            yield f"{path}.{one_line(name)}{_suggestion(name, known)}"
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:
+    if len(name) > _LONGEST:
+        return ""
     spelling = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), spelling, n=1)
     return f" (did you mean {spelling[near[0]]}?)" if near else ""

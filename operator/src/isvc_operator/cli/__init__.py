@@ -13,6 +13,7 @@ from isvc_operator.cli import render as render_command
 from isvc_operator.cli import run as run_command
 from isvc_operator.errors import OperatorError
 from isvc_operator.local.errors import RunFailed
+from isvc_operator.text import visible
 
 EXIT_FAILED = 1
 EXIT_UNUSABLE = 2
@@ -37,5 +38,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: OperatorError, exit_code: int) -> int:
-    sys.stderr.write(f"isvc: {error}\n")
+    sys.stderr.write(f"isvc: {visible(str(error))}\n")
     return exit_code

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+from isvc_operator.cli.log_format import LogFormatter
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
@@ -68,7 +68,9 @@ def run_command(arguments: argparse.Namespace) -> None:
     # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
     from isvc_operator.handlers.operator import Options, run
 
-    logging.basicConfig(level=arguments.log_level, format=_FORMAT)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter())
+    logging.basicConfig(level=arguments.log_level, handlers=[handler])
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
     options = Options(
         kubeconfig=arguments.kubeconfig,

@@ -13,6 +13,7 @@ from isvc_operator.handlers.configuration import read_config
 from isvc_operator.local.children import Manifest, Rendered, render_services, warnings
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
+from isvc_operator.text import one_line
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
@@ -49,7 +50,7 @@ def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
     installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
     rendered = render_services(given, installed.runtimes, read_config(arguments.config_dir))
     for warning in warnings(given):
-        sys.stderr.write(f"isvc: {warning}\n")
+        sys.stderr.write(f"isvc: {one_line(warning)}\n")
     return rendered
 
 

@@ -22,6 +22,9 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotFound
 from isvc_operator.kube.requests import ApiRequest
 
+# Of two objects, for each that was observed.
+_COMPARISONS = 50
+
 
 @dataclass(frozen=True)
 class Change:
@@ -170,8 +173,24 @@ def _covers_list(observed: Any, rendered: Sequence[Any]) -> bool:
     if not isinstance(observed, list):
         return False
     if all(isinstance(item, Mapping) for item in rendered):
-        return all(any(covers(other, item) for other in observed) for item in rendered)
+        return _covers_objects(observed, rendered)
     return len(observed) == len(rendered) and all(map(covers, observed, rendered))
+
+
+def _covers_objects(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
+    """Each is looked for from where the one before it was found: most often they stand in the same order.
+
+    Of many that stand in another one, not all are looked for: to apply them once more does no harm.
+    """
+    found, count, left = 0, len(observed), _COMPARISONS * len(observed)
+    for item in rendered:
+        turned = (index % count for index in range(found, found + min(count, left)))
+        at = next((index for index in turned if covers(observed[index], item)), None)
+        if at is None:
+            return False
+        left -= (at - found) % count + 1
+        found = at + 1
+    return True
 
 
 def _same_value(observed: Any, rendered: Any) -> bool:

@@ -66,13 +66,16 @@ class Cache:
             self._expected.pop(key, None)
 
     def expect(self, manifest: Manifest) -> None:
-        """Tell how a write that is about to be sent will leave the object; its event may come before its answer."""
-        self._expected[key_of(manifest)] = _without_version(manifest)
+        """Tell how a write of a status that is about to be sent will leave the object.
+
+        Its event may come before its answer.
+        """
+        self._expected[key_of(manifest)] = _without_spec(manifest)
 
     def was_expected(self, manifest: Manifest) -> bool:
         """Whether this is what was expected. Only the next event of the object is compared with it."""
         expected = self._expected.pop(key_of(manifest), None)
-        return expected is not None and expected == _without_version(manifest)
+        return expected is not None and expected == _without_spec(manifest)
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """The object as last seen."""
@@ -115,10 +118,11 @@ def version_of(manifest: Manifest) -> int:
     return int(manifest["metadata"]["resourceVersion"])
 
 
-def _without_version(manifest: Manifest) -> Manifest:
-    trimmed = _trimmed(manifest)
-    metadata = {name: value for name, value in trimmed["metadata"].items() if name != "resourceVersion"}
-    return {**trimmed, "metadata": metadata}
+def _without_spec(manifest: Manifest) -> Manifest:
+    """Metadata and status: its generation tells of a spec, of whatever size, that has changed."""
+    dropped = ("managedFields", "resourceVersion")
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in dropped}
+    return {"metadata": metadata, "status": manifest.get("status")}
 
 
 def _trimmed(manifest: Manifest) -> Manifest:

@@ -21,8 +21,10 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.limits import LOG_BYTES
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, Failure, Pod, stage_of, waiting_container
 from isvc_operator.observe.volumes import mount_failure
+from isvc_operator.text import last_of
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +37,6 @@ EVENTS_EVERY = 30.0  # seconds
 LOG_EVERY = 30.0  # seconds
 _LOG_LINES = 10
 _LINES_OF_WAITING = 5
-_LINE = 200  # characters
-
 
 # For each stage: after how many seconds it is looked at first, and how often then.
 _LOOKED_AT = {
@@ -131,7 +131,7 @@ class PodDetails:
         text = await self._read_log(
             metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
         )
-        return Detail(progress=text[:_LINE])
+        return Detail(progress=text)
 
     async def _waiting(self, pod: Pod) -> Detail:
         metadata, container = pod["metadata"], waiting_container(pod)
@@ -155,7 +155,7 @@ class PodDetails:
     async def _read_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
         request = requests.pod_log(namespace, pod, container, previous=previous, lines=lines)
         try:
-            return (await self.api.send(request)).strip()
+            return last_of((await self.api.send(request)).strip(), LOG_BYTES)
         except KubeError as error:
             log.info("%s: no log of pod %s, container %s: %s", namespace, pod, container, error)
             return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.names import FIELD_MANAGER, GROUP, LABEL_SERVICE
+from isvc_operator.limits import LOG_READ_BYTES
 
 Manifest = Mapping[str, Any]
 
@@ -127,6 +128,6 @@ def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: 
         ("container", container),
         ("previous", "true" if previous else "false"),
         ("tailLines", str(lines)),
-        ("limitBytes", "4096"),
+        ("limitBytes", str(LOG_READ_BYTES)),
     )
     return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query)

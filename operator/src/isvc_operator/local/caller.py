@@ -11,6 +11,7 @@ import aiohttp
 
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
+from isvc_operator.text import one_line
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
     """The answer to ``body``; raises RunFailed where there is none, or more than one model that could be meant."""
     names = await model_names(endpoint)
     if len(names) != 1:
-        raise RunFailed(f"{endpoint.service} serves {', '.join(names) or 'no model'}; --request wants one model")
+        raise RunFailed(
+            f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request wants one model"
+        )
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
@@ -70,5 +73,5 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
     ):
         text = (await answer.text(errors="replace")).strip()
         if answer.status != 200:
-            raise RunFailed(f"{predict_path(names[0])} answers {answer.status}: {text}")
+            raise RunFailed(f"{predict_path(names[0])} answers {answer.status}: {one_line(text)}")
         return text

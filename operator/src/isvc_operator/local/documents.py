@@ -13,6 +13,7 @@ from isvc_operator.api import inference_service, serving_runtime, storage_contai
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.size import excess
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
@@ -84,11 +85,15 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
         raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UnusableInput(f"{text.source}: nested deeper than any object that can be used") from error
     for document in documents:
         if document is None:
             continue
         if not isinstance(document, Mapping) or not document.get("kind"):
             raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
+        if too_much := excess(document):
+            raise UnusableInput(f"{text.source}: {too_much}")
         yield document
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from isvc_operator.limits import LINE_BYTES, LOG_BYTES, OUTPUT_LINE_BYTES
 from isvc_operator.local.container import Process
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.guard import GRACE
+from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
-_CHUNK = 65536
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Running:
 
     def failure(self) -> RunFailed:
         """Why it ended: what it left in its termination log, else the last lines that it printed."""
-        with suppress(OSError):
-            if reason := self.process.termination_log.read_text(errors="replace").strip():
-                return RunFailed(f"{self.process.name} failed ({self._exit()}): {reason}")
-        printed = "\n  ".join(self.last_lines) or "nothing"
+        with suppress(OSError), self.process.termination_log.open("rb") as log:
+            if reason := log.read(LOG_BYTES).decode(errors="replace").strip():
+                return RunFailed(f"{self.process.name} failed ({self._exit()}): {quoted(reason, LOG_BYTES)}")
+        printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.last_lines) or "nothing"
         return RunFailed(f"{self.process.name} failed ({self._exit()}); it printed last:\n  {printed}")
 
     def _exit(self) -> str:
@@ -92,7 +93,7 @@ class Group:
         return code
 
     async def _copy(self, name: str, stream: asyncio.StreamReader, last_lines: deque[str]) -> None:
-        async for line in _lines(stream):
+        async for line in lines_of(stream):
             last_lines.append(line)
             self.write(f"{name} | {line}")
 
@@ -118,12 +119,21 @@ async def process_group(environment: Mapping[str, str], write: Callable[[str], N
             await guard.communicate(b"")  # ends its standard input, and waits until it has done its work
 
 
-async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Lines of any length, unlike ``readline``; the last one may lack its end."""
+async def lines_of(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Lines as text that does not act, unlike those of ``readline`` of any length: a long one comes in several.
+
+    The last one may lack its end.
+    """
     rest = b""
-    while chunk := await stream.read(_CHUNK):
+    while chunk := await stream.read(OUTPUT_LINE_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) >= OUTPUT_LINE_BYTES:
+            lines, rest = [*lines, rest], b""
         for line in lines:
-            yield line.decode(errors="replace").rstrip()
+            yield _text(line)
     if rest:
-        yield rest.decode(errors="replace").rstrip()
+        yield _text(rest)
+
+
+def _text(line: bytes) -> str:
+    return visible(line.decode(errors="replace").rstrip())

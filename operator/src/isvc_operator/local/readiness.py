@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import aiohttp
 
+from isvc_operator.limits import LINE_BYTES
 from isvc_operator.local.container import LOOPBACK, Probe
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.processes import Running
+from isvc_operator.text import one_line
 
 _PERIOD = 0.25  # seconds
 _TIMEOUT = aiohttp.ClientTimeout(total=2)
-_SHOWN = 300  # characters of a server's answer
 
 
 async def until_ready(server: Running, deadline: float, write: Callable[[str], None]) -> None:
@@ -47,6 +48,7 @@ async def _ask(session: aiohttp.ClientSession, probe: Probe) -> str:
         async with session.get(f"http://{LOOPBACK}:{probe.port}{probe.path}") as response:
             if response.status < 400:
                 return ""
-            return f"{response.status} {(await response.text(errors='replace')).strip()[:_SHOWN]}"
+            said = (await response.content.read(LINE_BYTES)).decode(errors="replace").strip()
+            return f"{response.status} {one_line(said)}"
     except (OSError, aiohttp.ClientError, TimeoutError):
         return f"nothing answers on port {probe.port} yet"

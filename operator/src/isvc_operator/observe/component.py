@@ -15,9 +15,11 @@ from isvc_operator.api.names import (
     TRANSFORMER,
     TRANSFORMER_READY,
 )
+from isvc_operator.limits import LOG_BYTES, PROGRESS_BYTES
 from isvc_operator.observe.conditions import condition
 from isvc_operator.observe.pods import Failure, Stage
 from isvc_operator.observe.rollout import Rollout
+from isvc_operator.text import one_line, quoted
 
 CONDITIONS: Final = {PREDICTOR: PREDICTOR_READY, TRANSFORMER: TRANSFORMER_READY, EXPLAINER: EXPLAINER_READY}
 
@@ -49,7 +51,7 @@ def component_ready(seen: Seen) -> Condition:
         return condition(type_, False, seen.failure.reason, message + _still_serving(rollout))
     if rollout.refusal:
         return condition(type_, False, "PodsRefused", rollout.refusal)
-    progress = f": {seen.progress}" if seen.progress else ""
+    progress = f": {one_line(seen.progress, PROGRESS_BYTES)}" if seen.progress else ""
     message = f"{seen.stage.message}{progress} ({rollout.message})"
     if rollout.stuck:
         message += ", and nothing has moved within the Deployment's deadline"
@@ -60,14 +62,15 @@ def component_ready(seen: Seen) -> Condition:
 def explain(failure: Failure, log: str) -> str:
     """The failure in full: where, exit code, cause, cure, last log lines."""
     code = f" ended with exit code {failure.exit_code}" if failure.exit_code is not None else ""
-    text = f"{failure.location}{code}: {failure.cause}"
+    text = f"{failure.location}{code}: {quoted(failure.cause, LOG_BYTES)}"
     if failure.cure:
-        text = f"{text.rstrip('.')}; {failure.cure}"
+        separator = "\n" if "\n" in text else "; "
+        text = f"{text.rstrip('.')}{separator}{failure.cure}"
     return _with_log(text, log)
 
 
 def _with_log(text: str, log: str) -> str:
-    return f"{text}\nLast log lines:\n{log}" if log else text
+    return f"{text}\nLast log lines:\n| {quoted(log, LOG_BYTES)}" if log else text
 
 
 def _still_serving(rollout: Rollout) -> str:

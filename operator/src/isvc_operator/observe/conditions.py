@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import EXPLAINER_READY, INGRESS_READY, PREDICTOR_READY, READY, TRANSFORMER_READY
+from isvc_operator.limits import MESSAGE_BYTES
+from isvc_operator.text import shortened, visible
 
 # These decide ``Ready``; all others carry severity Info. With KServe a transformer and an explainer decide it, too, but
 # in a roundabout way: without them its ingress is not made (contract §2.2).
@@ -13,13 +15,16 @@ _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READ
 
 
 def condition(type_: str, status: bool | None, reason: str | None = None, message: str | None = None) -> Condition:
-    """A condition; ``None`` is Unknown. Its transition time is set by ``merge``."""
+    """A condition; ``None`` is Unknown. Its transition time is set by ``merge``.
+
+    The message may be of any text: it is bounded here, and nothing in it acts.
+    """
     return Condition(
         type=type_,
         status={True: "True", False: "False", None: "Unknown"}[status],
         severity=None if type_ in (READY, *_DEPENDENTS) else "Info",
         reason=reason or None,
-        message=message or None,
+        message=shortened(visible(message), MESSAGE_BYTES) if message else None,
     )
 
 

@@ -13,9 +13,8 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
 )
 from isvc_operator.api.names import FIELD_MANAGER, READY
-
-_MESSAGE_LIMIT = 1024  # bytes: what events.k8s.io allows in a note (core/v1 itself sets no limit)
-_CUT = "…"
+from isvc_operator.limits import EVENT_BYTES
+from isvc_operator.text import shortened
 
 
 def event_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> Mapping[str, Any] | None:
@@ -40,7 +39,7 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
         },
         "type": "Warning" if after.status == "False" else "Normal",
         "reason": "InferenceServiceReady" if became_ready else (after.reason or "InferenceServiceNotReady"),
-        "message": _shortened(after.message or f"InferenceService [{metadata.name}] is {state}"),
+        "message": shortened(after.message or f"InferenceService [{metadata.name}] is {state}", EVENT_BYTES),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": now,
@@ -51,10 +50,3 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
 
 def _ready(status: InferenceServiceStatus) -> Condition | None:
     return next((item for item in status.conditions if item.type == READY), None)
-
-
-def _shortened(message: str) -> str:
-    text = message.encode()
-    if len(text) <= _MESSAGE_LIMIT:
-        return message
-    return text[: _MESSAGE_LIMIT - len(_CUT.encode())].decode(errors="ignore") + _CUT

@@ -15,6 +15,7 @@ PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
 STARTING = "StartingServer"
 
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -127,7 +128,9 @@ def _failures(pod: Pod) -> Iterator[Failure]:
     name = pod["metadata"]["name"]
     if _phase(pod) == "Failed":
         status = pod["status"]
-        yield Failure(status.get("reason", "PodFailed"), name, status.get("message", "the pod has failed"))
+        reason = status.get("reason") or ""
+        given = reason if _REASON.fullmatch(reason) else "PodFailed"
+        yield Failure(given, name, status.get("message", "the pod has failed"))
     for status in _status(pod, "initContainerStatuses"):
         yield from _container_failures(name, status, may_end=True)
     for status in _status(pod, "containerStatuses"):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from isvc_operator.text import one_line
+
 SCALED_TO_ZERO: Final = "scaled to zero: no pod answers until it is scaled up"
 
 
@@ -51,7 +53,7 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
 
 def _refusal(status: Mapping[str, Any]) -> str | None:
     failure = _condition(status, "ReplicaFailure")
-    return str(failure.get("message") or failure.get("reason")) if failure.get("status") == "True" else None
+    return one_line(str(failure.get("message") or failure.get("reason"))) if failure.get("status") == "True" else None
 
 
 def _condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:

@@ -20,10 +20,12 @@ from isvc_operator.api.inference_service import (
 )
 from isvc_operator.api.names import INGRESS_READY, SPEC_SUPPORTED, STOPPED
 from isvc_operator.errors import InvalidCredentials
+from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, Seen, component_ready, explain
 from isvc_operator.observe.pods import is_ready
 from isvc_operator.resolve import Resolved
+from isvc_operator.text import shortened, visible
 
 # Reasons of ours that KServe's clients are to take for a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
@@ -139,12 +141,14 @@ def _failure_info(seen: Observation, before: FailureInfo | None, now: str) -> Fa
     if seen.problem:
         reason, message = seen.problem
         known = "ModelLoadFailed" if reason in _LOAD_FAILURES else "RuntimeUnhealthy"
-        info = FailureInfo(reason=reason if reason in FAILURE_REASONS else known, message=message)
+        info = FailureInfo(
+            reason=reason if reason in FAILURE_REASONS else known, message=shortened(visible(message), MESSAGE_BYTES)
+        )
     elif (failure := seen.predictor.failure) and not seen.predictor.rollout.complete:
         info = FailureInfo(
             location=failure.location,
             reason="ModelLoadFailed" if failure.has_log else "RuntimeUnhealthy",
-            message=explain(failure, seen.predictor.log),
+            message=shortened(visible(explain(failure, seen.predictor.log)), MESSAGE_BYTES),
             exit_code=failure.exit_code,
         )
     else:

@@ -9,6 +9,7 @@ from typing import Any
 from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.names import (
     ANNOTATION_AUTOSCALER,
     ANNOTATION_READONLY,
@@ -140,10 +141,10 @@ def pod_fields(source: ApiModel) -> dict[str, Any]:
 
 def _container_fields(container: Mapping[str, Any]) -> dict[str, Any]:
     known = field_names(ContainerFields)
-    return {name: value for name, value in container.items() if name in known and value is not None}
+    return {name: value for name, value in container.items() if name in known}
 
 
 def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
     """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their names in YAML."""
     names = field_names(kind)
-    return {name: value for name, value in source.as_dict().items() if name in names}
+    return {name: without_nulls(value) for name, value in source.as_dict().items() if name in names}

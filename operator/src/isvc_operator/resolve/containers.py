@@ -31,10 +31,10 @@ def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
 
 
 def merge_containers(base: Sequence[Container], overlay: Sequence[Container]) -> list[Container]:
-    """Containers of both; two of the same name are merged, in the base's place."""
-    merged = {item.get("name"): item for item in base}
-    for item in overlay:
-        name = item.get("name")
+    """Containers of both; two of the same name are merged, in the base's place. One without a name stays by itself."""
+    merged: dict[Any, Container] = {item.get("name", ("base", at)): item for at, item in enumerate(base)}
+    for at, item in enumerate(overlay):
+        name = item.get("name", at)
         merged[name] = merge_container(merged[name], item) if name in merged else item
     return list(merged.values())
 

@@ -6,12 +6,12 @@ last counts. Nothing secret is written into a Deployment: variables refer to the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.resolve import s3_credentials as s3
+from isvc_operator.resolve.json_text import json_object
 from isvc_operator.resolve.objects import Manifest, read_key
 from isvc_operator.resolve.provision import Provision, read_only, secret_variable, variable
 
@@ -73,9 +73,5 @@ def _for_http(secret: Manifest) -> tuple[str, Provision]:
 
 def _json_object(secret: Manifest, key: str, wanted: str) -> None:
     """What the text says stays out of the message: it is a secret."""
-    try:
-        valid = isinstance(json.loads(read_key(secret, key) or ""), dict)
-    except ValueError:
-        valid = False
-    if not valid:
+    if json_object(read_key(secret, key) or "") is None:
         raise InvalidCredentials(f"key {key} of secret {secret['metadata']['name']} is not {wanted}; store that there")

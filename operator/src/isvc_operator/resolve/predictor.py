@@ -7,6 +7,7 @@ from typing import Any
 
 from isvc_operator.api.components import ModelSpec, PredictorSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_SERVER_TYPE,
@@ -153,7 +154,8 @@ def _settings(predictor: PredictorSpec) -> list[dict[str, str]]:
 
 
 def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
-    for container in chosen.runtime.spec.containers:
+    container: Mapping[str, Any]
+    for container in without_nulls(chosen.runtime.spec.containers):
         if container.get("name") == CONTAINER_SERVER:
             return container
     name = chosen.runtime.metadata.name

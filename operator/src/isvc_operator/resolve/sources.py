@@ -13,6 +13,8 @@ from isvc_operator.api.components import StorageUri
 from isvc_operator.api.names import ANNOTATION_PVC_MODE, MODELS_MOUNT
 from isvc_operator.config import StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.limits import URI_CHARACTERS
+from isvc_operator.text import one_line
 
 # What the storage-initializer brings without anybody's credentials: it lies in the pod.
 _LOCAL = ("pvc", "file")
@@ -69,7 +71,8 @@ def given_sources(
 
 def stored_uri(container: Mapping[str, Any]) -> str | None:
     """The URI in the variable by which a user's own container asks for its model, where it has one (contract §5.1)."""
-    return next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
+    uri = next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
+    return uri if isinstance(uri, str) else None
 
 
 def with_stored_path(container: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,6 +85,8 @@ def with_stored_path(container: Mapping[str, Any]) -> dict[str, Any]:
 
 def checked(source: Source) -> Source:
     """The source, once what can be told from its words alone is in order."""
+    if len(source.uri) > URI_CHARACTERS:
+        raise InvalidSpec(f"storageUri {one_line(source.uri, 100)!r} has more than {URI_CHARACTERS} characters")
     if source.claim == "":
         raise InvalidSpec(f"storageUri {source.uri!r} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
     if source.claim and ".." in source.path.split("/"):

@@ -21,6 +21,7 @@ from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializer
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.resolve import storage_spec
 from isvc_operator.resolve.credentials import credentials_of
+from isvc_operator.resolve.json_text import json_object
 from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.provision import Provision, read_only, variable
 from isvc_operator.resolve.sources import Source, checked, common_folder, mounts_claims
@@ -177,11 +178,8 @@ def _checksums(annotations: Mapping[str, str]) -> Provision:
 
 
 def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(annotations.get(name, "{}"))
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
+    value = json_object(annotations.get(name, "{}"))
+    if value is None:
         raise InvalidSpec(f"annotation {name} is not a JSON object; write for example {_EXAMPLES[name]}")
     return value
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.components import ExplainerSpec, ModelSpec, PredictorSpec, StorageSpec, TransformerSpec
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import CredentialsConfig
@@ -68,7 +69,7 @@ def request_of_model(service: ObjectMeta, predictor: PredictorSpec, model: Model
 
 def request_of_containers(service: ObjectMeta, component: ComponentSpec, field: str) -> StorageRequest:
     """What a component of the user's own containers asks for: by `storageUris`, or by the variable `STORAGE_URI`."""
-    server, *_ = server_first(component.containers or (), field)
+    server, *_ = server_first(without_nulls(component.containers or []), field)
     container = component.storage_container_name if isinstance(component, PredictorSpec) else None
     return _request(service, component, given_sources(stored_uri(server), component.storage_uris), None, container)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from isvc_operator.api.components import StorageSpec
 from isvc_operator.errors import InvalidCredentials
+from isvc_operator.resolve.json_text import json_object
 from isvc_operator.resolve.objects import Manifest, read_key
 from isvc_operator.resolve.provision import Item, Provision, secret_variable, variable
 
@@ -70,11 +71,8 @@ def _entry(spec: StorageSpec, name: str, secret: Manifest | None) -> _Entry | No
 
 
 def _parsed(secret: Manifest, key: str) -> _Entry:
-    try:
-        content = json.loads(read_key(secret, key) or "")
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
+    content = json_object(read_key(secret, key) or "")
+    if content is None:
         name = secret["metadata"]["name"]
         raise InvalidCredentials(
             f"key {key} of secret {name} is not a JSON object; write one with type, bucket and keys"

@@ -21,6 +21,7 @@ from isvc_operator.kube.pod_details import (
     PodDetails,
 )
 from isvc_operator.kube.requests import path_of
+from isvc_operator.limits import LOG_BYTES
 from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
 from tests.support.fakes import FakeKubeApi, Seconds
 
@@ -120,12 +121,14 @@ async def test_a_log_that_cannot_be_read_is_tried_again_later(asking: Asking) ->
     assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
 
 
-async def test_a_long_line_is_cut(asking: Asking) -> None:
+async def test_of_a_long_line_the_end_is_kept(asking: Asking) -> None:
     await asking.about(LOADING)
-    asking.says("x" * 1000)
+    asking.says("x" * 10_000_000 + "the end")
     asking.clock.passed = PROGRESS_EVERY
 
-    assert len((await asking.about(LOADING)).progress) == 200
+    kept = (await asking.about(LOADING)).progress
+    assert len(kept.encode()) == LOG_BYTES
+    assert kept.endswith("xthe end")
 
 
 async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(asking: Asking) -> None:

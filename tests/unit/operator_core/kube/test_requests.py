@@ -105,5 +105,5 @@ def test_the_last_lines_of_a_log(previous: bool, text: str) -> None:
     assert requests.pod_log("models", "p", "c", previous=previous, lines=10) == ApiRequest(
         method="GET",
         path="/api/v1/namespaces/models/pods/p/log",
-        query=(("container", "c"), ("previous", text), ("tailLines", "10"), ("limitBytes", "4096")),
+        query=(("container", "c"), ("previous", text), ("tailLines", "10"), ("limitBytes", "65536")),
     )

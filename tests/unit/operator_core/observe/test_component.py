@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.observe.component import component_ready
+from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
+from isvc_operator.observe.component import component_ready, explain
 from isvc_operator.observe.pods import Failure, Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import derive_status
@@ -65,7 +66,7 @@ def test_a_failed_transformer_is_told_with_its_pod_and_log() -> None:
     found = conditions(failed)
 
     words = f"pod {POD}, container kserve-container ended with exit code 1: no module named digits"
-    assert found["Ready"] == ("False", "ServerFailed", f"{words}\nLast log lines:\nModuleNotFoundError")
+    assert found["Ready"] == ("False", "ServerFailed", f"{words}\nLast log lines:\n| ModuleNotFoundError")
 
 
 def test_a_failed_transformer_is_no_failure_of_the_model() -> None:
@@ -83,7 +84,7 @@ def test_what_a_server_that_is_not_ready_says_is_told(rollout: Rollout) -> None:
     said = "the predictor at http://nowhere.models is not ready: Name or service not known"
     waiting = seen("transformer", rollout=rollout, stage=NOT_READY, log=said)
 
-    assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n{said}")
+    assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n| {said}")
 
 
 def test_what_stands_in_the_way_of_the_service_stands_in_the_way_of_each() -> None:
@@ -115,3 +116,31 @@ def test_a_predictor_of_own_containers_has_no_runtime_to_name() -> None:
 
     assert "clusterServingRuntimeName" not in status
     assert "servingRuntimeName" not in status
+
+
+FORGED = "a\nEvents: none\r\x1b[2J\u202e"
+
+
+def test_a_line_of_progress_is_bounded_and_one_line() -> None:
+    found = conditions(rollout=STARTING, stage=Stage("LoadingModel", "copying"), progress=FORGED + "x" * 10_000)
+
+    message = str(found["PredictorReady"][2])
+    assert message.startswith("copying: a\\nEvents: none\\r\\x1b[2J\\u202exxx")
+    assert len(message.encode()) == len("copying: ") + PROGRESS_BYTES + len(" (1 of 1 pods updated, 0 available)")
+
+
+def test_every_line_that_a_container_has_said_is_marked() -> None:
+    failure = Failure("ServerFailed", "p", FORGED, cure="do this")
+
+    assert explain(failure, f"first\n{FORGED}\n") == (
+        "pod p: a\n| Events: none\\r\\x1b[2J\\u202e\ndo this\n"
+        "Last log lines:\n| first\n| a\n| Events: none\\r\\x1b[2J\\u202e"
+    )
+
+
+def test_of_what_a_container_has_said_the_end_is_kept() -> None:
+    text = explain(Failure("ServerFailed", "p", "x" * 1_000_000 + "the cause"), "y" * 10_000_000 + "the end")
+
+    assert len(text.encode()) < MESSAGE_BYTES
+    assert "xthe cause\nLast log lines:\n| …yyy" in text
+    assert text.endswith("ythe end")

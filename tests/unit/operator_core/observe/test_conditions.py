@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.inference_service import Condition
+from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.observe.conditions import condition, merge, ready
 from tests.support.builders import EARLIER, NOW
 
@@ -111,3 +112,11 @@ def test_a_condition_that_is_no_longer_made_goes() -> None:
 
 def test_a_condition_that_had_no_time_gets_one() -> None:
     assert merge([GOOD[1]], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]
+
+
+def test_a_message_is_bounded_and_nothing_in_it_acts() -> None:
+    message = condition("Ready", False, "R", "a\x1b[2J\u202eb\n" + "ä" * 1_000_000).message
+
+    assert message is not None
+    assert message.startswith("a\\x1b[2J\\u202eb\nää")
+    assert len(message.encode()) in (MESSAGE_BYTES, MESSAGE_BYTES - 1)

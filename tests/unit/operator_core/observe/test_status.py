@@ -107,7 +107,7 @@ def test_a_service_that_starts_tells_its_stage() -> None:
 
 def test_a_service_that_fails_tells_pod_container_exit_code_cause_and_log() -> None:
     seen = {"rollout": STARTING, "pods": [a_crashed_pod()], "failure": CRASH, "log": "line 1\nline 2"}
-    message = f"{CRASH_WORDS}\nLast log lines:\nline 1\nline 2"
+    message = f"{CRASH_WORDS}\nLast log lines:\n| line 1\n| line 2"
 
     assert status_of(**seen) == {
         "observedGeneration": 1,
@@ -368,7 +368,7 @@ def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
             "",
             "pod p, container c ended with exit code 0: cause",
         ),
-        (Failure("R", "p", "cause", container="c"), "a\nb", "pod p, container c: cause\nLast log lines:\na\nb"),
+        (Failure("R", "p", "cause", container="c"), "a\nb", "pod p, container c: cause\nLast log lines:\n| a\n| b"),
     ],
 )
 def test_a_failure_in_full(failure: Failure, log: str, text: str) -> None:

@@ -27,7 +27,7 @@ async def test_a_crash_is_told_with_its_last_log_lines(cluster: Cluster) -> None
 
     assert cluster.condition("PredictorReady")["message"] == (
         f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer\n"
-        "Last log lines:\nTraceback …\nValueError: no such layer"
+        "Last log lines:\n| Traceback …\n| ValueError: no such layer"
     )
     assert cluster.api.events[-1]["reason"] == "ServerFailed"
 

@@ -135,5 +135,5 @@ async def test_a_transformer_that_stays_not_ready_is_told_with_its_last_words_an
     assert await cluster.reconcile() == [log]
 
     assert cluster.condition("Ready")["message"].endswith(
-        "Last log lines:\nthe predictor at http://nowhere is not ready"
+        "Last log lines:\n| the predictor at http://nowhere is not ready"
     )

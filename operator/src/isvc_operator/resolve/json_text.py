@@ -1,0 +1,17 @@
+"""JSON objects that stand as text in an annotation or a secret."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from isvc_operator.api.size import excess
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object; None where the text is no JSON object, or one that is nested too deeply or has too many values."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and excess(value) is None else None

@@ -1,0 +1,71 @@
+"""An object is looked at only within bounds of depth and number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.size import excess
+from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.limits import NESTING, VALUES
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return {"a": value}
+
+
+def aliased(levels: int) -> dict[str, Any]:
+    """What YAML's anchors make of a few lines: each level refers to the one before it ten times."""
+    value: Any = ["lol"] * 10
+    for _ in range(levels):
+        value = [value] * 10
+    return {"a": value}
+
+
+@pytest.mark.parametrize("value", [{}, nested(NESTING - 1), {"a": [1] * (VALUES - 1)}, {"a": list[int]()}])
+def test_what_is_within_the_bounds_is_taken(value: dict[str, Any]) -> None:
+    assert excess(value) is None
+
+
+@pytest.mark.parametrize("levels", [NESTING, 100_000])
+def test_what_is_nested_deeper_is_named_with_its_place(levels: int) -> None:
+    place = ".".join("a" * NESTING)
+
+    assert excess(nested(levels)) == f"{place}: nested deeper than {NESTING} levels"
+
+
+def test_what_has_more_values_is_named_with_the_place_where_there_are_too_many() -> None:
+    too_many = f"with it there are more than {VALUES} values"
+
+    assert excess({"spec": {"a": 1, "list": [1] * VALUES}}) == f"spec.list: {too_many}"
+    assert str(excess(aliased(12))).endswith(too_many)
+
+
+@pytest.mark.parametrize(
+    ("parse", "kind"),
+    [
+        (parse_inference_service, "InferenceService"),
+        (parse_serving_runtime, "ServingRuntime"),
+        (parse_storage_container, "ClusterStorageContainer"),
+    ],
+)
+def test_an_object_that_is_too_large_is_not_valid(parse: Any, kind: str) -> None:
+    with pytest.raises(InvalidObject, match=f"^{kind} a is not valid: spec.a.*: nested deeper than {NESTING} levels$"):
+        parse({"kind": kind, "metadata": {"name": "a"}, "spec": nested(2000)})
+
+
+def test_of_many_problems_the_first_are_told() -> None:
+    body = {"spec": {"predictor": {"containers": [{"name": 5}] * 90}}}
+
+    with pytest.raises(InvalidObject) as raised:
+        parse_inference_service(body)
+
+    assert len(raised.value.problems) == 21
+    assert raised.value.problems[-1] == "and 70 more"
