@@ -8,6 +8,7 @@ plain JSON is answered as plain JSON, too.
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -120,11 +121,12 @@ def wrap(
     model: str,
     style: AnswerStyle = DEFAULT_STYLE,
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Response:
-    """The answer to `event` as an event. It has the request's id: with its own source that is unique."""
+    """The answer to `event` as an event, with an id of its own."""
     own = {
         "specversion": "1.0",
-        "id": event.attributes["id"],
+        "id": new_id(),
         "source": style.source or f"{RESPONSE_SOURCE}.{model}",
         "type": style.type,
         "time": now().isoformat(),

@@ -31,6 +31,10 @@ def now() -> datetime:
     return datetime(2030, 1, 2, tzinfo=UTC)
 
 
+def new_id() -> str:
+    return "43"
+
+
 def binary(**attributes: str) -> Headers:
     return tuple((f"ce-{name}".encode(), value.encode()) for name, value in attributes.items())
 
@@ -139,12 +143,12 @@ def test_an_event_of_more_attributes_than_headers_hold_is_refused() -> None:
 
 def test_a_binary_event_is_answered_by_one() -> None:
     answer = Response(b'{"predictions":[1]}', headers=((b"server-timing", b"model;dur=1"),))
-    assert cloudevents.wrap(with_id("4 2", structured=False), answer, "bert", now=now) == Response(
+    assert cloudevents.wrap(with_id("4 2", structured=False), answer, "bert", now=now, new_id=new_id) == Response(
         b'{"predictions":[1]}',
         headers=(
             (b"server-timing", b"model;dur=1"),
             (b"ce-specversion", b"1.0"),
-            (b"ce-id", b"4%202"),
+            (b"ce-id", b"43"),
             (b"ce-source", b"io.kserve.inference.bert"),
             (b"ce-type", b"io.kserve.inference.response"),
             (b"ce-time", b"2030-01-02T00:00:00+00:00"),
@@ -167,11 +171,11 @@ def test_a_binary_event_is_answered_by_one() -> None:
     ids=["json", "bytes"],
 )
 def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str, object]) -> None:
-    wrapped = cloudevents.wrap(with_id("42", structured=True), answer, "bert", now=now)
+    wrapped = cloudevents.wrap(with_id("42", structured=True), answer, "bert", now=now, new_id=new_id)
     assert wrapped.content_type == b"application/cloudevents+json"
     assert orjson.loads(wrapped.body) == {
         "specversion": "1.0",
-        "id": "42",
+        "id": "43",
         "source": "io.kserve.inference.bert",
         "type": "io.kserve.inference.response",
         "time": "2030-01-02T00:00:00+00:00",
@@ -189,11 +193,11 @@ def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str,
 )
 def test_its_attributes_come_back_where_that_is_asked_for(asked: CloudEvent, extensions: dict[str, object]) -> None:
     style = AnswerStyle(merges=True, type="scored", source="/models")
-    answer = cloudevents.wrap(asked, Response(b"1"), "bert", style, now)
+    answer = cloudevents.wrap(asked, Response(b"1"), "bert", style, now, new_id)
 
     headers = {name.decode().removeprefix("ce-"): unquote(value.decode()) for name, value in answer.headers}
     told = orjson.loads(answer.body) if asked.structured else headers
-    own = {"specversion": "1.0", "id": "42", "source": "/models", "type": "scored", "time": now().isoformat()}
+    own = {"specversion": "1.0", "id": "43", "source": "/models", "type": "scored", "time": now().isoformat()}
     data = {"datacontenttype": "application/json", "data": 1} if asked.structured else {}
     assert told == {**own, **extensions, **data}
 
@@ -217,15 +221,22 @@ def test_events_of_the_cloudevents_sdk_are_read_and_answered(mode) -> None:  # t
     event = cloudevents.unwrap(tuple((name.encode(), value.encode()) for name, value in headers.items()), body)
     assert event is not None
     assert orjson.loads(event.payload) == {"instances": [1]}
-    answer = cloudevents.wrap(event, Response(b'{"predictions":[1]}'), "bert", now=now)
+    answer = cloudevents.wrap(event, Response(b'{"predictions":[1]}'), "bert", now=now, new_id=new_id)
     sent = {name.decode(): value.decode() for name, value in answer.headers}
     read = from_http({"content-type": answer.content_type.decode(), **sent}, answer.body)
-    assert (read["id"], read["source"], read.data) == ("42", "io.kserve.inference.bert", {"predictions": [1]})
+    assert (read["id"], read["source"], read.data) == ("43", "io.kserve.inference.bert", {"predictions": [1]})
+
+
+def test_each_answer_has_an_id_of_its_own() -> None:
+    answers = [cloudevents.wrap(with_id("42", structured=False), Response(b"1"), "m") for _ in range(2)]
+    first, second = (dict(answer.headers)[b"ce-id"] for answer in answers)
+    assert b"42" not in (first, second)
+    assert first != second
 
 
 @given(st.text(min_size=1), st.booleans())
-def test_any_id_comes_back(identity: str, in_body: bool) -> None:
-    answer = cloudevents.wrap(with_id(identity, in_body), Response(b"1"), "m", now=now)
+def test_any_id_can_be_read_again(identity: str, in_body: bool) -> None:
+    answer = cloudevents.wrap(with_id("42", in_body), Response(b"1"), "m", now=now, new_id=lambda: identity)
     read = cloudevents.unwrap(((b"content-type", answer.content_type), *answer.headers), answer.body)
     assert read is not None
     assert (read.attributes["id"], read.payload, read.structured) == (identity, b"1", in_body)
