@@ -30,7 +30,6 @@ __all__ = ["USE_CLIENT_DEFAULT", "InferenceGRPCClient", "InferenceRESTClient", "
 USE_CLIENT_DEFAULT: Any = object()
 _V1, _V2 = PredictorProtocol.REST_V1.value, PredictorProtocol.REST_V2.value
 _LENGTH = INFERENCE_CONTENT_LENGTH_HEADER.encode()
-_V1_MODELS = "/v1/models"
 _UNAVAILABLE = 503
 
 
@@ -59,6 +58,7 @@ class RESTConfig:
     ) -> None:
         if transport is not None or http2:
             raise ValueError("transport and http2 are of httpx; this client has its own connections, of HTTP/1.1.")
+        self.transport, self.http2 = transport, http2
         self.protocol = protocol.value if isinstance(protocol, PredictorProtocol) else protocol.lower()
         self.retries = retries
         self.timeout = max(timeout) if isinstance(timeout, tuple) else timeout
@@ -96,9 +96,11 @@ class InferenceRESTClient:
         is_graph_endpoint: bool = False,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> InferResponse | Any:
-        """The predictions; an InferResponse where the protocol is v2."""
+        """The predictions; an InferResponse where the protocol is v2. Raises ValueError without a model's name."""
         if is_graph_endpoint:
             base_url, path = split(base_url)
+        elif model_name is None:
+            raise ValueError("model_name should not be 'None'")
         else:
             path = self._path(model_name, {_V1: ":predict", _V2: "/infer"})
         body, length = encode(data)
@@ -117,9 +119,9 @@ class InferenceRESTClient:
         headers: Mapping[str, str] | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> Any:
-        """The explanations; v1 is the only protocol that has them."""
+        """The explanations; raises UnsupportedProtocol for others than v1, which alone has them."""
         sent = forwarding.encode((headers or {}).items())
-        path = f"{_V1_MODELS}/{model_name}:explain"
+        path = self._path(model_name, {_V1: ":explain"})
         return decode_json(await self.post(base_url, path, encode(data)[0], sent, None, timeout), base_url)
 
     async def is_server_ready(

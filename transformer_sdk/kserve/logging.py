@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from transformer_sdk.kserve.constants.constants import KSERVE_LOGLEVEL
+
 KSERVE_LOGGER_NAME = "kserve"
 KSERVE_TRACE_LOGGER_NAME = "kserve.trace"
 KSERVE_LOGGER_FORMAT = (
@@ -17,31 +19,39 @@ KSERVE_LOGGER_FORMAT = (
 KSERVE_TRACE_LOGGER_FORMAT = "%(asctime)s.%(msecs)03d %(process)s %(name)s %(message)s"
 KSERVE_LOGGER_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
+_SERVER_FORMAT = "%(asctime)s.%(msecs)03d %(process)s %(name)s %(levelname)s %(message)s"
 _SDK_LOGGER_NAME = "transformer_sdk"
 
+# KServe's keys, all of them: programs change single values. KServe's server is uvicorn, whose formatters have fields of
+# their own; ours writes no lines as uvicorn, and formats those of a program that does as plain ones.
 KSERVE_LOG_CONFIG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "kserve": {
-            "class": "transformer_sdk.log_lines.IndentingFormatter",
-            "format": KSERVE_LOGGER_FORMAT,
-            "datefmt": KSERVE_LOGGER_DATE_FORMAT,
-        },
-        "kserve_trace": {
-            "class": "transformer_sdk.log_lines.IndentingFormatter",
-            "format": KSERVE_TRACE_LOGGER_FORMAT,
-            "datefmt": KSERVE_LOGGER_DATE_FORMAT,
-        },
+        name: {"()": "transformer_sdk.log_lines.IndentingFormatter", "fmt": text, "datefmt": KSERVE_LOGGER_DATE_FORMAT}
+        for name, text in {
+            "kserve": KSERVE_LOGGER_FORMAT,
+            "kserve_trace": KSERVE_TRACE_LOGGER_FORMAT,
+            "uvicorn": _SERVER_FORMAT,
+            "uvicorn_access": _SERVER_FORMAT,
+        }.items()
     },
     "handlers": {
-        name: {"class": "logging.StreamHandler", "formatter": name, "stream": "ext://sys.stderr"}
-        for name in ("kserve", "kserve_trace")
+        name: {"formatter": name, "class": "logging.StreamHandler", "stream": f"ext://sys.{stream}"}
+        for name, stream in {
+            "kserve": "stderr",
+            "kserve_trace": "stderr",
+            "uvicorn": "stderr",
+            "uvicorn_access": "stdout",
+        }.items()
     },
     "loggers": {
-        KSERVE_LOGGER_NAME: {"handlers": ["kserve"], "level": "INFO", "propagate": False},
-        KSERVE_TRACE_LOGGER_NAME: {"handlers": ["kserve_trace"], "level": "INFO", "propagate": False},
+        KSERVE_LOGGER_NAME: {"handlers": ["kserve"], "level": KSERVE_LOGLEVEL, "propagate": False},
+        KSERVE_TRACE_LOGGER_NAME: {"handlers": ["kserve_trace"], "level": KSERVE_LOGLEVEL, "propagate": False},
         _SDK_LOGGER_NAME: {"handlers": ["kserve"], "level": "INFO", "propagate": False},
+        "uvicorn": {"handlers": ["uvicorn"], "level": "INFO", "propagate": False},
+        "uvicorn.error": {"level": "INFO"},
+        "uvicorn.access": {"handlers": ["uvicorn_access"], "level": "INFO", "propagate": False},
     },
 }
 

@@ -27,9 +27,8 @@ class PredictorConfig:
     @property
     def predictor_base_url(self) -> str:
         """The URL before the protocol's own path."""
-        if "://" in self.predictor_host:
-            return self.predictor_host
-        return f"{'https' if self.predictor_use_ssl else 'http'}://{self.predictor_host}"
+        host = str(self.predictor_host)  # None where a server was started without one
+        return host if "://" in host else f"{'https' if self.predictor_use_ssl else 'http'}://{host}"
 
     # --- shorter names for the same
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 
 KSERVE_MODEL_SERVER_NAME = "kserve"
+KSERVE_LOGLEVEL = os.environ.get("KSERVE_LOGLEVEL", "INFO").upper()
 KSERVE_TLS_CERT_FILE_ENV = "KSERVE_TLS_CERT_FILE"
 KSERVE_TLS_KEY_FILE_ENV = "KSERVE_TLS_KEY_FILE"
 

@@ -77,8 +77,10 @@ def response_from_proto(message: ModelInferResponse) -> InferResponse:
     answer = wire.response_from_proto(message)
     raw = bool(message.raw_output_contents)
     outputs = [_named(InferOutput, one, raw=raw) for one in answer.outputs]
+    for one in outputs:
+        one.parameters = one.parameters or {}
     return InferResponse(
-        answer.id, answer.model_name, outputs, answer.model_version, from_grpc=True, parameters=dict(answer.parameters)
+        answer.id, answer.model_name, outputs, message.model_version, from_grpc=True, parameters=dict(answer.parameters)
     )
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from transformer_sdk.errors import InvalidInput as BadDocument
 from transformer_sdk.kserve.errors import InvalidInput
-from transformer_sdk.kserve.protocol.infer_tensor import SIZE, NamedTensor, json_values
+from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
 from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
 
 _T = TypeVar("_T", bound=NamedTensor)
@@ -24,6 +24,7 @@ def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview
         if size is not None:
             end = position + checked_size(one, size, len(binary) - position)
             tensor.take_raw(binary[position:end])
+            tensor.parameters = {name: value for name, value in (one.parameters or {}).items() if name != SIZE}
             position = end
         elif one.data is None:
             raise BadDocument(f'Tensor "{one.name}" has no "data" and no {SIZE}; send one of them.')
@@ -58,8 +59,11 @@ def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[b
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """As JSON; arrays of numpy are lists."""
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    """As JSON; arrays of numpy are lists, and keys that are numbers or dates are text. Raises TypeError."""
+    try:
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # the option for other keys makes every document slower
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
 def _buffer(tensor: NamedTensor) -> bytes | memoryview:
@@ -69,8 +73,9 @@ def _buffer(tensor: NamedTensor) -> bytes | memoryview:
 
 
 def _json(tensor: NamedTensor) -> Any:
-    """Lists go as they are; arrays in the tensor's own datatype; bytes as text."""
+    """Lists go as they are, those of outputs row by row; arrays in the tensor's own datatype; bytes as text."""
     data = tensor.data
     if tensor.datatype == "BYTES" or not isinstance(data, list):
         return json_values(tensor.tensor())
-    return data
+    is_nested = bool(data) and isinstance(data[0], (list, tuple))
+    return list(flat(data)) if is_nested and isinstance(tensor, InferOutput) else data

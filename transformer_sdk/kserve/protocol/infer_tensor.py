@@ -69,12 +69,11 @@ class NamedTensor:
         array = self.tensor().data
         return array if array.flags.writeable else array.copy()
 
-    def set_data_from_numpy(self, input_tensor: Array, binary_data: bool = True) -> None:
-        """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
+    def _take_array(self, array: Array, *, as_raw: bool) -> None:
         from transformer_sdk.protocol.v2 import tensors
 
         try:
-            taken = tensors.Tensor.from_numpy(self.name, input_tensor)
+            taken = tensors.Tensor.from_numpy(self.name, _with_text(array))
         except (AttributeError, TypeError) as error:
             raise InferenceError(f"{self.name} takes a numpy array of a type that the protocol has: {error}") from error
         if taken.datatype != self.datatype:
@@ -82,7 +81,7 @@ class NamedTensor:
         if list(taken.shape) != self.shape:
             raise InferenceError(f"got unexpected numpy array shape {list(taken.shape)}, expected {self.shape}")
         parameters = {name: value for name, value in (self.parameters or {}).items() if name != SIZE}
-        if binary_data:
+        if as_raw:
             buffer = tensors.to_buffer(taken)
             self.take_raw(buffer)
             parameters[SIZE] = len(buffer)
@@ -101,6 +100,7 @@ class NamedTensor:
                 return tensors.from_buffer(self.name, self.datatype, self.shape, raw, parameters)
             # An array takes the tensor's datatype, whatever its own is.
             data = self._data.tolist() if hasattr(self._data, "tolist") else self._data
+            data = self._checked(data) if self.datatype == _BYTES else data
             return rest.from_json(TensorDocument(self.name, self.datatype, tuple(self.shape), data), parameters)
         except BadTensor as error:
             raise InvalidInput(str(error)) from error
@@ -119,16 +119,20 @@ class NamedTensor:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
+    def _checked(self, data: Any) -> Any:
+        """The elements of BYTES as they may be sent."""
+        return data
+
     def _text(self) -> Array:
         import numpy as np
 
         from transformer_sdk.protocol.v2 import shapes
 
-        flat = list(_flat([] if self._data is None else self._data))
-        array = np.empty(len(flat), dtype=object)
-        array[:] = flat
+        elements = list(flat([] if self._data is None else self._data))
+        array = np.empty(len(elements), dtype=object)
+        array[:] = elements
         try:
-            return array.reshape(shapes.agreed(self.name, self.shape, len(flat)))
+            return array.reshape(shapes.agreed(self.name, self.shape, len(elements)))
         except (BadTensor, ValueError) as error:
             raise InvalidInput(str(error)) from error
 
@@ -140,18 +144,40 @@ class InferInput(NamedTensor):
         """The elements of BYTES as text; raises InvalidInput for other datatypes."""
         if self.datatype != _BYTES:
             raise InvalidInput(f"invalid datatype {self.datatype} in the input")
-        elements = self.as_numpy().reshape(-1)
-        return [element.decode() if isinstance(element, bytes) else str(element) for element in elements]
+        return [element.decode() if isinstance(element, bytes) else str(element) for element in flat(self.data or ())]
+
+    def set_data_from_numpy(self, input_tensor: Array, binary_data: bool = True) -> None:
+        """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
+        self._take_array(input_tensor, as_raw=binary_data)
 
 
 class InferOutput(NamedTensor):
-    """A named output of a response."""
+    """A named output of a response. What else than text and bytes its BYTES hold is sent as text."""
+
+    def set_data_from_numpy(self, output_tensor: Array, binary_data: bool = True) -> None:
+        """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
+        self._take_array(output_tensor, as_raw=binary_data)
+
+    def _checked(self, data: Any) -> Any:
+        return [one if isinstance(one, (str, bytes)) else str(one) for one in flat(data or ())]
 
 
-def _flat(data: Any) -> Iterable[Any]:
+def flat(data: Any) -> Iterable[Any]:
+    """The elements of lists, tuples and arrays in one another, row by row."""
     return itertools.chain.from_iterable(
-        _flat(item) if isinstance(item, (list, tuple)) or hasattr(item, "ndim") else [item] for item in data
+        flat(item) if isinstance(item, (list, tuple)) or hasattr(item, "ndim") else [item] for item in data
     )
+
+
+def _with_text(array: Array) -> Array:
+    """Dates, and whatever else than text and bytes an array of objects holds, as text: BYTES have no other form."""
+    if array.dtype.kind not in "MO":
+        return array
+    objects = array.astype(object)
+    for index, item in enumerate(objects.flat):
+        if not isinstance(item, (str, bytes)):
+            objects.flat[index] = str(item)
+    return objects
 
 
 def json_values(taken: Tensor) -> list[Any]:

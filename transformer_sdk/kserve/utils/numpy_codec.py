@@ -21,7 +21,9 @@ def to_np_dtype(dtype: str) -> np.dtype[Any] | None:
 
 
 def from_np_dtype(np_dtype: Any) -> str | None:
-    """The datatype for arrays of numpy's type; None where there is none."""
+    """The datatype for arrays of numpy's type, which is BYTES for dates; None where there is none."""
+    if np.issubdtype(np_dtype, np.datetime64):
+        return "BYTES"
     try:
         return tensors.Tensor.from_numpy("", np.empty(0, np_dtype)).datatype
     except TypeError:
