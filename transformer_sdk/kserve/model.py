@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
@@ -13,6 +12,7 @@ from transformer_sdk.client import forwarding
 from transformer_sdk.kserve import context
 from transformer_sdk.kserve.constants.constants import EXPLAINER_BASE_URL_FORMAT, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.hooks import done
 from transformer_sdk.kserve.inference_client import InferenceRESTClient, RESTConfig
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
@@ -30,10 +30,12 @@ __all__ = [
     "is_v2",
 ]
 
-_V1 = PredictorProtocol.REST_V1.value
+# What a document of each protocol has as a list.
+_LISTS = {PredictorProtocol.REST_V1.value: "instances", PredictorProtocol.REST_V2.value: "inputs"}
 _NOBODY = PredictorConfig("")
 Payload = Any  # a JSON document, bytes of another content type, or an InferRequest
 Result = Any  # a JSON document, an InferResponse, text, bytes, or an async iterator of pieces
+InferReturnValueTypes = InferReturnType = Result  # KServe's names, for annotations
 RequestHeaders = Mapping[str, str]
 
 
@@ -62,19 +64,19 @@ class BaseKServeModel(ABC):
         self.ready = True
         return self.ready
 
-    def start(self) -> None:
-        """Called once, before the server takes requests."""
+    def start(self) -> Any:
+        """Called once, before the server takes requests; may be async, as `load`, `stop` and `stop_engine` may."""
         self.ready = True
 
     async def start_engine(self) -> None:
         """Runs beside the server, where `engine` is true."""
         self.ready = True
 
-    def stop(self) -> None:
+    def stop(self) -> Any:
         """Called when the server has answered its last request."""
         self.ready = False
 
-    def stop_engine(self) -> None:
+    def stop_engine(self) -> Any:
         """The end of `start_engine`."""
         self.ready = False
 
@@ -172,7 +174,7 @@ class Model(InferenceModel):
         """
         response_headers: dict[str, str] = {}
         more = (response_headers,) if self.required_response_headers else ()
-        payload = self.validate(await done(self.preprocess(body, headers)))
+        payload = await done(self.validate(await done(self.preprocess(body, headers))))
         if verb is InferenceVerb.EXPLAIN:
             result = await done(self.explain(payload, headers))
         else:
@@ -182,7 +184,7 @@ class Model(InferenceModel):
     def validate(self, payload: Payload) -> Payload:
         """Between preprocessing and predicting; raises InvalidInput."""
         if isinstance(payload, dict) and (config := self.predictor_config):
-            key = "instances" if config.predictor_protocol == _V1 else "inputs"
+            key = _LISTS.get(config.predictor_protocol)
             if key in payload and not isinstance(payload[key], list):
                 raise InvalidInput(f'Expected "{key}" to be a list')
         return payload
@@ -215,7 +217,8 @@ class Model(InferenceModel):
     async def explain(self, payload: Payload, headers: dict[str, str] | None = None) -> Result:
         """Ask the explainer, or the predictor where `explainer_host` is not set."""
         forwarded = _forwarded(headers)
-        return await self._http_client.explain(self._explainer_url(), self.name, payload, forwarded)
+        client = self._rest_client(PredictorProtocol.REST_V1.value)  # no other has explanations
+        return await client.explain(self._explainer_url(), self.name, payload, forwarded)
 
     def _asked(self) -> PredictorConfig:
         """The predictor that is asked; raises NotImplementedError where there is none."""
@@ -237,8 +240,10 @@ class Model(InferenceModel):
     @property
     def _http_client(self) -> InferenceRESTClient:
         """For the predictor as it is configured now; its connections are kept."""
-        config = self.predictor_config or PredictorConfig("")
-        protocol = config.predictor_protocol
+        return self._rest_client((self.predictor_config or _NOBODY).predictor_protocol)
+
+    def _rest_client(self, protocol: str) -> InferenceRESTClient:
+        config = self.predictor_config or _NOBODY
         key = (protocol, config.predictor_request_timeout_seconds, config.predictor_request_retries)
         if key not in self._predictor_clients:
             rest = RESTConfig(
@@ -306,8 +311,3 @@ def ca_bundle(environment: Mapping[str, str]) -> str | None:
 
 def _forwarded(headers: RequestHeaders | None) -> dict[str, str]:
     return {name: value for name, value in (headers or {}).items() if name.lower() in forwarding.FORWARDED}
-
-
-async def done(result: Any) -> Any:
-    """What a hook returned, sync or async."""
-    return await result if inspect.isawaitable(result) else result

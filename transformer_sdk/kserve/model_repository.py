@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
+from transformer_sdk.kserve.hooks import call, done, finish
 from transformer_sdk.kserve.model import BaseKServeModel
 
 MODEL_MOUNT_DIRS = "/mnt/models"
 
 
 class ModelRepository:
-    """Override `load` (or `load_model`) to serve what comes later."""
+    """Override `load` (or `load_model`) to serve what comes later; it may be async, as `unload` may."""
 
     def __init__(self, models_dir: str = MODEL_MOUNT_DIRS) -> None:
         self.models: dict[str, BaseKServeModel] = {}
@@ -34,7 +38,7 @@ class ModelRepository:
     async def is_model_ready(self, name: str) -> bool:
         """Whether there is such a model and it can answer."""
         model = self.get_model(name)
-        return model is not None and await model.healthy()
+        return model is not None and bool(await call(model.healthy))
 
     def update(self, model: BaseKServeModel, name: str | None = None) -> None:
         """Add the model, or put it in place of the one of its name; `name` is another name for it."""
@@ -47,18 +51,26 @@ class ModelRepository:
     def load_model(self, name: str) -> bool:
         """Whether the model is there now; a repository that can load overrides this."""
         model = self.models.get(name)
-        return model is not None and is_loaded(model)
+        return model is not None and finish(is_loaded(model))
 
-    def unload(self, name: str) -> None:
+    def unload(self, name: str) -> Any:
         """Stop the model and forget it; raises KeyError."""
         if name not in self.models:
             raise KeyError(f"model with name {name} does not exist")
-        model = self.models.pop(name)
-        model.stop()
+        model = self.models[name]
+        finish(model.stop())
         if model.engine:
-            model.stop_engine()
+            finish(model.stop_engine())
+        del self.models[name]
 
 
-def is_loaded(model: BaseKServeModel) -> bool:
+def is_loaded(model: BaseKServeModel) -> bool | Awaitable[bool]:
     """Whether it is, or is now: a `load` may have no return and set `ready` alone."""
-    return bool(model.ready or model.load() or model.ready)
+    if model.ready:
+        return True
+    result: Any = model.load()
+    return _is_loaded_later(model, result) if inspect.isawaitable(result) else bool(result or model.ready)
+
+
+async def _is_loaded_later(model: BaseKServeModel, loading: Awaitable[Any]) -> bool:
+    return bool(await done(loading) or model.ready)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.kserve import context, flags
-from transformer_sdk.kserve.constants.constants import DEFAULT_HTTP_PORT, DEFAULT_HTTPS_PORT
+from transformer_sdk.kserve.constants.constants import DEFAULT_HTTP_PORT, DEFAULT_HTTPS_PORT, KSERVE_LOGLEVEL
 from transformer_sdk.kserve.errors import NoModelReady
+from transformer_sdk.kserve.hooks import done, finish
 from transformer_sdk.kserve.logging import KSERVE_LOGGER_NAME, configure_logging
 from transformer_sdk.kserve.model import BaseKServeModel, Model
 from transformer_sdk.kserve.model_repository import ModelRepository, is_loaded
@@ -61,7 +62,7 @@ class ModelServer:
         given = {name: value for name, value in locals().items() if value is not _UNSET and name in _FLAGS}
         self.settings = argparse.Namespace(**{**vars(parser.parse_known_args()[0]), **given})
         settings = self.settings
-        self.registered_models = registered_models or ModelRepository()
+        self.registered_models = ModelRepository() if registered_models is None else registered_models
         self.grace_period = grace_period
         self.http_port = settings.http_port
         self.ssl_certfile, self.ssl_keyfile = settings.ssl_certfile, settings.ssl_keyfile
@@ -72,12 +73,14 @@ class ModelServer:
         self.max_asyncio_workers = settings.max_asyncio_workers
         self.event_loop, self.timeout_keep_alive = settings.event_loop, settings.timeout_keep_alive
         self.enable_latency_logging = settings.enable_latency_logging
+        self.enable_docs_url, self.access_log_format = settings.enable_docs_url, settings.access_log_format
         self.predictor_config = predictor_config or flags.predictor_config(settings)
         self.loop_error_handler: LoopErrorHandler | None = None
+        self._async_models: list[BaseKServeModel] = []  # with an async `load` or `start`, which waits for the loop
         context.set_predictor_config(self.predictor_config)
         if settings.configure_logging:
             configure_logging(settings.log_config_file)
-            logging.getLogger(KSERVE_LOGGER_NAME).setLevel(os.environ.get("KSERVE_LOGLEVEL", "INFO").upper())
+            logging.getLogger(KSERVE_LOGGER_NAME).setLevel(KSERVE_LOGLEVEL)
 
     def start(self, models: Sequence[BaseKServeModel]) -> None:
         """Serve until SIGTERM or SIGINT; raises NoModelReady when none of the models can answer.
@@ -109,13 +112,38 @@ class ModelServer:
         for model in models:
             if not isinstance(model, BaseKServeModel):
                 raise RuntimeError(f"{model!r} is no model: its class does not come from Model")
-            if is_loaded(model):
-                self.register_model(model)
-                model.start()
-            if isinstance(model, Model):
-                model.enable_latency_logging = self.enable_latency_logging
+            if any(map(inspect.iscoroutinefunction, (model.load, model.start))):
+                self._async_models.append(model)
+            elif finish(is_loaded(model)):
+                self._admit(model)
+                finish(model.start())
+            else:
+                _say_refused(model)
+        if not self._async_models:
+            self._check_that_one_is_served(models)
+
+    async def _start_async_models(self) -> None:
+        """In the event loop that serves: what they open there stays usable. Raises NoModelReady."""
+        for model in self._async_models:
+            if await done(is_loaded(model)):
+                self._admit(model)
+                await done(model.start())
+            else:
+                _say_refused(model)
+        self._check_that_one_is_served(self._async_models)
+
+    def _admit(self, model: BaseKServeModel) -> None:
+        self.register_model(model)
+        if isinstance(model, Model):
+            model.enable_latency_logging = self.enable_latency_logging
+
+    def _check_that_one_is_served(self, models: Sequence[BaseKServeModel]) -> None:
         if models and not self.registered_models.get_models():
             raise NoModelReady(list(models))
+
+
+def _say_refused(model: BaseKServeModel) -> None:
+    log.warning("model %s is not served: its load says no, and it is not ready", model.name)
 
 
 _FLAGS = frozenset(vars(parser.parse_args([])))

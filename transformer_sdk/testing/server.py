@@ -11,11 +11,13 @@ from typing import Any
 import orjson
 
 from transformer_sdk.kserve import context
+from transformer_sdk.kserve.hooks import done
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.model_repository import ModelRepository
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.server import Served, build_app
+from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.server import build_app
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.server.app import App
 from transformer_sdk.server.metrics import ServerMetrics
@@ -93,9 +95,9 @@ class TransformerServer:
         if self._predictor is not None:
             context.set_predictor_config(self._predictor)  # for this server's thread alone
         if not self._model.ready:
-            self._model.load()
+            await done(self._model.load())
         repository, metrics = ModelRepository(), ServerMetrics()
         repository.update(self._model)
-        served = Served(repository, HookThreads(self._max_threads), HookMetrics(metrics.registry))
-        yield build_app(served.models, metrics, self._timeout_s, _MAX_REQUEST)
-        await served.close()
+        models = ServedModels(repository, HookThreads(self._max_threads), HookMetrics(metrics.registry))
+        yield build_app(models, metrics, self._timeout_s, _MAX_REQUEST)
+        await models.close()

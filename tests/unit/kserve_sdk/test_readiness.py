@@ -26,7 +26,10 @@ def test_a_model_says_itself_whether_it_is_healthy() -> None:
             return False
 
     with TransformerServer(Sick()) as server:
-        assert server.get("/v1/models/m").json() == {"name": "m", "ready": False, "reason": "says that it is not"}
+        assert server.get("/v1/models/m").json() == {
+            "error": "Model with name m is not ready: it says that it is not.",
+            "name": "m", "ready": False, "reason": "says that it is not",
+        }  # fmt: skip
 
 
 def test_with_the_predictors_health_check_a_model_is_ready_when_its_predictor_is() -> None:

@@ -33,7 +33,7 @@ from transformer_sdk.kserve import (
 )
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.server import Served
+from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
@@ -167,14 +167,14 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
     context.set_predictor_config(config)
     repository, metrics = ModelRepository(), ServerMetrics()
     repository.update(model)
-    served = Served(repository, HookThreads(2), HookMetrics(metrics.registry))
-    server = GrpcServer(served.models, metrics, "127.0.0.1", 0, 30, 1_000_000)
+    models = ServedModels(repository, HookThreads(2), HookMetrics(metrics.registry))
+    server = GrpcServer(models, metrics, "127.0.0.1", 0, 30, 1_000_000)
     port = await server.start()
     try:
         async with InferenceGRPCClient(f"127.0.0.1:{port}", retries=0) as client:
             yield client
     finally:
-        await served.close()
+        await models.close()
         await server.stop(0)
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from transformer_sdk.errors import InvalidInput, ServingError
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
-from transformer_sdk.model import Models
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2.document import json_length
 from transformer_sdk.server.endpoints.bodies import refuse_encoded
 from transformer_sdk.server.endpoints.calls import Calls
-from transformer_sdk.server.endpoints.health import model_readiness
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.routing import Route
 
@@ -24,7 +22,7 @@ from transformer_sdk.server.routing import Route
 class HookEndpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
+    def __init__(self, models: ServedModels, calls: Calls, style: AnswerStyle) -> None:
         self._models = models
         self._calls = calls
         self._style = style
@@ -65,21 +63,25 @@ class HookEndpoints:
 
     async def server_ready(self, _: Request) -> Response:
         for name in self._models.names:
-            await self._served(name).refresh(self._models)
+            await self._models.served(name).refresh(self._models)
         if self._models.ready:
             return json_response({"ready": True})
         if self._models.draining:
             return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
-        return json_response({"ready": False, "models": dict(self._models.reasons)}, 503)
+        error = "Server is not ready: " + " ".join(f"Model {name} {why}." for name, why in self._models.reasons.items())
+        return json_response({"error": error, "ready": False, "models": dict(self._models.reasons)}, 503)
 
     async def ready(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
-        await self._served(name).refresh(self._models)
-        return model_readiness(self._models, name, request.params.get("version"))
+        await self._models.served(name, request.params.get("version")).refresh(self._models)
+        if reason := self._models.reasons.get(name):
+            error = f"Model with name {name} is not ready: it {reason}."
+            return json_response({"error": error, "name": name, "ready": False, "reason": reason}, 503)
+        return json_response({"name": name, "ready": True})
 
     async def metadata(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
-        served, versions = self._served(name, request.params.get("version")), self._models.versions(name)
+        served, versions = self._models.served(name, request.params.get("version")), self._models.versions(name)
         inputs, outputs = await served.types()
         return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
 
@@ -88,7 +90,7 @@ class HookEndpoints:
         call = self._calls.begin(request)
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
         if event := cloudevents.unwrap(request.headers, request.body):
-            exchange.body, exchange.is_event = event.payload, True
+            exchange.body, exchange.event = event.payload, event
         exchange.takes_pieces = event is None
         try:
             response = await served.answer(exchange)
@@ -101,7 +103,4 @@ class HookEndpoints:
         return cloudevents.wrap(event, response, served.name, self._style) if event else response
 
     def _asked(self, params: Mapping[str, str]) -> ServedModel:
-        return self._served(self._models.resolve(params["model"]), params.get("version"))
-
-    def _served(self, name: str, version: str | None = None) -> ServedModel:
-        return cast("ServedModel", self._models.known(name, version))
+        return self._models.served(params["model"], params.get("version"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ UNREAD: Any = object()
 # What a body can be said to be and still is JSON: `curl -T` says nothing, `curl -d` that it is a form.
 _JSON = (b"", b"application/json", b"application/cloudevents+json", b"application/ld+json",
          b"application/octet-stream", b"application/x-www-form-urlencoded")  # fmt: skip
+_PROMISES_JSON = re.compile(rb"application/json|.*\+json")
 
 
 @dataclass(slots=True)
@@ -33,10 +35,11 @@ class Exchange:
     body: bytes = b""
     verb: InferenceVerb = InferenceVerb.PREDICT
     json_length: int | None = None
-    is_event: bool = False
+    event: cloudevents.CloudEvent | None = None  # the one that the body came in
     takes_pieces: bool = False  # its client may be answered piece by piece
     decoded: Any = UNREAD  # the body's content, once somebody has looked
     payload: Any = UNREAD  # what is predicted on, if it is not the body as it came
+    prepared_by: str = ""  # the hook that made the payload
     response_headers: dict[str, str] = field(default_factory=dict)
     _headers: dict[str, str] | None = None
 
@@ -51,9 +54,11 @@ class Exchange:
     @property
     def content_type(self) -> bytes:
         """Of the body, without its parameters."""
-        if self.is_event:
-            return b""
-        return (header(self.call.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+        if self.event and self.event.structured:
+            given = str(self.event.attributes.get("datacontenttype", "")).encode()
+        else:
+            given = header(self.call.headers, b"content-type") or b""
+        return given.partition(b";")[0].strip().lower()
 
     def forwarded_headers(self) -> list[tuple[bytes, bytes]]:
         """Those that go on to the predictor, as hooks have left them; raises ValueError for what no header can be."""
@@ -83,13 +88,15 @@ class Exchange:
     def _decode(self) -> Any:
         if self.protocol == "v2":
             return InferRequest.from_bytes(self.body, self.json_length, self.model)
-        if self.content_type not in _JSON:
+        if self.event is None and self.content_type not in _JSON:
             return self.body
         try:
             document = orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
+            if self.event is not None and not _PROMISES_JSON.fullmatch(self.content_type):
+                return self.body  # an event's data may be anything
             raise InvalidInput(
                 f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
             ) from error
         # KServe takes what has an event's attributes for one, whatever it was called.
-        return document["data"] if not self.is_event and cloudevents.is_structured(document) else document
+        return document["data"] if self.event is None and cloudevents.is_structured(document) else document

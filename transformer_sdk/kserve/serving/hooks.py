@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import traceback
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from transformer_sdk.errors import ServingError, Unsupported
+from transformer_sdk.kserve.hooks import done
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.serving import headers
 from transformer_sdk.kserve.serving.errors import COMPONENT, HookFailed, HookRefused, HookTimedOut
@@ -32,17 +34,21 @@ class Hook:
         self._on_loop = any(
             is_async(self._function) for is_async in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
         )
-        self._most = _positional(self._function)
+        self._most, self._names = _positional(self._function), _named(self._function)
         default = getattr(Model, name, None)
         self.overridden = getattr(self._function, "__func__", self._function) is not default
 
-    async def __call__(self, exchange: Exchange, *args: Any) -> Any:
+    def takes(self, name: str) -> bool:
+        """Whether an argument may be given by this name."""
+        return self._names is None or name in self._names
+
+    async def __call__(self, exchange: Exchange, *args: Any, **named: Any) -> Any:
         """The hook's result, within the time that the request has left; raises ServingErrors only."""
         timeout_s = exchange.remaining_s()
         expired = _Alarm(asyncio.current_task())
         timer = asyncio.get_running_loop().call_later(timeout_s, expired)
         try:
-            return await self._run(args[: self._most])
+            return await self._run(functools.partial(self._function, *args[: self._most], **named))
         except asyncio.CancelledError as error:
             if not expired.went_off:
                 raise
@@ -55,9 +61,8 @@ class Hook:
         finally:
             timer.cancel()
 
-    async def _run(self, args: tuple[Any, ...]) -> Any:
-        result = self._function(*args) if self._on_loop else await self._threads.run(self._function, *args)
-        return await result if inspect.isawaitable(result) else result
+    async def _run(self, function: Callable[[], Any]) -> Any:
+        return await done(function() if self._on_loop else await self._threads.run(function))
 
     def _answer(self, error: Exception) -> ServingError:
         if isinstance(error, NotImplementedError):
@@ -96,3 +101,12 @@ def _positional(function: Callable[..., Any]) -> int | None:
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
     return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+
+
+def _named(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The arguments that may be given by name; None for any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return None
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(one.name for one in parameters if one.kind in by_name)

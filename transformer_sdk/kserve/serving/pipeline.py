@@ -84,12 +84,16 @@ class Pipeline:
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
         """By a hook that returns what is predicted on."""
         exchange.payload = await hook(exchange, exchange.predicted_on(), *more)
-        if exchange.payload is None:
-            raise HookFailed(f"{hook.what} returned None: it has no return.")
+        exchange.prepared_by = hook.what
 
     async def _call(self, exchange: Exchange) -> Any:
         """A model that has its own `__call__` has its own order of hooks."""
-        result = await self._whole(exchange, exchange.content(), exchange.headers, exchange.verb)
+        if not self._whole.takes("headers"):
+            result = await self._whole(exchange, exchange.content(), exchange.headers, exchange.verb)
+        elif exchange.verb is InferenceVerb.EXPLAIN:
+            result = await self._whole(exchange, exchange.content(), headers=exchange.headers, verb=exchange.verb)
+        else:
+            result = await self._whole(exchange, exchange.content(), headers=exchange.headers)
         if isinstance(result, tuple):
             result, headers = result
             exchange.response_headers.update(headers)
@@ -110,6 +114,8 @@ class Pipeline:
             url = self._model._explainer_url() if explaining else config.predictor_base_url
         except NotImplementedError as error:
             raise Unsupported(str(error)) from error
+        if exchange.payload is None:  # what it means to a predict of the model's own, that knows
+            raise HookFailed(f"{exchange.prepared_by} returned None: it has no return.")
         if config.predictor_protocol == _GRPC and not explaining:
             return await self._ask_over_grpc(exchange)
         path = (_EXPLAIN if explaining else _PATHS[config.predictor_protocol]).format(self._model.name)

@@ -6,21 +6,23 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
+import inspect
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from transformer_sdk.kserve import hooks
 from transformer_sdk.kserve.serving import predictor_wait
 from transformer_sdk.kserve.serving.server import HOST_VARIABLE, serve
 from transformer_sdk.model_server.life import open_port
 
 if TYPE_CHECKING:
-    from transformer_sdk.kserve.model_server import ModelServer
+    from transformer_sdk.kserve.model_server import LoopErrorHandler, ModelServer
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +32,19 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 def run(server: ModelServer) -> None:
     """Serve until a signal; a worker that ends by itself ends all, with its exit code."""
     if predictor_wait.is_wanted(os.environ):
-        addresses = predictor_wait.addresses_of(server.registered_models.get_models().values())
+        models = (*server.registered_models.get_models().values(), *server._async_models)
+        addresses = predictor_wait.addresses_of(models)
         if not asyncio.run(predictor_wait.all_reached(addresses)):
             return
-    with open_port(os.environ.get(HOST_VARIABLE, ""), server.http_port, "--http_port") as listener:
-        if server.workers <= 1:
-            _run(server, listener, grpc=server.enable_grpc)
-        else:
-            _run_workers(server, listener)
+    if server.workers <= 1:
+        _run(server, lambda: _open_port(server), grpc=server.enable_grpc)
+        return
+    with _open_port(server) as listener:
+        _run_workers(server, listener)
+
+
+def _open_port(server: ModelServer) -> socket.socket:
+    return open_port(os.environ.get(HOST_VARIABLE, ""), server.http_port, "--http_port")
 
 
 def _run_workers(server: ModelServer, listener: socket.socket) -> None:
@@ -72,7 +79,7 @@ def _fork(server: ModelServer, listener: socket.socket, lifeline: int, held: int
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         os.close(held)
         threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-        _run(server, listener, grpc=first and server.enable_grpc)
+        _run(server, lambda: listener, grpc=first and server.enable_grpc)
         code = 0
     except Exception:
         log.exception("worker %d failed", os.getpid())
@@ -93,16 +100,31 @@ def _stop(workers: list[int]) -> None:
             os.kill(worker, signal.SIGTERM)
 
 
-def _run(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
-    _run_loop(server.event_loop, _main(server, listener, grpc=grpc))
+def _run(server: ModelServer, open_listener: Callable[[], socket.socket], *, grpc: bool) -> None:
+    _run_loop(server.event_loop, _main(server, open_listener, grpc=grpc))
 
 
-async def _main(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
+async def _main(server: ModelServer, open_listener: Callable[[], socket.socket], *, grpc: bool) -> None:
+    """The port is opened when all models are loaded."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(server.loop_error_handler or server.default_exception_handler)
+    hooks.set_serving_loop()
+    loop.set_exception_handler(_as_sync(server.loop_error_handler or server.default_exception_handler))
     if server.max_asyncio_workers:
         loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(server.max_asyncio_workers))
-    await serve(server, listener, grpc=grpc)
+    await server._start_async_models()
+    with open_listener() as listener:
+        await serve(server, listener, grpc=grpc)
+
+
+def _as_sync(handler: LoopErrorHandler) -> LoopErrorHandler:
+    """An async one is begun."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        result = handler(loop, context)
+        if inspect.isawaitable(result):
+            hooks.begin(result)
+
+    return handle
 
 
 def _run_loop(kind: str, main: Coroutine[Any, Any, None]) -> None:

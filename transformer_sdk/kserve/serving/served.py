@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.errors import NotReady, ServingError, Unsupported, UpstreamBroken
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
+from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.inference_client import decode_infer
-from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model, done
+from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import to_response
-from transformer_sdk.messages import Response, StreamingResponse
+from transformer_sdk.messages import Response, StreamingResponse, words_of
 from transformer_sdk.model import Call, Forwarder, Models
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PROBE_S = 5.0
+UNREADY = "says that it is not"
 
 
 class ServedModel(Forwarder):
@@ -35,30 +37,45 @@ class ServedModel(Forwarder):
 
     version = "1"
 
-    def __init__(self, name: str, model: Model, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        pipeline: Pipeline,
+        *,
+        given: BaseKServeModel,
+        ask: Callable[[], Any] | None,
+    ) -> None:
+        """`given` is what the repository has; `ask` says whether it can answer, where its `ready` does not."""
         self.name = name
         self.model = model
+        self.given = given
         self._pipeline = pipeline
-        self._asks_itself = type(model).healthy is not BaseKServeModel.healthy
+        self.ask = ask
 
     async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
         """The answer to a request over HTTP; raises ServingErrors only."""
-        if not await self.is_ready():
-            raise NotReady(f"Model with name {self.name} is not ready.")
+        if reason := await self.trouble():
+            raise NotReady(f"Model with name {self.name} is not ready: it {reason}.")
         return to_response(await self._pipeline.result(exchange), exchange)
 
     async def types(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Of the inputs and of the outputs, as the model says, sync or async."""
-        return await done(self.model.get_input_types()), await done(self.model.get_output_types())
+        return await self._described("get_input_types"), await self._described("get_output_types")
 
-    async def is_ready(self) -> bool:
-        """Whether the model says that it can answer."""
-        return await self.model.healthy() if self._asks_itself else self.model.ready
+    async def trouble(self) -> str:
+        """Why the model cannot answer, as the sentence goes on that its name begins; empty where it can."""
+        if self.ask is None:
+            return "" if self.model.ready else UNREADY
+        try:
+            return "" if await call(self.ask) else UNREADY
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no yes
+            return f"does not say whether it is: its `healthy` raised {type(error).__name__}: {words_of(error)}"
 
     async def refresh(self, models: Models) -> None:
         """Tell the registry whether the model can answer and, where that is asked for, its predictor."""
-        if not await self.is_ready():
-            self._mark_unready(models, "says that it is not")
+        if reason := await self.trouble():
+            self._mark_unready(models, reason)
         elif trouble := await self._predictor_trouble():
             self._mark_unready(models, f"waits for its predictor: {trouble}")
         else:
@@ -83,6 +100,18 @@ class ServedModel(Forwarder):
         except ServingError as error:
             return error.message
         return "" if ready else f"the one at {config.predictor_base_url} is not ready"
+
+    async def _described(self, method: str) -> list[dict[str, Any]]:
+        try:
+            described = await call(getattr(self.model, method))
+        except Exception as error:
+            log.exception("%s of model %s raised", method, self.name)
+            raise HookFailed(
+                f"{method} of model {self.name} raised {type(error).__name__}: {words_of(error)}"
+            ) from error
+        if not isinstance(described, (list, tuple)):
+            raise HookFailed(f"{method} of model {self.name} returned {type(described).__name__}; it returns a list.")
+        return list(described)
 
     # --- as `transformer_sdk.model.Model` has them, for gRPC
 

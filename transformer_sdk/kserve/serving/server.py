@@ -8,18 +8,16 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, generate_latest
 
-from transformer_sdk.errors import ServingError, Unsupported
-from transformer_sdk.kserve.model import BaseKServeModel, Model
+from transformer_sdk.kserve.hooks import call
+from transformer_sdk.kserve.model import BaseKServeModel
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.pipeline import Pipeline
-from transformer_sdk.kserve.serving.served import ServedModel
+from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.model import Models
 from transformer_sdk.model_server.life import Doors, request_budget, serve_app
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
@@ -33,20 +31,18 @@ from transformer_sdk.server.routing import Router
 from transformer_sdk.server.run import Tls
 
 if TYPE_CHECKING:
-    from transformer_sdk.kserve.model_repository import ModelRepository
     from transformer_sdk.kserve.model_server import ModelServer
 
 log = logging.getLogger(__name__)
 
 HOST_VARIABLE = "HTTP_HOST"  # the address to serve on, as for our model servers; all if it is not set
-_LOOK_AGAIN_S = 1.0
 _IF_A_HOOK = "where an async hook waits or computes, make it sync: then it has a thread"
 
 
 async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
     """Until a signal; then requests under way are answered, and models are stopped."""
     metrics, threads = ServerMetrics(), HookThreads(server.max_threads)
-    served = Served(server.registered_models, threads, HookMetrics(metrics.registry))
+    models = ServedModels(server.registered_models, threads, HookMetrics(metrics.registry))
     doors = Doors(
         listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(server, grpc), server.settings.max_request_size,
         server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
@@ -54,15 +50,14 @@ async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> 
         budget=request_budget(server.settings.max_buffered_bytes, server.workers),
     )  # fmt: skip
     style = AnswerStyle.of(os.environ)
-    app = build_app(served.models, metrics, doors.request_timeout_s, doors.max_request_size, style, budget=doors.budget)
-    must_not_end: list[Awaitable[None]] = [served.keep_fresh()]
+    app = build_app(models, metrics, doors.request_timeout_s, doors.max_request_size, style, budget=doors.budget)
+    must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
     must_not_end += [_run_engine(model) for model in server.registered_models.get_models().values() if model.engine]
     try:
-        await serve_app(app, doors, served.models, metrics, must_not_end, if_held=_IF_A_HOOK)
+        await serve_app(app, doors, models, metrics, must_not_end, if_held=_IF_A_HOOK)
     finally:
-        await served.close()
-        for name in list(server.registered_models.get_models()):
-            server.registered_models.unload(name)
+        await models.close()
+        await models.stop()
 
 
 def _tls(certificate: str | None, key: str | None) -> Tls | None:
@@ -72,7 +67,7 @@ def _tls(certificate: str | None, key: str | None) -> Tls | None:
 
 
 def build_app(
-    models: Models,
+    models: ServedModels,
     metrics: ServerMetrics,
     timeout_s: float,
     max_request_size: int,
@@ -89,67 +84,13 @@ def build_app(
     return App(Router(route for one in surfaces for route in one.routes()), metrics, max_request_size, budget)
 
 
-class Served:
-    """The models of a repository as the server has them; it is also what loads and unloads them by request."""
-
-    def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
-        self.models = Models()
-        self.models.repository = self
-        self._repository = repository
-        self._threads = threads
-        self._metrics = metrics
-        for name, model in repository.get_models().items():
-            self._add(name, model)
-
-    async def load(self, name: str) -> None:
-        """Whatever the repository loads; raises Unsupported where it cannot."""
-        if not await asyncio.to_thread(self._repository.load, name):
-            raise Unsupported(f"The repository of this server has no model {name} to load.")
-        model = self._repository.get_model(name)
-        if model is not None:
-            self._add(name, model)
-
-    async def unload(self, name: str) -> None:
-        """Requests under way are answered."""
-        self.models.resolve(name)
-        self.models.remove(name)
-        await asyncio.to_thread(self._repository.unload, name)
-
-    async def close(self) -> None:
-        """When the last request is answered."""
-        self._threads.close()
-        for name in self.models.names:
-            await self._served(name).model._close_clients()
-
-    async def keep_fresh(self) -> None:
-        """gRPC asks the registry alone, so the registry has to know."""
-        while True:
-            for name in self.models.names:
-                try:
-                    await self._served(name).refresh(self.models)
-                except ServingError as error:
-                    log.debug("%s: %s", name, error)
-            await asyncio.sleep(_LOOK_AGAIN_S)
-
-    def _served(self, name: str) -> ServedModel:
-        return cast("ServedModel", self.models.known(name))
-
-    def _add(self, name: str, model: BaseKServeModel) -> None:
-        if not isinstance(model, Model):
-            raise TypeError(
-                f"Model {name} is a {type(model).__name__}, which answers no requests; derive it from Model."
-            )
-        self.models.add(ServedModel(name, model, Pipeline(model, self._threads, self._metrics.of_model(name))))
-        self.models.mark_ready(name)
-
-
 async def _users_metrics() -> bytes:
     """Those that hooks have made, and what prometheus_client has of the process."""
     return generate_latest(REGISTRY)
 
 
 async def _run_engine(model: BaseKServeModel) -> None:
-    await model.start_engine()
+    await call(model.start_engine)
     await asyncio.Event().wait()  # it has started; that it has returned does not end the server
 
 

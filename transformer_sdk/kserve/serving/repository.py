@@ -1,0 +1,137 @@
+"""The models of a user's repository as the server has them; it is also what loads and unloads them by request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from transformer_sdk.errors import ModelNotFound
+from transformer_sdk.kserve.errors import ModelNotReady
+from transformer_sdk.kserve.hooks import all_ended, call, done
+from transformer_sdk.kserve.model import BaseKServeModel, InferenceModel, Model
+from transformer_sdk.kserve.model_repository import ModelRepository
+from transformer_sdk.kserve.serving.called import CalledModel
+from transformer_sdk.kserve.serving.metrics import HookMetrics
+from transformer_sdk.kserve.serving.pipeline import Pipeline
+from transformer_sdk.kserve.serving.served import UNREADY, ServedModel
+from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.messages import words_of
+from transformer_sdk.model import IndexEntry, Models
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_S = 1.0
+
+
+class ServedModels(Models):
+    """The repository is asked at each request: hooks and threads of a program add models and take them out."""
+
+    def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
+        super().__init__()
+        self._users = repository
+        self._threads = threads
+        self._metrics = metrics
+        self._look_at_all()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        self._look_at_all()
+        return super().names
+
+    def resolve(self, name: str) -> str:
+        self._look_at(name)
+        return super().resolve(name)
+
+    def index(self) -> list[IndexEntry]:
+        self._look_at_all()
+        return super().index()
+
+    def served(self, name: str, version: str | None = None) -> ServedModel:
+        """The model, ready or not; raises ModelNotFound."""
+        return cast("ServedModel", self.known(name, version))
+
+    async def load(self, name: str) -> None:
+        """By the repository; raises ModelNotReady where it fails, says no, or the model cannot answer afterwards."""
+        try:
+            result = await call(self._users.load, name)
+        except Exception as error:
+            log.exception("the repository's load of %r raised", name)
+            raise ModelNotReady(name, f"Its load raised {type(error).__name__}: {words_of(error)}") from error
+        if result is False:
+            raise ModelNotReady(name, "The repository's load returned False.")
+        try:
+            trouble = await self.served(name).trouble()
+        except ModelNotFound as error:
+            raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
+        if trouble:
+            raise ModelNotReady(name, f"It {trouble}.")
+        self.mark_ready(name)
+
+    async def unload(self, name: str) -> None:
+        """By the repository; raises ModelNotFound. Requests under way are answered."""
+        self.resolve(name)
+        try:
+            await call(self._users.unload, name)
+            await all_ended()
+        except KeyError as error:
+            raise ModelNotFound(name, self.names) from error
+
+    async def close(self) -> None:
+        """When the last request is answered."""
+        self._threads.close()
+        for versions in self._versions.values():
+            for one in versions.values():
+                await cast("ServedModel", one).model._close_clients()
+
+    async def stop(self) -> None:
+        """Unload every model, in the thread that loaded it; one that fails keeps no other from being stopped."""
+        for name in list(self._users.get_models()):
+            try:
+                await done(self._users.unload(name))
+                await all_ended()
+            except Exception:
+                log.exception("model %s could not be stopped", name)
+
+    async def keep_fresh(self) -> None:
+        """gRPC asks the registry alone, so the registry has to know."""
+        while True:
+            for name in self.names:
+                await self.served(name).refresh(self)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def _look_at_all(self) -> None:
+        for name in {**self._users.get_models(), **self._versions}:
+            self._look_at(name)
+
+    def _look_at(self, name: str) -> None:
+        """Serve the model of this name as the repository has it now, or forget it."""
+        model = self._users.get_model(name)
+        served = cast("dict[str, ServedModel]", self._versions.get(name, {})).get(ServedModel.version)
+        if model is None:
+            if served:
+                self.remove(name)
+        elif served is None or served.given is not model:
+            self.remove(name)
+            served = self._serving(name, model)
+            self.add(served)
+            if served.ask is None and not model.ready:
+                self.mark_unready(name, UNREADY)
+
+    def _serving(self, name: str, model: BaseKServeModel) -> ServedModel:
+        if not isinstance(model, InferenceModel):
+            raise TypeError(
+                f"Model {name} is a {type(model).__name__}, which answers no requests; derive it from Model."
+            )
+        hooked = model if isinstance(model, Model) else CalledModel(model)
+        pipeline = Pipeline(hooked, self._threads, self._metrics.of_model(name))
+        return ServedModel(name, hooked, pipeline, given=model, ask=self._question(name, model))
+
+    def _question(self, name: str, model: BaseKServeModel) -> Callable[[], Any] | None:
+        """What says whether the model can answer, where its attribute `ready` does not."""
+        if type(self._users).is_model_ready is not ModelRepository.is_model_ready:
+            return partial(self._users.is_model_ready, name)
+        is_own = getattr(model.healthy, "__func__", model.healthy) is not BaseKServeModel.healthy
+        return model.healthy if is_own or not isinstance(model, Model) else None
