@@ -1,223 +1,193 @@
-"""The table of docs/sdk-conformance.md: KServe's SDK as it is installed, and ours, name by name."""
+"""docs/sdk-conformance.md: KServe's SDK as it is installed, and ours, name by name, as the cases of `sdk` came out."""
 
 from __future__ import annotations
 
-import enum
-import importlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.conformance.sdk import answers, servers
+from tests.conformance.sdk.case import CASES, KSERVE, OURS
+from tests.conformance.sdk.differences import ALSO, DIFFERENT, NOT_OFFERED, OTHER_PARAMETERS
 from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/sdk-conformance.md"
-OURS = "transformer_sdk.kserve"
 _HEAD = """\
 # Our SDK beside KServe's
 
-What transformers and predictors use of `kserve` {version}, and what `transformer_sdk.kserve` has under the same name.
-*The same* means: the same parameters in the same order, the same attributes and methods. Behaviour is compared by
-running one source file on both (`tests/integration/kserve_sdk`) and one test on both
-(`tests/unit/kserve_sdk/test_infer_types.py`).
+Every public name of `kserve` {version} that authors of transformers and predictors meet, and what
+`transformer_sdk.kserve` has under the same name. *The same* means that a test has run both, in {cases} cases, and
+compared values, status codes, and exceptions by name; beside each name stands how many cases show it. Each difference
+is on purpose, and has its reason.
 
-This file is written by `python -m tests.conformance`; a test watches that it is up to date, and that no difference is
-without its reason.
+This file is written by `python -m tests.conformance` from the outcome of `tests/conformance/sdk`; a test watches that
+it is up to date, that no name is without a case, and that no difference is without a reason.
 """
-
-# What transformers and predictors import, by module.
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "": (
-        "Model", "ModelServer", "ModelRepository", "PredictorConfig", "InferRequest", "InferResponse", "InferInput",
-        "InferOutput", "InferenceRESTClient", "InferenceGRPCClient", "RESTConfig", "model_server", "logging", "utils",
-        "constants",
-    ),
-    "model": (
-        "Model", "InferenceModel", "BaseKServeModel", "InferenceVerb", "PredictorConfig", "PredictorProtocol", "is_v2",
-    ),
-    "model_server": ("ModelServer", "parser", "args", "app"),
-    "model_repository": ("ModelRepository", "MODEL_MOUNT_DIRS"),
-    "predictor_config": ("PredictorConfig",),
-    "context": ("get_predictor_config", "set_predictor_config"),
-    "inference_client": ("InferenceRESTClient", "InferenceGRPCClient", "RESTConfig", "USE_CLIENT_DEFAULT"),
-    "protocol.infer_type": (
-        "InferRequest", "InferResponse", "InferInput", "InferOutput", "RequestedOutput", "serialize_byte_tensor",
-        "deserialize_bytes_tensor", "to_grpc_parameters", "to_http_parameters",
-    ),
-    "protocol.grpc.grpc_predict_v2_pb2": (
-        "ModelInferRequest", "ModelInferResponse", "InferParameter", "InferTensorContents",
-    ),
-    "errors": (
-        "InferenceError", "InvalidInput", "ModelMissingError", "ModelNotFound", "ModelNotReady", "NoModelReady",
-        "ServerNotLive", "ServerNotReady", "UnsupportedProtocol", "WorkersShouldBeLessThanMaxWorkersError",
-    ),
-    "logging": ("logger", "trace_logger", "configure_logging", "KSERVE_LOG_CONFIG", "KSERVE_LOGGER_NAME"),
-    "constants.constants": (
-        "PredictorProtocol", "ModelType", "DEFAULT_HTTP_PORT", "DEFAULT_GRPC_PORT", "MAX_GRPC_MESSAGE_LENGTH",
-        "INFERENCE_CONTENT_LENGTH_HEADER",
-    ),
-    "utils.utils": (
-        "generate_uuid", "get_predict_input", "get_predict_response", "strtobool", "is_v1", "is_v2", "cpu_count",
-        "is_structured_cloudevent", "create_response_cloudevent", "to_headers",
-    ),
-    "utils.numpy_codec": ("to_np_dtype", "from_np_dtype"),
-    "metrics": ("PRE_HIST_TIME", "PREDICT_HIST_TIME", "POST_HIST_TIME", "EXPLAIN_HIST_TIME", "get_labels"),
-    "protocol.dataplane": ("DataPlane",),
-}  # fmt: skip
-
-_WIRE = "the wire form is written by `to_rest` and `to_grpc`; numbers, text and bytes are parameters as they are"
-_METRICS = "made for each server; the same names and labels are on `/metrics`"
-_MORE = "ours has more"
-
-# Why a name is not the same. A name of a class's member follows a dot; a difference without its reason fails the test.
-REASONS: Mapping[str, str] = {
-    "model_server.app": "there is no FastAPI",
-    "protocol.infer_type.serialize_byte_tensor": _WIRE,
-    "protocol.infer_type.deserialize_bytes_tensor": _WIRE,
-    "protocol.infer_type.to_grpc_parameters": _WIRE,
-    "protocol.infer_type.to_http_parameters": _WIRE,
-    "utils.utils.cpu_count": "of Python: `len(os.sched_getaffinity(0))`",
-    "utils.utils.is_structured_cloudevent": "CloudEvents are unwrapped and wrapped by the server",
-    "utils.utils.create_response_cloudevent": "CloudEvents are unwrapped and wrapped by the server",
-    "utils.utils.to_headers": "hooks get the metadata of gRPC as headers",
-    "protocol.dataplane.DataPlane": "inside the server, and of another make",
-    "metrics.PRE_HIST_TIME": _METRICS,
-    "metrics.PREDICT_HIST_TIME": _METRICS,
-    "metrics.POST_HIST_TIME": _METRICS,
-    "metrics.EXPLAIN_HIST_TIME": _METRICS,
-    "metrics.get_labels": _METRICS,
-    "ModelServer.setup_event_loop": "the server's own affair: `event_loop` and `max_asyncio_workers` say which",
-    "ModelServer.register_signal_handler": "the server's own affair: SIGTERM and SIGINT drain",
-    "ModelServer.stop": "a signal stops it, and requests under way are answered first",
-    "Model.__init__": f"{_MORE}: a `predictor_config`, by name or, as in kserve 0.13, after the model's",
-    "InferOutput.set_data_from_numpy": "the array is called `input_tensor`, as in InferInput",
-    "InferRequest.from_inference_request": "there are no pydantic models of requests; `from_bytes` reads a body",
+_INFER_TYPES = "protocol.infer_type."
+# What the cases of servers show of a name.
+_SERVED: Mapping[str, tuple[str, ...]] = {
+    "model_server.ModelServer.register_exception_handler": ("the start: `register_exception_handler`",),
+    "model_server.ModelServer.start": ("a model given to*", "the start: *"),
+    "model_repository.ModelRepository.load": ("a repository whose `load`: *",),
+    "model_repository.ModelRepository.unload": ("a repository whose `unload`: *",),
+    "model.Model.healthy": ("`healthy`: *",),
+    "model.Model.load": ("the start: *`load`*",),
+    "model.Model.start": ("the start: *`start`",),
+    "model.Model.start_engine": ("the start: *`start_engine`",),
+    "model.Model.stop": ("the end: *`stop`*",),
+    "model.Model.stop_engine": ("the end: `stop_engine`",),
+    "model.Model.get_input_types": ("`get_input_types`: *",),
+    "model.Model.preprocess": ("hooks: *", "what a hook raises: *", "bodies*", "CloudEvents: *"),
+    "model.Model.predict": ("hooks: *", "bodies*"),
+    "model.Model.explain": ("hooks: an explanation*",),
+    "model.Model.postprocess": ("what the last hook returns*",),
 }
 
 
 @dataclass(frozen=True)
-class Line:
-    """A name, what ours is, and whether a reason was needed and not given."""
+class Comparison:
+    """What each SDK has under each name, and its outcome of each case."""
 
-    name: str
-    ours: str
-    unexplained: bool = False
+    kserve_names: Mapping[str, Any]
+    our_names: Mapping[str, Any]
+    kserve: Mapping[str, Any]
+    ours: Mapping[str, Any]
 
+    def same(self, case: str) -> bool:
+        return bool(self.kserve[case] == self.ours.get(case))
 
-def lines() -> Iterator[Line]:
-    """Every name, and every member of a class that is not the same."""
-    for module, names in NAMES.items():
-        theirs = importlib.import_module(f"kserve.{module}".rstrip("."))
-        ours = _module(f"{OURS}.{module}".rstrip("."))
-        for name in names:
-            yield from _compared(f"{module}.{name}".lstrip("."), getattr(theirs, name), getattr(ours, name, None))
+    def reason(self, case: str) -> str | None:
+        """Why a case differs; None where nobody has said."""
+        return DIFFERENT.get(_first(DIFFERENT, case) or "")
 
+    def unexplained(self) -> list[str]:
+        """What is neither the same, nor different or missing for a reason, nor shown by any case."""
+        return [
+            *(f"{case} differs" for case in self.kserve if not self.same(case) and self.reason(case) is None),
+            *(f"{name} is missing" for name in self._missing() if _first(NOT_OFFERED, name) is None),
+            *(
+                f"{name} has no case"
+                for name in self._offered()
+                if not self.shows_value(name) and not self.cases_of(name)
+            ),
+            *(f"{name} is another" for name in self._others() if name not in OTHER_PARAMETERS),
+        ]
 
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        return None
+    def needless(self) -> list[str]:
+        """Reasons for what does not differ, or is there."""
+        differing = [case for case in self.kserve if not self.same(case)]
+        used = {_first(DIFFERENT, case) for case in differing}
+        missing = {_first(NOT_OFFERED, name) for name in self._missing()}
+        return [
+            *(DIFFERENT.keys() - used),
+            *(NOT_OFFERED.keys() - missing),
+            *(OTHER_PARAMETERS.keys() - {*self._others()}),
+        ]
 
+    def shows_value(self, name: str) -> bool:
+        """Whether a name is a constant, and ours is equal."""
+        return bool(self.kserve_names[name]["kind"] == "value" and self.kserve_names[name] == self.our_names[name])
 
-def _compared(name: str, theirs: Any, ours: Any) -> Iterator[Line]:
-    if ours is None:
-        reason = REASONS.get(name)
-        yield Line(name, f"– {reason}" if reason else "– **missing**", unexplained=not reason)
-        return
-    differences = list(_differences(name, theirs, ours))
-    yield Line(name, "the same" if not differences else "the same, but for:")
-    yield from differences
+    def cases_of(self, name: str) -> list[str]:
+        """The ids of the cases that show a name; those of a class show how it is made."""
+        of = (name.removesuffix(".__init__").removeprefix(_INFER_TYPES), name.removeprefix(_INFER_TYPES))
+        served = [one for one in self.kserve if any(fnmatchcase(one, pattern) for pattern in _SERVED.get(name, ()))]
+        return [*(one.id for one in CASES if any(shown in of for shown in one.shows)), *served]
 
+    def _missing(self) -> list[str]:
+        return [name for name, one in self.our_names.items() if one["kind"] == "missing"]
 
-def _differences(name: str, theirs: Any, ours: Any) -> Iterator[Line]:
-    if inspect.isclass(theirs) and not issubclass(theirs, enum.Enum) and not hasattr(theirs, "DESCRIPTOR"):
-        for member in ("__init__", *(one for one in vars(theirs) if not one.startswith("_"))):
-            if difference := _difference(f"{name.rpartition('.')[2]}.{member}", theirs, ours, member):
-                yield difference
-    elif inspect.isfunction(theirs) and _parameters(theirs) != _parameters(ours):
-        yield _line(name, f"takes {_parameters(ours)}")
-    elif isinstance(theirs, (int, str)) and theirs != ours:
-        yield _line(name, f"is {ours!r}")
+    def _offered(self) -> list[str]:
+        return [name for name, one in self.our_names.items() if one["kind"] != "missing"]
 
-
-def _difference(name: str, theirs: Any, ours: Any, member: str) -> Line | None:
-    found = inspect.getattr_static(theirs, member)
-    mine = getattr(ours, member, None)
-    if isinstance(found, property) or not callable(getattr(theirs, member)):
-        return None  # attributes: made in __init__, and compared by the tests that run on both
-    if mine is None:
-        return _line(name, "missing")
-    if _parameters(getattr(theirs, member)) == _parameters(mine):
-        return None
-    return _line(name, f"takes {', '.join(_parameters(mine))}")
-
-
-def _line(name: str, what: str) -> Line:
-    reason = REASONS.get(name)
-    return Line(f"– {name}", reason or f"**{what}**", unexplained=reason is None)
+    def _others(self) -> list[str]:
+        return [name for name in self._offered() if self.kserve_names[name] != self.our_names[name]]
 
 
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    return [name for name in inspect.signature(function).parameters if name != "self"]
+def compare() -> Comparison:
+    """Runs both SDKs: their cases in a process of each, and a server of each."""
+    answers.load_cases()
+    theirs = answers.of(KSERVE, [])
+    ours = answers.of(OURS, list(theirs["names"]))
+    served = {package: _served(package) for package in (KSERVE, OURS)}
+    return Comparison(
+        theirs["names"], ours["names"], {**theirs["cases"], **served[KSERVE]}, {**ours["cases"], **served[OURS]}
+    )
 
 
-def flags() -> Iterator[Line]:
-    """The flags of the parser."""
-    from kserve.model_server import parser as theirs
-
-    from transformer_sdk.kserve.model_server import parser as ours
-
-    defaults = {name: ours.get_default(action.dest) for action in ours._actions for name in action.option_strings}
-    for action in theirs._actions:
-        for flag in action.option_strings:
-            if flag not in defaults:
-                yield Line(flag, "**missing**", unexplained=True)
-            elif defaults[flag] != action.default:
-                reason = FLAGS.get(flag)
-                yield Line(flag, f"{defaults[flag]}, not {action.default}: {reason}", unexplained=reason is None)
-            else:
-                yield Line(flag, "the same")
-
-
-FLAGS: Mapping[str, str] = {
-    "--enable_latency_logging": "a line for each request costs more than the request; the times are in `/metrics`",
-    "--timeout-keep-alive": "longer than any proxy keeps an idle connection, or it picks one that is closing",
-}
-
-
-def render() -> str:
+def render(comparison: Comparison) -> str:
     """The whole page."""
-    from importlib.metadata import version
-
-    names = [f"| `{line.name}` | {line.ours} |" for line in lines()]
-    of_flags = [f"| `{line.name}` | {line.ours} |" for line in flags()]
     parts = [
-        _HEAD.format(version=version("kserve")),
-        "## Names", "", "| `kserve.` | `transformer_sdk.kserve.` |", "|---|---|", *names, "",
-        "## Flags of `model_server.parser`", "", "| flag | ours |", "|---|---|", *of_flags, "",
-        "## Behaviour that differs on purpose", "", *(f"- {text}" for text in ON_PURPOSE), "",
+        _HEAD.format(version=version("kserve"), cases=len(comparison.kserve)),
+        "## Names", "", "| `kserve.` | cases | `transformer_sdk.kserve.` |", "|---|---|---|", *_names(comparison), "",
+        "## Servers", "",
+        "The same models on a server of each, asked the same. Of errors the status is compared, not the words.",
+        "", "| | cases | |", "|---|---|---|", *_of_servers(comparison), "",
+        "## More that differs on purpose", "", *(f"- {text}" for text in ALSO), "",
     ]  # fmt: skip
     return "\n".join(parts)
 
 
-ON_PURPOSE = (
-    "Clients raise `transformer_sdk.client.errors.PredictorError` (`status`, `message`, `body`) and its siblings, not "
-    "those of httpx and grpc; `RESTConfig` takes no `transport` and no `http2`, which are httpx's.",
-    "Answers are not asked for compressed: an `accept-encoding` among a client's headers is not sent.",
-    "A predictor's error reaches the client with its own status and words; `component` says who said it. KServe: 500.",
-    "A predictor that is down is a 503, one that breaks off or talks nonsense a 502, one that is silent a 504; each "
-    "names the address. KServe: 500.",
-    "`--predictor_request_retries` works, and only where nothing was sent: a request that was read is not sent again.",
-    "`explain` asks the predictor where there is no `explainer_host`. KServe: an attribute that does not exist.",
-    "`Model.predictor_host`, set by models of kserve 0.13 and before, is honoured, and with it `protocol`, `timeout` "
-    "and `use_ssl`; unset they read as the config's.",
-    "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it; 0 does too.",
-    "A body is read only if a hook looks at it. KServe parses and writes every body.",
-    "`x-request-id`, `authorization`, W3C and Zipkin trace headers go on to the predictor; KServe's list is shorter.",
-    "A model that is not ready when it is given to `ModelServer.start` is loaded. KServe: `NoModelReady`.",
-    "A body without a content type, or one that curl calls a form, is JSON. KServe gives the latter to hooks as bytes.",
-    "With `enable_predictor_health_check` a predictor that is down makes the transformer not ready (503). KServe: 500.",
-    "Data of a v2 request is held against its datatype and shape when a hook makes an array of it (400). KServe: 500.",
-    "Raw outputs and the outputs that a client asks for are honoured though a hook's response says nothing of them.",
-)
+def _served(package: str) -> dict[str, Any]:
+    with TemporaryDirectory() as folder:
+        return servers.answers(package, Path(folder))
+
+
+def _names(comparison: Comparison) -> Iterator[str]:
+    told: set[str] = set()  # names that are missing for one reason are one row
+    for name, one in comparison.our_names.items():
+        if one["kind"] != "missing":
+            yield from _offered(comparison, name)
+            continue
+        pattern = _first(NOT_OFFERED, name) or name
+        if pattern not in told:
+            told.add(pattern)
+            others = ", the others" if "*" in pattern else ""
+            yield f"| `{pattern}`{others} | – | not offered: {NOT_OFFERED.get(pattern, '**no reason**')} |"
+
+
+def _offered(comparison: Comparison, name: str) -> Iterator[str]:
+    cases = comparison.cases_of(name)
+    differing = [case for case in cases if not comparison.same(case)]
+    own = [case for case in differing if case.partition(": ")[0] == name.removeprefix(_INFER_TYPES)]
+    but = [OTHER_PARAMETERS[name]] if name in OTHER_PARAMETERS else []
+    but += [f"what stands at {where}" for where in _elsewhere(differing, own)]
+    same = "the same" if not but and not own else f"the same, but for {'; '.join(but)}{' and' if but and own else ''}"
+    yield f"| `{name}` | {len(cases) or 'its value'} | {same.rstrip()}{':' if own else ''} |"
+    yield from _differing(comparison, own)
+
+
+def _elsewhere(differing: list[str], own: list[str]) -> list[str]:
+    """A difference is told once, under the first name that its case shows; those of servers under servers."""
+    first = {one.id: one.shows[0] for one in CASES}
+    others = dict.fromkeys(case for case in differing if case not in own)
+    return list(dict.fromkeys(f"`{first[case]}`" if case in first else "[servers](#servers)" for case in others))
+
+
+def _of_servers(comparison: Comparison) -> Iterator[str]:
+    of_names = {one.id for one in CASES}
+    groups: dict[str, list[str]] = {}
+    for case in comparison.kserve:
+        if case not in of_names:
+            groups.setdefault(case.partition(": ")[0], []).append(case)
+    for group, cases in groups.items():
+        differing = [case for case in cases if not comparison.same(case)]
+        yield f"| {group} | {len(cases)} | {'the same, but for:' if differing else 'the same'} |"
+        yield from _differing(comparison, differing)
+
+
+def _differing(comparison: Comparison, cases: list[str]) -> Iterator[str]:
+    """A row for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for case in cases:
+        by_reason.setdefault(comparison.reason(case) or "**no reason**", []).append(case.partition(": ")[2])
+    for reason, named in by_reason.items():
+        yield f"| – {'; '.join(named)} | | {reason} |"
+
+
+def _first(patterns: Iterable[str], text: str) -> str | None:
+    return next((one for one in patterns if fnmatchcase(text, one)), None)
