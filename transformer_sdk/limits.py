@@ -13,7 +13,7 @@ MAX_STREAM_BUFFER = 4 * 1024 * 1024
 # Inputs, and requested outputs, of a v2 request.
 MAX_TENSORS = 1024
 # Parameters of a v2 request, of a tensor, and of a requested output.
-MAX_PARAMETERS = 1024
+MAX_PARAMETERS = 128
 # Sizes in a tensor's shape: numpy's limit.
 MAX_DIMENSIONS = 64
 # Lists that a tensor is, written as nested lists, for each of its elements: [1000, 2] is 1001 lists, [1000, 0] as well.
@@ -79,3 +79,13 @@ MAX_JSON_DEPTH = 100
 
 # Bytes of a structured CloudEvent without its data: as much as the headers of a binary one.
 MAX_EVENT_ATTRIBUTES = 64 * 1024
+
+# Fields of a gRPC request of more than ON_LOOP_BYTES: its own and its tensors', without the contents of these.
+MAX_MESSAGE_FIELDS = 10_000
+# Elements in the typed contents of such a request that are fields of their own: those of BYTES, and unpacked numbers.
+MAX_MESSAGE_ELEMENTS = 1_000_000
+# Whole numbers and booleans in the typed contents of such a request.
+MAX_MESSAGE_NUMBERS = 4_000_000
+
+# Fields and files of a form, and fields of a query.
+MAX_FORM_PARTS = 1000

@@ -15,8 +15,11 @@ from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.handler import frames, parts, tensors, values
 from transformer_sdk.handler.stream import Stream
+from transformer_sdk.limits import ON_LOOP_BYTES
 from transformer_sdk.messages import Headers, Response, StreamingResponse
 from transformer_sdk.model import Call, Streaming
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 
@@ -32,7 +35,16 @@ class _Instances(msgspec.Struct):
     instances: list[msgspec.Raw]
 
 
+class _ManyInstances(msgspec.Struct):
+    """Without an object for each."""
+
+    instances: msgspec.Raw
+
+
 _instances = msgspec.json.Decoder(_Instances)
+_many_instances = msgspec.json.Decoder(_ManyInstances)
+# Times that a byte of a form costs what one of JSON does.
+_FORM_WEIGHT = 4
 
 
 # Takes what the handler sends ahead of its result; False where nobody takes more for this request.
@@ -92,17 +104,18 @@ class HandlerModel(Streaming):
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Answers tensors; what a handler of instances returns becomes tensors."""
-        return self._infer_response(request, _whole(await self._submit_tensors(request, call)))
+        answer = _whole(await self._submit_tensors(request, call))
+        return await off_loop(len(answer.body), self._infer_response, request, answer)
 
     async def infer_stream(self, request: InferRequest, call: Call) -> AsyncIterator[InferResponse]:
         """The same, with a response for each piece that the handler sends ahead of its result."""
         answer = await self._submit_tensors(request, call)
         if not isinstance(answer, Stream):
-            yield self._infer_response(request, answer)
+            yield await off_loop(len(answer.body), self._infer_response, request, answer)
             return
         try:
             async for body in answer:
-                yield tensors.response(body, request, self.name, self.version)
+                yield await off_loop(len(body), tensors.response, body, request, self.name, self.version)
         finally:
             answer.close()
 
@@ -111,8 +124,8 @@ class HandlerModel(Streaming):
     ) -> Response | StreamingResponse:
         """Answers a body of any kind, as the handler understands it; in pieces where the handler sends pieces."""
         headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
-        frame = frames.Request(call.id, headers, parts.split(body, content_type))
-        size = _size(body) if self._takes_instances else 1
+        cut, size = await off_loop(self._weight(body, content_type), self._cut, body, content_type)
+        frame = frames.Request(call.id, headers, cut)
         answer = await self.queue.submit(frame, size, "raw-explain" if explain else "raw", call)
         return _streaming(answer) if isinstance(answer, Stream) else _response(answer)
 
@@ -121,9 +134,23 @@ class HandlerModel(Streaming):
             raise _no_room()
         return _response(_whole(await self.queue.submit(_body(request.body, call), request.size, form, call)))
 
+    def _weight(self, body: bytes, content_type: str) -> int:
+        """What `_cut` costs, as `json_text.weight` has it."""
+        if _FORM_WEIGHT * len(body) <= ON_LOOP_BYTES:
+            return 0
+        if parts.is_form(content_type):
+            return _FORM_WEIGHT * len(body)
+        return json_text.weight(body) if self._takes_instances and body.startswith(b"{") else 0
+
+    def _cut(self, body: bytes, content_type: str) -> tuple[list[frames.Part], int]:
+        """The parts of a body, and the number of instances in it."""
+        return parts.split(body, content_type), _size(body) if self._takes_instances else 1
+
     async def _submit_tensors(self, request: InferRequest, call: Call) -> frames.Answer | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
-        return await self.queue.submit(tensors.frame(request, call.id, call.headers), size, "v2", call)
+        texts = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype == "BYTES"])
+        frame = await off_loop(texts, tensors.frame, request, call.id, call.headers)
+        return await self.queue.submit(frame, size, "v2", call)
 
     def _infer_response(self, request: InferRequest, answer: frames.Answer) -> InferResponse:
         if answer.content_type == frames.REFUSAL:
@@ -204,7 +231,10 @@ def _size(body: bytes) -> int:
     """Instances in a body of TorchServe's API; one that has none is a row."""
     if body.startswith(b"{"):
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            return len(_instances.decode(body).instances)
+            if json_text.weight(body) <= ON_LOOP_BYTES:
+                return len(_instances.decode(body).instances)
+            text = bytes(_many_instances.decode(body).instances)
+            return json_text.elements(text) if text.startswith(b"[") else 1
     return 1
 
 

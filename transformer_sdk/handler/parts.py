@@ -14,6 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.handler.frames import Part
+from transformer_sdk.limits import MAX_FORM_PARTS
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -22,17 +23,36 @@ _MULTIPART = "multipart/form-data"
 _URLENCODED = "application/x-www-form-urlencoded"
 
 
+def is_form(content_type: str) -> bool:
+    """Whether a body of this type is taken apart."""
+    return _kind(content_type).lower() in (_MULTIPART, _URLENCODED)
+
+
 def split(body: bytes, content_type: str) -> list[Part]:
-    """The parts of a request; raises InvalidInput for a form that cannot be read."""
-    mime_type = content_type.partition(";")[0].strip()
+    """The parts of a request; raises InvalidInput for a form that cannot be read, or has too many."""
+    mime_type = _kind(content_type)
     kind = mime_type.lower()
     if kind == _MULTIPART:
         return _multipart(body, content_type)
     # curl sends this type with any --data, so JSON is no form.
     if kind == _URLENCODED and body and not body.lstrip().startswith((b"{", b"[")):
-        fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
-        return [Part(name, "", value.encode()) for name, value in fields]
+        return _urlencoded(body)
     return [Part("body", mime_type, body)]
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip()
+
+
+def _urlencoded(body: bytes) -> list[Part]:
+    if body.count(b"&") >= MAX_FORM_PARTS:
+        raise _too_many()
+    fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+    return [Part(name, "", value.encode()) for name, value in fields]
+
+
+def _too_many() -> InvalidInput:
+    return InvalidInput(f"The form has more than {MAX_FORM_PARTS} parts; send what belongs together as one.")
 
 
 def _multipart(body: bytes, content_type: str) -> list[Part]:
@@ -73,6 +93,8 @@ class _Collector:
         }
 
     def _begin(self) -> None:
+        if len(self.parts) >= MAX_FORM_PARTS:
+            raise _too_many()
         self._headers = {}
         self._data = bytearray()
 

@@ -17,10 +17,12 @@ from transformer_sdk.client.address import split
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError
 from transformer_sdk.client.http import HttpClient
+from transformer_sdk.errors import InvalidInput as BadDocument
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput, UnsupportedProtocol
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
+from transformer_sdk.protocol import json_text
 
 if TYPE_CHECKING:
     from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
@@ -221,8 +223,8 @@ class InferenceRESTClient:
 def decode_json(answer: Answer, base_url: str) -> Any:
     """Raises PredictorBroken for what is no JSON."""
     try:
-        return orjson.loads(answer.body)
-    except orjson.JSONDecodeError as error:
+        return json_text.loads(answer.body)
+    except (orjson.JSONDecodeError, BadDocument) as error:
         raise PredictorBroken(
             f"The predictor at {base_url} answered with something that is not JSON: {error}."
         ) from error

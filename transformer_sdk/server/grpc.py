@@ -17,12 +17,15 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.errors import InvalidInput, ServingError
+from transformer_sdk.limits import ON_LOOP_BYTES
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers, encodable, header, words_of
-from transformer_sdk.model import Call, Forwarder, Models
+from transformer_sdk.model import Call, Forwarder, Model, Models
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol.v2 import fields
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import wanted_outputs
+from transformer_sdk.protocol.v2.requests import InferRequest, wanted_outputs
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
@@ -101,7 +104,7 @@ class InferenceService:
             "ServerMetadata": _parsed(pb.ServerMetadataRequest, self.server_metadata),
             "ModelReady": _parsed(pb.ModelReadyRequest, self.model_ready),
             "ModelMetadata": _parsed(pb.ModelMetadataRequest, self.model_metadata),
-            "ModelInfer": self._forwarded_or(_parsed(pb.ModelInferRequest, self.model_infer)),
+            "ModelInfer": self._forwarded_or(self.model_infer),
             "RepositoryIndex": _parsed(pb.RepositoryIndexRequest, self.repository_index),
             "RepositoryModelLoad": _parsed(pb.RepositoryModelLoadRequest, self.load),
             "RepositoryModelUnload": _parsed(pb.RepositoryModelUnloadRequest, self.unload),
@@ -124,12 +127,19 @@ class InferenceService:
         versions = self._models.versions(message.name)
         return wire.metadata_to_proto(dataclasses.replace(await model.metadata(), versions=versions))
 
-    async def model_infer(self, message: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
-        model = self._models.get(message.model_name, message.model_version or None)
-        asked = wire.request_from_proto(message)
+    async def model_infer(self, body: bytes, call: Call) -> bytes:
+        model, asked, raw = await off_loop(len(body), self._read, body)
         answer = await model.infer(asked, call)
         answer = dataclasses.replace(answer, id=asked.id or call.id, outputs=wanted_outputs(asked, answer))
-        return wire.response_to_proto(answer, raw=bool(message.raw_input_contents))
+        return await off_loop(answer.size, lambda: wire.response_to_proto(answer, raw=raw).SerializeToString())
+
+    def _read(self, body: bytes) -> tuple[Model, InferRequest, bool]:
+        """Who is asked what, and whether by raw contents."""
+        if len(body) > ON_LOOP_BYTES:
+            fields.check(body)
+        message = _parse(pb.ModelInferRequest, body)
+        model = self._models.get(message.model_name, message.model_version or None)
+        return model, wire.request_from_proto(message), bool(message.raw_input_contents)
 
     async def repository_index(self, message: pb.RepositoryIndexRequest, _: Call) -> pb.RepositoryIndexResponse:
         found = pb.RepositoryIndexResponse()

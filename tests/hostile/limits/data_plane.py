@@ -8,6 +8,7 @@ _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 _CONNECTIONS = "tests/unit/transformer_sdk/test_connections.py::"
 _BUDGET = "tests/unit/transformer_sdk/test_budget.py::"
 _FILES = "tests/unit/transformer_sdk/test_files.py::"
+_FIELDS = "tests/unit/protocol_v2/test_fields.py::"
 _JSON = "tests/unit/transformer_sdk/test_json_text.py::"
 
 BOUNDS = (
@@ -205,5 +206,33 @@ BOUNDS = (
         unit=Unit.BYTES,
         beyond="nothing",
         test="tests/unit/transformer_sdk/test_off_loop.py::test_what_is_large_runs_in_a_thread",
+    ),
+    Bound(
+        what="fields and files of a form, and fields of a query",
+        constant="transformer_sdk.limits:MAX_FORM_PARTS",
+        unit=Unit.COUNT,
+        beyond="400",
+        test="tests/unit/handler/test_parts.py::test_a_form_of_more_parts_than_are_served_is_refused",
+    ),
+    Bound(
+        what="fields of a request over gRPC, and of its tensors, without their contents",
+        constant="transformer_sdk.limits:MAX_MESSAGE_FIELDS",
+        unit=Unit.COUNT,
+        beyond="INVALID_ARGUMENT",
+        test=f"{_FIELDS}test_a_message_that_holds_more_than_is_served_is_refused",
+    ),
+    Bound(
+        what="elements of BYTES in the typed contents of such a request",
+        constant="transformer_sdk.limits:MAX_MESSAGE_ELEMENTS",
+        unit=Unit.COUNT,
+        beyond="INVALID_ARGUMENT",
+        test=f"{_FIELDS}test_a_message_that_holds_more_than_is_served_is_refused",
+    ),
+    Bound(
+        what="whole numbers and booleans in the typed contents of such a request",
+        constant="transformer_sdk.limits:MAX_MESSAGE_NUMBERS",
+        unit=Unit.COUNT,
+        beyond="INVALID_ARGUMENT",
+        test=f"{_FIELDS}test_a_message_that_holds_more_than_is_served_is_refused",
     ),
 )

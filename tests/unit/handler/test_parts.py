@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transformer_sdk.errors import InvalidInput
 from transformer_sdk.handler.frames import Part
 from transformer_sdk.handler.parts import split
+from transformer_sdk.limits import MAX_FORM_PARTS
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=b"
@@ -28,6 +29,24 @@ def multipart(*parts: tuple[str, str | None, bytes]) -> bytes:
         for name, kind, content in parts
     ]
     return b"\r\n".join([*lines, b"--b--\r\n"])
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"&".join([b"a=1"] * (MAX_FORM_PARTS + 1)), FORM),
+        (multipart(*[("a", None, b"1")] * (MAX_FORM_PARTS + 1)), MULTIPART),
+    ],
+    ids=["urlencoded", "multipart"],
+)
+def test_a_form_of_more_parts_than_are_served_is_refused(body: bytes, content_type: str) -> None:
+    with pytest.raises(InvalidInput, match=f"The form has more than {MAX_FORM_PARTS} parts"):
+        split(body, content_type)
+
+
+def test_a_form_may_have_many_parts() -> None:
+    assert len(split(b"&".join([b"a=1"] * MAX_FORM_PARTS), FORM)) == MAX_FORM_PARTS
+    assert len(split(multipart(*[("a", None, b"1")] * MAX_FORM_PARTS), MULTIPART)) == MAX_FORM_PARTS
 
 
 def test_any_body_is_one_part_of_its_type() -> None:

@@ -95,4 +95,4 @@ def _named(kind: type[_T], tensor: tensors.Tensor, *, raw: bool) -> _T:
         made = kind(tensor.name, tensor.shape, tensor.datatype, None, parameters)
         made.take_raw(tensors.to_buffer(tensor))
         return made
-    return kind(tensor.name, tensor.shape, tensor.datatype, tensor.data.reshape(-1).tolist(), parameters)
+    return kind(tensor.name, tensor.shape, tensor.datatype, tensors.to_values(tensor), parameters)

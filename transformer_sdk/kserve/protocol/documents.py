@@ -10,9 +10,12 @@ import orjson
 from transformer_sdk.errors import InvalidInput as BadDocument
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
+from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
 
 _T = TypeVar("_T", bound=NamedTensor)
+
+_TENSORS = ("inputs", "outputs")
 
 
 def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview) -> list[_T]:
@@ -61,9 +64,22 @@ def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[b
 def dump(document: Mapping[str, Any]) -> bytes:
     """As JSON; arrays of numpy are lists, and keys that are numbers or dates are text. Raises TypeError."""
     try:
-        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(_large_written(document), option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # the option for other keys makes every document slower
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+def _large_written(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(document, dict):
+        return document  # hooks may return anything
+    return {name: _writable(value, name in _TENSORS) for name, value in document.items()}
+
+
+def _writable(value: Any, are_tensors: bool = False) -> Any:
+    """With lists and arrays of many elements written already; `are_tensors` where their data may be such a list."""
+    if are_tensors and isinstance(value, list):
+        return [{name: _writable(of) for name, of in one.items()} if type(one) is dict else one for one in value]
+    return json_text.writable(value) if isinstance(value, list) or getattr(value, "ndim", 0) > 0 else value
 
 
 def _buffer(tensor: NamedTensor) -> bytes | memoryview:

@@ -15,7 +15,8 @@ from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
 from transformer_sdk.messages import header
 from transformer_sdk.model import Call
-from transformer_sdk.protocol import cloudevents
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol import cloudevents, json_text
 
 UNREAD: Any = object()
 
@@ -72,6 +73,11 @@ class Exchange:
             self.decoded = self._decode()
         return self.decoded
 
+    async def read(self) -> None:
+        """Have a large body decoded off the loop, for those who look at its content; raises InvalidInput."""
+        if self.decoded is UNREAD:
+            self.decoded = await off_loop(json_text.weight(self.body), self._decode)
+
     def predicted_on(self) -> Any:
         """The body's content, or what hooks have put in its place; raises InvalidInput."""
         return self.content() if self.payload is UNREAD else self.payload
@@ -91,7 +97,7 @@ class Exchange:
         if self.event is None and self.content_type not in _JSON:
             return self.body
         try:
-            document = orjson.loads(self.body)
+            document = json_text.loads(self.body)
         except orjson.JSONDecodeError as error:
             if self.event is not None and not _PROMISES_JSON.fullmatch(self.content_type):
                 return self.body  # an event's data may be anything

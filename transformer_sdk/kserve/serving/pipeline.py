@@ -18,6 +18,9 @@ from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import UNREAD, Exchange
 from transformer_sdk.kserve.serving.hooks import Hook
 from transformer_sdk.kserve.serving.threads import HookThreads
+from transformer_sdk.limits import ON_LOOP_BYTES
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol import json_text
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PATHS = {"v1": "/v1/models/{}:predict", "v2": "/v2/models/{}/infer"}
@@ -61,6 +64,8 @@ class Pipeline:
 
     async def result(self, exchange: Exchange) -> Any:
         """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
+        if len(exchange.body) > ON_LOOP_BYTES and self._looks(exchange):
+            await exchange.read()
         if self._whole.overridden:
             return await self._call(exchange)
         explaining = exchange.verb is InferenceVerb.EXPLAIN
@@ -75,11 +80,22 @@ class Pipeline:
                 result = await self._predicted(exchange, self._explain if explaining else self._predict)
             if self._postprocess.overridden:
                 with _timed(times, "postprocess"):
-                    read = self._read(result, exchange) if isinstance(result, Answer) else result
+                    read = result
+                    if isinstance(result, Answer):
+                        read = await off_loop(json_text.weight(result.body), self._read, result, exchange)
                     result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
             return result
         finally:
             self._observe(times, exchange)
+
+    def _looks(self, exchange: Exchange) -> bool:
+        """Whether the request's body is looked at here, and not only passed on."""
+        asked = self._explain if exchange.verb is InferenceVerb.EXPLAIN else self._predict
+        hooks = (self._whole, self._preprocess, self._validate, asked)
+        config = self._model.predictor_config
+        return any(hook.overridden for hook in hooks) or (
+            config is not None and config.predictor_protocol != exchange.protocol
+        )
 
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
         """By a hook that returns what is predicted on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,6 +17,27 @@ from transformer_sdk.protocol.v2.document import JSON_LENGTH
 
 _RAW = b"application/octet-stream"
 _TEXT = b"text/plain; charset=utf-8"
+
+
+_ELEMENT = 8  # bytes that one weighs
+
+
+def weight(result: Any) -> int:
+    """What it costs to write a result, as bytes; that of lists within lists is not known."""
+    if isinstance(result, InferResponse):
+        return sum([_ELEMENT * math.prod(one.shape) for one in result.outputs])
+    if isinstance(result, dict):
+        return sum([_ELEMENT * _elements(one) for one in result.values()])
+    return 0
+
+
+def _elements(value: Any) -> int:
+    """Of a list, or of an array."""
+    if isinstance(value, list):
+        rows, first = len(value), next(iter(value), None)
+        return rows * max(1, len(first)) if isinstance(first, (list, dict)) else rows
+    size = getattr(value, "size", 0)
+    return size if isinstance(size, int) else 0
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:

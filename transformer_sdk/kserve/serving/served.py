@@ -16,9 +16,10 @@ from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
-from transformer_sdk.kserve.serving.results import to_response
+from transformer_sdk.kserve.serving.results import to_response, weight
 from transformer_sdk.messages import Response, StreamingResponse, words_of
 from transformer_sdk.model import Call, Forwarder, Models
+from transformer_sdk.off_loop import off_loop
 
 if TYPE_CHECKING:
     from transformer_sdk.protocol.v1 import PredictRequest
@@ -57,7 +58,8 @@ class ServedModel(Forwarder):
         """The answer to a request over HTTP; raises ServingErrors only."""
         if reason := await self.trouble():
             raise NotReady(f"Model with name {self.name} is not ready: it {reason}.")
-        return to_response(await self._pipeline.result(exchange), exchange)
+        result = await self._pipeline.result(exchange)
+        return await off_loop(weight(result), to_response, result, exchange)
 
     async def types(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Of the inputs and of the outputs, as the model says, sync or async."""
@@ -124,12 +126,12 @@ class ServedModel(Forwarder):
     async def infer(self, request: InferRequest, call: Call) -> TensorResponse:
         from transformer_sdk.kserve.protocol import conversion
 
-        asked = conversion.request_to_hook(request, self.name)
+        asked = await off_loop(request.size, conversion.request_to_hook, request, self.name)
         result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
         if isinstance(result, Answer):
             result = decode_infer(result, "its address")
         if isinstance(result, InferResponse):
-            return conversion.response_of_hook(result)
+            return await off_loop(weight(result), conversion.response_of_hook, result)
         try:
             return conversion.response_of_message(result)
         except (TypeError, UpstreamBroken) as error:

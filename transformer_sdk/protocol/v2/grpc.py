@@ -7,13 +7,13 @@ contents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from transformer_sdk.errors import InvalidInput, UpstreamBroken
 from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2 import tensors
 from transformer_sdk.protocol.v2.document import Parameter
+from transformer_sdk.protocol.v2.fields import varint
 from transformer_sdk.protocol.v2.requests import (
     InferRequest,
     InferResponse,
@@ -45,7 +45,6 @@ _NAME, _VERSION = (
     bytes([number << 3 | 2])
     for number in (pb.ModelInferRequest.MODEL_NAME_FIELD_NUMBER, pb.ModelInferRequest.MODEL_VERSION_FIELD_NUMBER)
 )
-_LONGEST_VARINT = 10  # bytes
 _ITEMS = 64 * 1024  # elements that are copied in one go: other threads have their turn in between
 
 
@@ -58,22 +57,11 @@ def addressee(message: bytes) -> tuple[str, str]:
     position = 0
     for index, tag in enumerate((_NAME, _VERSION)):
         if message[position : position + 1] == tag:
-            length, position = _varint(message, position + 1)
+            length, position = varint(message, position + 1)
             found[index] = message[position : position + length].decode(errors="replace")
             position += length
     name, version = found
     return name, version
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; returns the number and where it ends."""
-    number = 0
-    for shift, byte in enumerate(message[position : position + _LONGEST_VARINT]):
-        number |= (byte & 0x7F) << 7 * shift
-        position += 1
-        if byte < 0x80:
-            break
-    return number, position
 
 
 def request_from_proto(message: pb.ModelInferRequest) -> InferRequest:
@@ -200,10 +188,9 @@ def _write_tensor(wire: _WireTensor, tensor: Tensor, *, contents: bool) -> None:
         wire.parameters[name].CopyFrom(parameter)
     if contents:
         wire.contents.SetInParent()
-        contents: Any = getattr(wire.contents, _CONTENTS[tensor.datatype])
-        flat = tensors.to_flat(tensor)
+        typed, flat = getattr(wire.contents, _CONTENTS[tensor.datatype]), tensors.to_flat(tensor)
         for start in range(0, len(flat), _ITEMS):
-            contents.extend(flat[start : start + _ITEMS].tolist())
+            typed.extend(flat[start : start + _ITEMS].tolist())
 
 
 def _read_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:

@@ -28,6 +28,11 @@ class InferRequest:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     outputs: tuple[RequestedOutput, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes of all data; of each element of BYTES, those of a pointer."""
+        return sum([tensor.data.nbytes for tensor in self.inputs])
+
     def __post_init__(self) -> None:
         if not self.inputs:
             raise InvalidInput("The request has no inputs; send at least one.")

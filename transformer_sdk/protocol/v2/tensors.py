@@ -103,6 +103,12 @@ def to_flat(tensor: Tensor) -> Array:
     return np.ascontiguousarray(tensor.data, dtype=wanted).reshape(-1)
 
 
+def to_values(tensor: Tensor) -> list[Any]:
+    """The elements row by row, as Python's numbers and bytes."""
+    flat = tensor.data.reshape(-1)
+    return [one for start in range(0, flat.size, _ITEMS) for one in flat[start : start + _ITEMS].tolist()]
+
+
 def to_buffer(tensor: Tensor) -> bytes:
     """The tensor's memory."""
     if tensor.datatype == "BF16":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 from transformer_sdk.errors import InvalidInput
+from transformer_sdk.limits import MAX_FORM_PARTS
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
 from transformer_sdk.model import Model, Models
 from transformer_sdk.server.endpoints.calls import Calls
@@ -43,7 +44,7 @@ class TorchServeEndpoints:
 
     async def invoke(self, request: Request) -> Response | StreamingResponse:
         """As SageMaker asks: one model needs no name."""
-        names = parse_qs(request.query.decode("latin-1")).get("model_name") or self._models.names
+        names = _names(request.query) or self._models.names
         if len(names) != 1:
             served = ", ".join(sorted(self._models.names))
             raise InvalidInput(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
@@ -68,3 +69,10 @@ class TorchServeEndpoints:
 def _paths(kind: str) -> tuple[str, ...]:
     """What comes after the version is the handler's to understand."""
     return f"/{kind}/{{model}}", f"/{kind}/{{model}}/{{version}}", f"/{kind}/{{model}}/{{version}}/{{path*}}"
+
+
+def _names(query: bytes) -> list[str]:
+    try:
+        return parse_qs(query.decode("latin-1"), max_num_fields=MAX_FORM_PARTS).get("model_name", [])
+    except ValueError as error:
+        raise InvalidInput(f"The query cannot be read: {error}.") from error

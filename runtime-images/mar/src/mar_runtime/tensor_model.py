@@ -19,6 +19,8 @@ from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.messages import Response
 from transformer_sdk.model import Call
+from transformer_sdk.off_loop import off_loop
+from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2 import rest
 from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
@@ -57,16 +59,11 @@ class TensorModel:
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         """One instance is one row: of the only input, or an object with a row for each input."""
-        instances = _instances(request.body)
-        if not instances:
+        arrays = await off_loop(json_text.weight(request.body), self._arrays, request.body)
+        if not arrays:
             return Response(b'{"predictions":[]}')
-        outputs = await self._ask(self._arrays(instances), call)
-        if len(outputs) == 1:
-            (predictions,) = outputs.values()
-            return Response(b'{"predictions":%b}' % orjson.dumps(_plain(predictions), option=_JSON_OPTIONS))
-        columns = {name: _plain(array) for name, array in outputs.items()}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return Response(orjson.dumps({"predictions": rows}, option=_JSON_OPTIONS))
+        outputs = await self._ask(arrays, call)
+        return await off_loop(sum([array.nbytes for array in outputs.values()]), _response, outputs)
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:  # noqa: ARG002 - of the protocol
         """A file without a handler explains nothing."""
@@ -75,8 +72,8 @@ class TensorModel:
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
         """Tensors by name; a lone input may have any name."""
         outputs = await self._ask(self._inputs(request), call)
-        tensors = tuple(Tensor.from_numpy(name, array) for name, array in outputs.items())
-        return InferResponse(self.name, self.version, tensors, request.id)
+        texts = sum([array.nbytes for array in outputs.values() if array.dtype == object])
+        return InferResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
 
     async def raw(
         self,
@@ -90,8 +87,10 @@ class TensorModel:
         """A v2 request, binary tensors and all; there is no handler to understand another."""
         if explain:
             raise self._unexplained()
-        request = rest.decode_request(body, json_length(call.headers))
-        encoded, length = rest.encode_response(await self.infer(request, call), request)
+        length = json_length(call.headers)
+        request = await off_loop(rest.weight(body, length), rest.decode_request, body, length)
+        answer = await self.infer(request, call)
+        encoded, length = await off_loop(answer.size, rest.encode_response, answer, request)
         if length is None:
             return Response(encoded)
         headers = ((JSON_LENGTH, str(length).encode()),)
@@ -121,7 +120,11 @@ class TensorModel:
         started = time.perf_counter()
         return self._engine.run(inputs), time.perf_counter() - started
 
-    def _arrays(self, instances: list[Any]) -> Arrays:
+    def _arrays(self, body: bytes) -> Arrays:
+        """The instances in a body; none if there are none."""
+        instances = _instances(body)
+        if not instances:
+            return {}
         first, *others = self._engine.inputs
         if not isinstance(instances[0], dict):
             return {first.name: _array(first.name, first.datatype, instances)}
@@ -151,7 +154,7 @@ class TensorModel:
 def _instances(body: bytes) -> list[Any]:
     """Raises InvalidInput for a number that no float holds."""
     try:
-        document = orjson.loads(body)
+        document = json_text.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(f"The request body is not valid JSON: {error.msg}.") from error
     instances: list[Any] = document.get("instances", document.get("inputs"))
@@ -194,6 +197,20 @@ def _what_is_wrong(name: str, datatype: str, instances: list[Any]) -> str:
         except InvalidInput as error:
             return f"Instance {index} cannot be read. {error.message}"
     return ""
+
+
+def _tensors(outputs: Arrays) -> tuple[Tensor, ...]:
+    return tuple(Tensor.from_numpy(name, array) for name, array in outputs.items())
+
+
+def _response(outputs: Arrays) -> Response:
+    """Predictions: the rows of the only output, or an object of each row's outputs."""
+    columns = {name: _plain(array) for name, array in outputs.items()}
+    if len(columns) == 1:
+        (predictions,) = columns.values()
+    else:
+        predictions = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return Response(orjson.dumps({"predictions": json_text.writable(predictions)}, option=_JSON_OPTIONS))
 
 
 def _plain(array: Array) -> Any:

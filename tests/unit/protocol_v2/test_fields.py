@@ -1,0 +1,82 @@
+"""What a serialized request over gRPC holds is counted before it is parsed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.support.fuzz import damaged
+from transformer_sdk.errors import InvalidInput
+from transformer_sdk.limits import MAX_MESSAGE_ELEMENTS, MAX_MESSAGE_FIELDS, MAX_MESSAGE_NUMBERS
+from transformer_sdk.protocol.v2 import fields
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+
+def request(**contents: object) -> pb.ModelInferRequest:
+    message = pb.ModelInferRequest(model_name="m", id="1")
+    tensor = message.inputs.add(name="x", datatype="FP32", shape=[2, 3])
+    tensor.parameters["a"].string_param = "b"
+    for field, values in contents.items():
+        getattr(tensor.contents, field).extend(values)
+    return message
+
+
+def inputs(number: int) -> pb.ModelInferRequest:
+    return pb.ModelInferRequest(inputs=[pb.ModelInferRequest.InferInputTensor()] * number)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (inputs(MAX_MESSAGE_FIELDS + 1), f"more than {MAX_MESSAGE_FIELDS} fields beside the contents"),
+        (pb.ModelInferRequest(raw_input_contents=[b""] * (MAX_MESSAGE_FIELDS + 1)), "fields beside the contents"),
+        (request(bytes_contents=[b""] * (MAX_MESSAGE_ELEMENTS + 1)), f"more than {MAX_MESSAGE_ELEMENTS} elements"),
+        (request(int64_contents=[1] * (MAX_MESSAGE_NUMBERS + 1)), f"more than {MAX_MESSAGE_NUMBERS} whole numbers"),
+        (request(bool_contents=[True] * (MAX_MESSAGE_NUMBERS + 1)), "whole numbers in typed contents"),
+    ],
+    ids=["inputs", "raw-contents", "bytes", "integers", "booleans"],
+)
+def test_a_message_that_holds_more_than_is_served_is_refused(message: pb.ModelInferRequest, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        fields.check(message.SerializeToString())
+
+
+def test_sizes_of_a_shape_are_counted_like_numbers() -> None:
+    message = pb.ModelInferRequest()
+    message.inputs.add(shape=[1] * (MAX_MESSAGE_NUMBERS + 1))
+
+    with pytest.raises(InvalidInput, match="whole numbers"):
+        fields.check(message.SerializeToString())
+
+
+def test_parameters_are_fields() -> None:
+    message = pb.ModelInferRequest()
+    for number in range(MAX_MESSAGE_FIELDS + 1):
+        message.parameters[str(number)].bool_param = True
+
+    with pytest.raises(InvalidInput, match="fields beside the contents"):
+        fields.check(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        request(fp32_contents=[0.5] * 1_600_000),
+        request(int64_contents=[-1] * 100_000),
+        request(bytes_contents=[b"a" * 300] * 1000),
+        pb.ModelInferRequest(model_name="m", raw_input_contents=[b"\xff" * 6_000_000]),
+        inputs(1000),
+    ],
+    ids=["floats", "negative", "texts", "raw", "inputs"],
+)
+def test_what_models_are_asked_is_served(message: pb.ModelInferRequest) -> None:
+    fields.check(message.SerializeToString())
+
+
+def test_what_is_no_message_is_for_the_parser_to_refuse() -> None:
+    good = [request(fp32_contents=[0.5], bytes_contents=[b"a", b"b"], int_contents=[300]).SerializeToString()]
+    chance = random.Random(1)
+
+    for body in (*damaged(good, 2000), *(chance.randbytes(chance.randrange(40)) for _ in range(2000))):
+        fields.check(body)
