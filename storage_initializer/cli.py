@@ -8,10 +8,11 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
+from storage_initializer.backends import Source
 from storage_initializer.cache import NodeCache
 from storage_initializer.errors import InitializerError, Termination
 from storage_initializer.generate import complete_layout
@@ -19,8 +20,8 @@ from storage_initializer.layout import check_layout
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
-from storage_initializer.termination import termination_raises
-from storage_initializer.transfer import bring
+from storage_initializer.termination import termination_raises, uninterrupted
+from storage_initializer.transfer import Brought, Place, bring, places, put_in_place
 
 log = logging.getLogger("storage_initializer")
 
@@ -51,28 +52,59 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 
 def run(plan: Plan) -> None:
-    for transfer in plan.transfers:
-        try:
-            _bring_one(transfer, plan)
-        except InitializerError as error:
-            error.source = transfer.source.shown
-            raise
+    """What can be seen to be wrong without asking anybody, of any source, is found before the first is brought."""
+    with ExitStack() as opened:
+        sources = [_open(transfer, plan, opened) for transfer in plan.transfers]
+        brought = []
+        for transfer, source, place in zip(plan.transfers, sources, _places(plan), strict=True):
+            with _told_of(transfer):
+                brought.append(opened.enter_context(_bring(transfer, source, place, plan)))
+        _put_in_place(plan, brought)
+    for each in brought:
+        log.info("done: %s", each.summary)
 
 
-def _bring_one(transfer: Transfer, plan: Plan) -> None:
+def _put_in_place(plan: Plan, brought: Sequence[Brought]) -> None:
+    """All, or none."""
+    with uninterrupted(), ExitStack() as undo:
+        for transfer, each in zip(plan.transfers, brought, strict=True):
+            with _told_of(transfer):
+                put_in_place(each.place, undo)
+        undo.pop_all()
+
+
+def _open(transfer: Transfer, plan: Plan, opened: ExitStack) -> Source:
+    with _told_of(transfer):
+        return opened.enter_context(closing(open_source(transfer, plan)))
+
+
+def _places(plan: Plan) -> list[Place]:
+    with _told_of(plan.transfers[0]):
+        return places([transfer.destination for transfer in plan.transfers])
+
+
+def _bring(transfer: Transfer, source: Source, place: Place, plan: Plan) -> AbstractContextManager[Brought]:
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> None:
         complete_layout(plan.layout, folder)
         check_layout(plan.layout, folder, transfer.destination)
 
-    with closing(open_source(transfer, plan)) as source:
-        retry = Retry(plan.patience.attempts, random.random, time.sleep)
-        if access := retry.run(source.describe):
-            log.info("%s", access)
-        cache = _cache_for(transfer, plan)
-        summary = bring(source, transfer.destination, plan.selection.of, finish, retry, time.monotonic, cache)
-    log.info("done: %s", summary)
+    retry = Retry(plan.patience.attempts, random.random, time.sleep)
+    if access := retry.run(source.describe):
+        log.info("%s", access)
+    cache = _cache_for(transfer, plan)
+    return bring(source, place, plan.selection.of, finish, retry, time.monotonic, cache)
+
+
+@contextmanager
+def _told_of(transfer: Transfer) -> Iterator[None]:
+    """An error of the block names the source, unless it names one already."""
+    try:
+        yield
+    except InitializerError as error:
+        error.source = error.source or transfer.source.shown
+        raise
 
 
 def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:

@@ -16,9 +16,10 @@ from threading import Event, Lock, Thread
 
 from storage_initializer.backends import Checksum, Source, SourceFile
 from storage_initializer.checksums import Sum, checksum_of
-from storage_initializer.errors import CopyError, ServerError
+from storage_initializer.errors import CopyError, ServerError, UnexpectedAnswerError
 from storage_initializer.journal import Journal, open_journal
-from storage_initializer.progress import Progress
+from storage_initializer.limits import MAX_UNSIZED
+from storage_initializer.progress import Progress, format_size
 from storage_initializer.retry import Retry
 
 PART_BYTES = 16 << 20
@@ -154,7 +155,8 @@ class _Download:
         with self._source.open(part.file, arrival.position, part.stop) as content:
             if arrival.position == part.start and (algorithm := self._algorithm(part)):
                 arrival.sum_up(algorithm)
-            while count := content.readinto(buffer):
+            # No more than was asked for, whatever else a server sends.
+            while count := content.readinto(buffer[: arrival.wanted]):
                 if self._stop.is_set():
                     raise _Stopped
                 arrival.add(buffer[:count])
@@ -198,6 +200,18 @@ class _Arrival:
     @property
     def checksum(self) -> Checksum | None:
         return self._sum.checksum() if self._sum else None
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes may still come."""
+        if self.part.stop or not self.part.file.streamed:
+            return self.part.stop - self.position
+        if self.position >= MAX_UNSIZED:
+            raise UnexpectedAnswerError(
+                f"{self.part.file.path} has more than {format_size(MAX_UNSIZED)}, and its server does not tell how "
+                "long it is; serve it with a Content-Length"
+            )
+        return MAX_UNSIZED - self.position
 
     def sum_up(self, algorithm: str) -> None:
         """From here on, which is the part's beginning."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from storage_initializer.errors import UsageError, exit_codes
+from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
 from storage_initializer.selection import Selection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
@@ -124,9 +125,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 def _patience(environment: Mapping[str, str]) -> Patience:
     """By the names that KServe gives them; here they hold for every server."""
     return Patience(
-        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", 15),
-        read_s=_number(environment, "S3_READ_TIMEOUT", 30),
-        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", 8)),
+        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", CONNECT_TIMEOUT_S),
+        read_s=_number(environment, "S3_READ_TIMEOUT", READ_TIMEOUT_S),
+        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", MAX_ATTEMPTS)),
     )
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from storage_initializer.errors import InitializerError
+from storage_initializer.limits import MAX_BACKOFF_S
 
 log = logging.getLogger(__name__)
 
 _FIRST_S = 0.25
-_LONGEST_S = 10.0
 Result = TypeVar("Result")
 
 
@@ -38,4 +38,4 @@ class Retry:
     def _delays(self) -> Iterator[float]:
         """One fewer than attempts. Jitter keeps a hundred pods from coming back at the same moment."""
         for number in range(self.attempts - 1):
-            yield min(_FIRST_S * 2**number, _LONGEST_S) * self.chance()
+            yield min(_FIRST_S * 2**number, MAX_BACKOFF_S) * self.chance()

@@ -18,14 +18,17 @@ SHA256 = "STORAGE_SHA256"
 
 @dataclass(frozen=True)
 class Selection:
-    """Patterns are matched with the path below the destination; ``*`` matches slashes, too."""
+    """Patterns are matched with the path below the destination; ``*`` matches slashes, too.
+
+    They choose among the files of a folder: what the URI itself names is wanted whatever they say, as with KServe.
+    """
 
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     sha256: Mapping[str, str] | None = None
 
     def of(self, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
-        wanted = [self._with_checksum(file) for file in files if self._wants(str(file.path))]
+        wanted = [self._with_checksum(file) for file in files if file.exact or self._wants(str(file.path))]
         if not wanted:
             raise EmptySourceError(f"{ALLOW} and {IGNORE} leave none of its {len(files)} files; correct them")
         if unknown := [path for path in self.sha256 or {} if path not in {str(file.path) for file in wanted}]:
@@ -50,14 +53,20 @@ def make_selection(environment: Mapping[str, str]) -> Selection:
 
 
 def _patterns(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """A JSON array, or a list with commas."""
+    """A JSON array, one pattern as a JSON string, or a list with commas."""
     text = environment.get(name, "").strip()
-    if not text.startswith("["):
+    if not _is_json(text):
         return tuple(filter(None, map(str.strip, text.split(","))))
-    patterns = _parse_json(name, text)
-    if not all(isinstance(pattern, str) for pattern in patterns):
+    document = _parse_json(name, text)
+    patterns = [document] if isinstance(document, str) else document
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
         raise UsageError(f"{name} is {text}; write a JSON array of strings, or a list with commas")
     return tuple(patterns)
+
+
+def _is_json(text: str) -> bool:
+    """A pattern may begin with a bracket as well: ``[0-9]*.bin``."""
+    return text.startswith(('"', "{")) or (text.startswith("[") and text.endswith("]"))
 
 
 def _checksums(text: str) -> dict[str, str]:

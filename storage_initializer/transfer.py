@@ -1,9 +1,10 @@
-"""Brings one source to its destination: all of it, verified, or nothing.
+"""Brings sources to their destinations: all of them, verified, or nothing.
 
-The destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it
-and its entries renamed one by one at the end. A run that is killed leaves that folder, and in the worst moment some
-of the entries in place, each whole; the next run keeps what had arrived, if the source is still the same. Nothing is
-synced to disk: after a crash of its node a pod's init containers run again, and then nothing is kept.
+A destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it. Once
+the last source is complete, the entries are renamed one by one, and back again if one of them cannot be. A run that is
+killed leaves the hidden folders, and in the worst moment some of the entries in place, each whole; the next run keeps
+what had arrived, if the source is still the same. Nothing is synced to disk: after a crash of its node a pod's init
+containers run again, and then nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from storage_initializer.backends import Source, SourceFile
 from storage_initializer.cache import NodeCache
 from storage_initializer.download import download
-from storage_initializer.errors import DestinationError, InitializerError, NoSpaceError
+from storage_initializer.errors import DestinationError, EmptySourceError, InitializerError, NoSpaceError
 from storage_initializer.journal import discard_journal
+from storage_initializer.kinds import suffix_of
+from storage_initializer.private import is_private
 from storage_initializer.progress import Clock, Progress, format_size
 from storage_initializer.retry import Retry
 from storage_initializer.termination import uninterrupted
@@ -37,20 +41,48 @@ Finish = Callable[[Path], None]
 """Raises if the folder, not yet in place, must not get there."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where files belong, and the folder on the same file system where they are staged."""
+
+    destination: Path
+    staging: Path
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A source's files, complete and checked, in a folder ``new`` of the place's staging folder."""
+
+    place: Place
+    summary: str
+
+
+def places(destinations: Sequence[Path]) -> list[Place]:
+    """A destination inside another one is staged in the outer: its own folder may be replaced by the outer's files."""
+    for destination in destinations:
+        with _writing(destination):
+            destination.mkdir(parents=True, exist_ok=True)
+    found: list[Place] = []
+    for destination in destinations:
+        outer = min(filter(lambda other: _holds(other, destination), destinations), key=lambda path: len(path.parts))
+        number = sum(place.staging.parent == outer for place in found)
+        found.append(Place(destination, outer / (f"{STAGING}-{number}" if number else STAGING)))
+    return found
+
+
+@contextmanager
 def bring(
     source: Source,
-    destination: Path,
+    place: Place,
     select: Select,
     finish: Finish,
     retry: Retry,
     clock: Clock,
     cache: NodeCache | None = None,
-) -> str:
-    """Returns the summary, for the log."""
-    with _writing(destination):
-        destination.mkdir(parents=True, exist_ok=True)
+) -> Iterator[Brought]:
+    """What is brought is there for the block, to be put in place in it."""
     files = select(retry.run(source.list_files))
-    with _writing(destination), _staging(destination) as staging:
+    with _writing(place.destination), _staging(place.staging) as staging:
         new = staging / "new"
         progress = Progress(len(files), sum(file.size for file in files), clock)
 
@@ -60,24 +92,57 @@ def bring(
         if cache and cache.bring(source.identity, files, fetch, new):
             progress.reuse_rest()
         else:
-            _make_room(destination, files, _size_of(staging / _ARRIVING))
+            _make_room(place.destination, files, _size_of(staging / _ARRIVING))
             fetch(staging).rename(new)
         finish(new)
-        _put_in_place(new, destination)
-    return progress.summary()
+        yield Brought(place, progress.summary())
+
+
+def put_in_place(place: Place, undo: ExitStack) -> None:
+    """What an earlier run left under the same name makes room; other entries are not ours to touch."""
+    new, old = place.staging / "new", place.staging / "old"
+    with _writing(place.destination):
+        old.mkdir()
+        place.destination.mkdir(parents=True, exist_ok=True)
+        there = {entry.name for entry in place.destination.iterdir()}
+        for name in sorted(entry.name for entry in new.iterdir()):
+            if name.startswith(STAGING):
+                # What a run that was killed has left in the source.
+                continue
+            if name in there:
+                _move(place.destination / name, old / name, undo)
+            _move(new / name, place.destination / name, undo)
 
 
 def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, progress: Progress, retry: Retry) -> Path:
     """Below ``folder``, the folder that holds what there is to be served."""
     arrived, unpacked = folder / _ARRIVING, folder / "unpacked"
     download(source, files, arrived, progress, retry)
-    if archive := lone_archive(files):
+    # What has no content does not make a model, nor an archive one of several files.
+    names = {file.path: _typed(arrived, file) for file in files if _has_content(arrived, file)}
+    if not names:
+        raise EmptySourceError("there is nothing in its files (0 bytes); put the model there again")
+    if archive := lone_archive(names):
         _remove(unpacked)
         unpack(arrived / archive, unpacked / archive.parent)
         return unpacked
     # From here on the folder is no longer what the journal says.
     discard_journal(arrived)
+    for path, name in names.items():
+        if path != name:
+            log.info("%s is called %s here, for what it holds", path, name)
+            (arrived / path).rename(arrived / name)
     return arrived
+
+
+def _has_content(folder: Path, file: SourceFile) -> bool:
+    return bool(file.size or (folder / file.path).stat().st_size)
+
+
+def _typed(folder: Path, file: SourceFile) -> PurePosixPath:
+    """The file's path, under a name that tells what it is."""
+    suffix = suffix_of(folder / file.path) if file.untyped else ""
+    return file.path.with_name(f"{file.path.name}{suffix}")
 
 
 def _make_room(destination: Path, files: Sequence[SourceFile], arrived: int) -> None:
@@ -101,17 +166,23 @@ def _size_of(path: Path) -> int:
     return sum(512 * each.lstat().st_blocks for each in (path, *path.rglob("*")) if each.is_file())
 
 
+def _holds(outer: Path, inner: Path) -> bool:
+    return inner.is_relative_to(outer) and inner.stat().st_dev == outer.stat().st_dev
+
+
 @contextmanager
-def _staging(destination: Path) -> Iterator[Path]:
+def _staging(folder: Path) -> Iterator[Path]:
     """What has arrived outlives a kill, and an error that may pass."""
-    folder = destination / STAGING
+    if os.path.lexists(folder) and not is_private(folder.lstat()):
+        _remove(folder)
     _remove_all_but_arriving(folder)
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         yield folder
     except InitializerError as error:
         if not error.may_pass:
             _remove(folder)
+        _remove_all_but_arriving(folder)
         raise
     except BaseException:
         with uninterrupted():
@@ -125,18 +196,14 @@ def _remove_all_but_arriving(folder: Path) -> None:
     for entry in folder.iterdir() if folder.is_dir() else []:
         if not entry.name.startswith(_ARRIVING):
             _remove(entry)
+    with suppress(OSError):
+        # Only where nothing has arrived.
+        folder.rmdir()
 
 
-def _put_in_place(staging: Path, destination: Path) -> None:
-    """What an earlier run left under the same name makes room; other entries are not ours to touch."""
-    old = staging.parent / "old"
-    with uninterrupted():
-        old.mkdir()
-        there = {entry.name for entry in destination.iterdir()}
-        for name in sorted(entry.name for entry in staging.iterdir()):
-            if name in there:
-                (destination / name).rename(old / name)
-            (staging / name).rename(destination / name)
+def _move(path: Path, target: Path, undo: ExitStack) -> None:
+    path.rename(target)
+    undo.callback(target.rename, path)
 
 
 def _remove(path: Path) -> None:

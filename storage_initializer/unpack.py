@@ -10,13 +10,13 @@ import logging
 import posixpath
 import shutil
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from storage_initializer.backends import SourceFile
 from storage_initializer.contents import Contents, folded, shown
 from storage_initializer.errors import EmptySourceError, NoSpaceError
+from storage_initializer.kinds import is_zip
 from storage_initializer.progress import format_size
 from storage_initializer.sharing import share_file
 from storage_initializer.tars import is_gzipped, open_tar
@@ -30,10 +30,15 @@ _MAX_LINKS = 40
 _REPACK = "pack the model's files again"
 
 
-def lone_archive(files: Sequence[SourceFile]) -> PurePosixPath | None:
-    """The archive that is to be unpacked: only one that is all there is, and never a model archive, a ``.mar``."""
-    (path,) = [file.path for file in files] if len(files) == 1 else [None]
-    return path if path and path.name.lower().endswith((".zip", *_TARS)) else None
+def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath | None:
+    """The archive that is to be unpacked: only one that is all there is, and never a model archive, a ``.mar``.
+
+    ``names`` are of files, by their paths; they tell what each is.
+    """
+    if len(names) != 1:
+        return None
+    ((path, name),) = names.items()
+    return path if name.name.lower().endswith((".zip", *_TARS)) else None
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -42,7 +47,7 @@ def unpack(archive: Path, folder: Path) -> None:
     log.info("unpacking %s (%s)", archive.name, format_size(size))
     contents = Contents(archive.name, size, _REPACK, folded)
     target = _Target(folder, contents)
-    if archive.name.lower().endswith(".zip"):
+    if archive.name.lower().endswith(".zip") or is_zip(archive):
         _unzip(archive, target, contents)
     else:
         _untar(archive, target, contents)

@@ -8,11 +8,19 @@ what one kind of source needs, the others never load.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from storage_initializer.errors import UnexpectedAnswerError, UnsafeSourceError
+from storage_initializer.limits import MAX_FILES
+
+File = TypeVar("File")
+# Up to an exbibyte.
+_SIZE = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,8 @@ class SourceFile:
     """A file of the source: its path below the destination, how long it must be, and what tells its content apart.
 
     ``version`` changes whenever the content does: an etag, a generation, a time. Empty where the source has none.
-    A ``streamed`` file can only be read as a whole, and its size is 0 where the source does not tell it.
+    A ``streamed`` file can only be read as a whole, and its size is 0 where the source does not tell it. An ``exact``
+    one is what the URI itself names, not one of a folder. Of an ``untyped`` one the name does not tell what it is.
     """
 
     path: PurePosixPath
@@ -37,6 +46,25 @@ class SourceFile:
     version: str = ""
     checksum: Checksum | None = None
     streamed: bool = False
+    exact: bool = False
+    untyped: bool = False
+
+
+def bounded(files: Iterable[File]) -> Iterator[File]:
+    """The same, as long as they are not too many to be a model."""
+    for number, file in enumerate(files):
+        if number == MAX_FILES:
+            raise UnsafeSourceError(
+                f"there are more than {MAX_FILES:,} files in it; name the folder of the model alone"
+            )
+        yield file
+
+
+def size_told(text: str) -> int:
+    """A file's size in bytes, as a server tells it."""
+    if not _SIZE.fullmatch(text):
+        raise UnexpectedAnswerError(f"the server tells the size {text[:40]!r} of a file; see its log")
+    return int(text)
 
 
 class Content(Protocol):

@@ -20,14 +20,15 @@ from urllib.parse import SplitResult, urlsplit
 from storage_initializer.backends.proxies import Proxies
 from storage_initializer.backends.response import Response
 from storage_initializer.backends.trust import Trust, tls_context
-from storage_initializer.errors import CertificateError, ServerError, UnreachableError
+from storage_initializer.errors import CertificateError, ServerError, UnexpectedAnswerError, UnreachableError
+from storage_initializer.limits import MAX_ANSWER
 from storage_initializer.plan import Patience
 
+_PARTIAL = 206
 # Overloaded, restarting, or asked too often.
 _MAY_PASS = (408, 429, 500, 502, 503, 504)
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 _MISMATCHES = (62, 64)
-_LONGEST_ANSWER = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,22 @@ class Body:
         """Then it tells where it ends, though not how long it is."""
         return bool(self._response.chunked)
 
+    def read_start(self, size: int) -> bytes:
+        """The first bytes, as many as there are."""
+        with _reaching(self._host):
+            return self._response.read(size)
+
+    def check_start(self, start: int) -> None:
+        """That a partial answer is of the part that was asked for: its bytes would be written there."""
+        told = self.headers.get("Content-Range", "")
+        if self.status == _PARTIAL and not told.startswith(f"bytes {start}-"):
+            raise UnexpectedAnswerError(
+                f"{self._host} sends {told[:40] or 'a part'} where the bytes from {start} were asked for; see its log"
+            )
+
     def read(self) -> bytes:
         with _reaching(self._host):
-            content = self._response.read(_LONGEST_ANSWER)
+            content = self._response.read(MAX_ANSWER)
         if self._left and len(content) < self._left:
             raise ServerError(f"{self._host} broke off in the middle of an answer; see what its log says")
         return content
@@ -78,6 +92,7 @@ class Client:
     """Used by several threads at once."""
 
     def __init__(self, trust: Trust, patience: Patience, proxies: Proxies) -> None:
+        trust.check()
         self._trust = trust
         self._patience = patience
         self._proxies = proxies

@@ -15,12 +15,12 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends import Checksum, Content, SourceFile, size_told
 from storage_initializer.backends.client import Answer, Client
 from storage_initializer.backends.google import Identity, TokenRing, identity_of
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.backends.proxies import proxies_of
-from storage_initializer.backends.trust import Trust, ca_bundle
+from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -28,6 +28,7 @@ from storage_initializer.errors import (
     UnexpectedAnswerError,
     UsageError,
 )
+from storage_initializer.limits import MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
 
 _ENDPOINT = "https://storage.googleapis.com"
@@ -47,7 +48,7 @@ def gs_access(environment: Mapping[str, str]) -> GsAccess:
     return GsAccess(
         endpoint=endpoint if "://" in endpoint else f"http://{endpoint}",
         identity=identity_of(environment),
-        trust=Trust(ca_file=ca_bundle(environment)),
+        trust=trust_of(environment),
     )
 
 
@@ -99,6 +100,7 @@ class GsSource:
         with self._client.request("GET", url, {**self._ring.headers(), **headers}) as body:
             if body.status != (200 if whole else 206):
                 self._refuse(Answer(body.status, body.headers, body.read()), file)
+            body.check_start(start)
             yield body
 
     def checksum(self, file: SourceFile) -> Checksum | None:
@@ -110,12 +112,13 @@ class GsSource:
 
     def _list(self, prefix: str) -> Iterator[Listed]:
         query = {"prefix": prefix}
-        while True:
+        for _ in range(MAX_PAGES):
             page = self._ask(query)
             yield from map(_listed, page.get("items", ()))
             if "nextPageToken" not in page:
                 return
             query["pageToken"] = page["nextPageToken"]
+        raise UnexpectedAnswerError(f"{self._endpoint} lists without an end; see its log")
 
     def _names(self, prefix: str) -> Iterator[str]:
         """What is right below a prefix: objects, and folders with a slash at their end."""
@@ -155,7 +158,7 @@ def _listed(item: Mapping[str, Any]) -> Listed:
     unpacked = item.get("contentEncoding") == "gzip"
     return Listed(
         key=str(item["name"]),
-        size=0 if unpacked else int(item.get("size", 0)),
+        size=0 if unpacked else size_told(str(item.get("size", 0))),
         version=str(item.get("generation", "")),
         checksum=None if unpacked else _checksum(item),
         streamed=unpacked,

@@ -1,21 +1,25 @@
-"""``http(s)://HOST/FILE``: one file of a web server, an archive or not, whatever type it says the content has."""
+"""``http(s)://HOST/FILE``: one file of a web server, an archive or not, whatever type it says the content has.
+
+Where neither the server nor the address tells what the file is, what is in it does (``kinds``).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.message import Message
 from pathlib import PurePosixPath
 from typing import NoReturn
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends import Checksum, Content, SourceFile, size_told
 from storage_initializer.backends.client import Body, Client
+from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
-from storage_initializer.backends.trust import Trust, ca_bundle
+from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -23,10 +27,16 @@ from storage_initializer.errors import (
     UnexpectedAnswerError,
     UsageError,
 )
+from storage_initializer.limits import MAX_REDIRECTS
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.uri import Uri
 
-_MOST_REDIRECTS = 5
+# Enough to tell a page for people, such as one to sign in, from a file.
+_START_BYTES = 512
+_PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.DOTALL | re.IGNORECASE)
+_PAGES = (".html", ".htm", ".xhtml")
+_ZIPPED = (".gz", ".tgz", ".tar")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -47,19 +57,17 @@ class HttpAccess:
 def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
     """Headers come from ``HOST-headers``, as KServe's secrets for a host name them, or a password from the address."""
     user, at, host = uri.authority.rpartition("@")
-    parts = urlsplit(f"{uri.scheme}://{host}/")
-    if not parts.hostname:
+    parts = _split(f"{uri.scheme}://{host}/")
+    if parts is None or not parts.hostname:
         raise UsageError(f"it names no host; write {uri.scheme}://HOST/FILE")
     headers = {"Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
     for name in (f"{parts.hostname}-headers", f"{host}-headers"):
         headers |= _headers(name, environment.get(name, ""))
-    # A blank or an umlaut as people write them; what is quoted already stays.
-    target = quote(uri.path.partition("#")[0], safe="/%:@!$&'()*+,;=~?")
     return HttpAccess(
-        url=f"{uri.scheme}://{host}/{target}",
+        url=f"{uri.scheme}://{host}/{_quoted(uri.path.partition('#')[0])}",
         origin=f"{uri.scheme}://{host}",
         headers=headers,
-        trust=Trust(ca_file=ca_bundle(environment)),
+        trust=trust_of(environment),
     )
 
 
@@ -81,20 +89,45 @@ class HttpSource:
         return f"{self._access}{self._client.way_to(self._access.url)}"
 
     def list_files(self) -> Sequence[SourceFile]:
-        """Asked for its first byte: that tells the length and whether ranges are served, also where only GET is
+        """Asked for its first bytes: that tells the length and whether ranges are served, also where only GET is
         allowed, as of an address that is signed."""
-        with self._request({"Range": "bytes=0-0"}) as body:
-            headers = body.headers
+        with self._request({"Range": f"bytes=0-{_START_BYTES - 1}"}) as body:
             if body.status not in (200, 206, 416):
                 self._refuse(body)
-            name = _name(headers, self._access.url)
-            total = headers.get("Content-Range", "").rpartition("/")[2]
-            if body.status != 200 and total.isdecimal():
-                return [SourceFile(name, int(total), version=_version(headers))]
-            if body.status == 200 and (body.chunked or "Content-Length" in headers):
-                size = int(headers.get("Content-Length", "0"))
-                return [SourceFile(name, size, version=_version(headers), streamed=True)]
-        raise UnexpectedAnswerError(f"{self._access.origin} does not tell how long the file is; serve it otherwise")
+            name = file_name(self._access.url, body.headers.get("Content-Disposition", ""))
+            self._check_content(name, body)
+            size = self._size(body)
+            version = _version(body.headers)
+            streamed = body.status == 200
+        path = PurePosixPath(name.name)
+        return [SourceFile(path, size, version=version, streamed=streamed, exact=True, untyped=not name.typed)]
+
+    def _size(self, body: Body) -> int:
+        """0 for what comes in chunks."""
+        total = body.headers.get("Content-Range", "").rpartition("/")[2]
+        if body.status == 200 and body.chunked:
+            return 0
+        if body.status == 200 and "Content-Length" in body.headers:
+            return size_told(body.headers["Content-Length"])
+        if body.status == 200 or not total.isdecimal():
+            raise UnexpectedAnswerError(f"{self._access.origin} does not tell how long the file is; serve it otherwise")
+        return size_told(total)
+
+    def _check_content(self, name: FileName, body: Body) -> None:
+        """That it is the file, as it is: not a page about it, nor compressed for the way alone."""
+        suffix = PurePosixPath(name.name).suffix.lower() if name.typed else ""
+        coding = body.headers.get("Content-Encoding", "identity").strip().lower()
+        if coding != "identity" and suffix not in ("", *_ZIPPED):
+            raise UnexpectedAnswerError(
+                f"{self._access.origin} sends the file compressed (Content-Encoding: {coding[:40]}), which nobody "
+                "asked for; serve it as it is"
+            )
+        is_page = body.headers.get("Content-Type", "").lower().startswith("text/html")
+        if is_page and suffix not in _PAGES and _PAGE.match(body.read_start(_START_BYTES)):
+            raise UnexpectedAnswerError(
+                f"{self._access.origin} answers with a web page (text/html), not with a file; see whether the address "
+                "leads to a page for downloads, or wants credentials"
+            )
 
     @contextmanager
     def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
@@ -107,6 +140,7 @@ class HttpSource:
                 self._refuse(body)
             if _version(body.headers) != file.version or (body.status == 200) == bool(headers):
                 raise CopyError(f"{file.path} was replaced while it was copied; start again when it is complete")
+            body.check_start(start)
             yield body
 
     def checksum(self, file: SourceFile) -> Checksum | None:
@@ -119,16 +153,16 @@ class HttpSource:
     @contextmanager
     def _request(self, headers: Mapping[str, str]) -> Iterator[Body]:
         url = self._access.url
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(MAX_REDIRECTS + 1):
             own = self._access.headers if _origin(url) == self._access.origin else {}
             with self._client.request("GET", url, {**own, **headers}) as body:
                 if body.status not in _REDIRECTS:
                     yield body
                     return
-                url = urljoin(url, body.headers.get("Location", ""))
-            if urlsplit(url).scheme not in ("http", "https"):
-                break
-        raise UnexpectedAnswerError(f"{self._access.origin} redirects to nowhere; give the address of the file itself")
+                url = redirected(url, body.headers.get("Location", ""))
+        raise UnexpectedAnswerError(
+            f"{self._access.origin} redirects more than {MAX_REDIRECTS} times; give the address of the file itself"
+        )
 
     def _refuse(self, body: Body) -> NoReturn:
         origin = self._access.origin
@@ -153,15 +187,33 @@ def _headers(name: str, text: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in document.items()}
 
 
-def _name(headers: Mapping[str, str], url: str) -> PurePosixPath:
-    """As a browser would save it."""
-    message = Message()
-    message["Content-Disposition"] = headers.get("Content-Disposition", "")
-    name = message.get_filename() or unquote(urlsplit(url).path)
-    name = PurePosixPath(name.replace("\\", "/")).name
-    if not name or name == ".." or "\0" in name:
-        raise UsageError("the address has no file name; give the address of a file")
-    return PurePosixPath(name)
+def redirected(url: str, location: str) -> str:
+    """Where the answer of ``url`` leads to. Pure."""
+    parts = _split(location)
+    target = "" if parts is None else urljoin(url, _quoted(location, also="[]#"))
+    parts = _split(target)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UnexpectedAnswerError(f"{_origin(url)} redirects to nowhere; give the address of the file itself")
+    if url.startswith("https:") and parts.scheme == "http":
+        raise UnexpectedAnswerError(
+            f"{_origin(url)} redirects to {_origin(target)}, and anybody on that way could change the file; "
+            "give an address that stays with https"
+        )
+    return target
+
+
+def _quoted(target: str, also: str = "") -> str:
+    """A blank, an umlaut or a lone percent sign as people write them; what is quoted already stays."""
+    return quote(_LONE_PERCENT.sub("%25", target), safe=f"/%:@!$&'()*+,;=~?{also}")
+
+
+def _split(url: str) -> SplitResult | None:
+    """None where it cannot be an address: a port that is none, a bracket too many."""
+    try:
+        parts = urlsplit(url)
+        return None if parts.port == 0 else parts
+    except ValueError:
+        return None
 
 
 def _version(headers: Mapping[str, str]) -> str:

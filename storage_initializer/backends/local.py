@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path, PurePosixPath
 
-from storage_initializer.backends import Content, SourceFile
+from storage_initializer.backends import Content, SourceFile, bounded
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -62,7 +62,7 @@ class LocalSource:
         self._boundary = boundary.resolve()
 
     def list_files(self) -> Sequence[SourceFile]:
-        files = tuple(self._list(self._root, frozenset()))
+        files = tuple(bounded(self._list(self._root, frozenset())))
         if not files:
             raise EmptySourceError("there is no file in it; put the model there first")
         return files
@@ -108,7 +108,8 @@ class LocalSource:
         with self._open(real) as stream:
             status, version = os.fstat(stream.fileno()), _version(stream)
         relative = PurePosixPath(path.relative_to(self._base))
-        return SourceFile(relative, status.st_size, executable=bool(status.st_mode & 0o111), version=version)
+        executable = bool(status.st_mode & 0o111)
+        return SourceFile(relative, status.st_size, executable, version, exact=path == self._root)
 
     def _real_path(self, path: Path) -> Path:
         """Where the file is, every link followed; only this path is opened, so that no link can change under us."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from storage_initializer.backends import Checksum, SourceFile
+from storage_initializer.backends import Checksum, SourceFile, bounded
 from storage_initializer.errors import InitializerError, UnsafeSourceError
 from storage_initializer.suggest import suggestion
 
@@ -21,6 +21,11 @@ class Listed:
     checksum: Checksum | None = None
     streamed: bool = False
 
+    @property
+    def may_be_marker(self) -> bool:
+        """Whether it may stand for a folder: some tools put an object without content where one is."""
+        return not self.size and not self.streamed
+
 
 def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> list[tuple[str, SourceFile]]:
     """The object of just this name, or else all below it as a folder: ``model`` never means ``model-hf/…``.
@@ -28,14 +33,39 @@ def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> 
     ``list_objects`` gives those that begin with a prefix, in the order of their names: the shortest comes first.
     """
     folder = path if not path or path.endswith("/") else f"{path}/"
+    exact = []
     if folder != path and (listed := next(list_objects(path), None)) and listed.key == path:
-        return [(path, _file(PurePosixPath(path).name, listed))]
-    return [
-        (listed.key, _file(listed.key.removeprefix(folder), listed))
-        for listed in list_objects(folder)
-        # A key that ends in a slash is what some tools make of an empty folder.
-        if not listed.key.endswith("/")
-    ]
+        exact = [(path, replace(_file(PurePosixPath(path).name, listed), exact=True))]
+        if not listed.may_be_marker:
+            return exact
+    # A key that ends in a slash is a marker in any case.
+    objects = [listed for listed in bounded(list_objects(folder)) if not listed.key.endswith("/")]
+    return _files(objects, folder) or exact
+
+
+def _files(objects: Sequence[Listed], prefix: str) -> list[tuple[str, SourceFile]]:
+    """Those of a folder, by their keys."""
+    names = [listed.key.removeprefix(prefix) for listed in objects]
+    folders = _folders(names)
+    files = []
+    for name, listed in zip(names, objects, strict=True):
+        file = _file(name, listed)
+        if name not in folders:
+            files.append((listed.key, file))
+        elif not listed.may_be_marker:
+            raise UnsafeSourceError(f"the object {listed.key!r} has the name of a folder of others; rename it")
+    return files
+
+
+def _folders(names: Iterable[str]) -> set[str]:
+    """Every folder that one of the names lies in."""
+    folders: set[str] = set()
+    for name in names:
+        folder = name.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
 
 
 def nearest(path: str, names_below: Callable[[str], Iterator[str]]) -> str:
@@ -44,11 +74,14 @@ def nearest(path: str, names_below: Callable[[str], Iterator[str]]) -> str:
     parent = ""
     try:
         for part in wanted.split("/"):
-            names = [name.removeprefix(parent).rstrip("/") for name in names_below(parent)]
+            below = list(names_below(parent))
+            names = [name.removeprefix(parent).rstrip("/") for name in below]
             if not names and parent:
                 return f"{parent.rstrip('/')} is an object, so nothing can be below it; end the path there"
             if names and part not in names:
                 return suggestion(part, names)
+            if path.endswith("/") and wanted in below:
+                return f"{wanted} is an object, not a folder; leave out the slash at the end"
             parent += f"{part}/"
     except InitializerError:
         return "correct the path"

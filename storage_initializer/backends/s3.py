@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from xml.etree import ElementTree
 
-from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends import Checksum, Content, SourceFile, size_told
 from storage_initializer.backends.aws import KeyRing, patience_with
 from storage_initializer.backends.client import Answer, Body, Client
 from storage_initializer.backends.objects import Listed, choose_files, nearest
@@ -26,6 +26,7 @@ from storage_initializer.errors import (
     UnexpectedAnswerError,
     UsageError,
 )
+from storage_initializer.limits import MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
 
 # MD5 runs at the speed of a slow network. An object that is larger has been uploaded in parts, as a rule, and its
@@ -81,8 +82,9 @@ class S3Source:
         with self._request("GET", file, headers) as body:
             if body.status != (200 if whole else 206):
                 self._refuse(Answer(body.status, body.headers, body.read()), file)
+            body.check_start(start)
             if whole:
-                self._checksums[file.path] = _checksum(file, body.headers)
+                self._checksums[file.path] = checksum_told(file, body.headers)
             yield body
 
     def checksum(self, file: SourceFile) -> Checksum | None:
@@ -92,7 +94,7 @@ class S3Source:
                 if body.status == 412:
                     self._refuse(Answer(body.status, body.headers, b""), file)
                 # Who may read an object might not be allowed to ask for its attributes.
-                self._checksums[file.path] = _checksum(file, body.headers) if body.status == 200 else None
+                self._checksums[file.path] = checksum_told(file, body.headers) if body.status == 200 else None
         return self._checksums[file.path]
 
     def close(self) -> None:
@@ -117,13 +119,14 @@ class S3Source:
     def _list(self, prefix: str) -> Iterator[Listed]:
         """In the order of their names; asked for as many at a time as are wanted."""
         query = {"list-type": "2", "prefix": prefix}
-        while True:
+        for _ in range(MAX_PAGES):
             page = self._ask(query)
             yield from map(_listed, page.iterfind("{*}Contents"))
             token = page.findtext("{*}NextContinuationToken")
             if not token:
                 return
             query["continuation-token"] = token
+        raise UnexpectedAnswerError(f"{self._access.service} lists without an end; see its log")
 
     def _names(self, prefix: str) -> Iterator[str]:
         """What is right below a prefix: objects, and folders with a slash at their end."""
@@ -172,20 +175,31 @@ class S3Source:
 
 def _listed(entry: ElementTree.Element) -> Listed:
     version = entry.findtext("{*}ETag") or entry.findtext("{*}LastModified") or ""
-    return Listed(entry.findtext("{*}Key") or "", int(entry.findtext("{*}Size") or 0), version)
+    return Listed(entry.findtext("{*}Key") or "", size_told(entry.findtext("{*}Size") or "0"), version)
 
 
-def _checksum(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
-    """A checksum of parts (``…-N``) says nothing that could be checked without knowing the parts."""
+def checksum_told(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
+    """Of the whole object, or None: one over its parts says nothing that could be checked without knowing them."""
+    etag = file.version.strip('"')
+    # What was uploaded in parts has a checksum of the whole only where the store says so.
+    kind = headers.get("x-amz-checksum-type") or ("COMPOSITE" if "-" in etag else "FULL_OBJECT")
     for algorithm in ALGORITHMS:
         value = headers.get(f"x-amz-checksum-{algorithm}", "")
-        if value and "-" not in value:
-            return Checksum(algorithm, base64.b64decode(value).hex())
-    etag = file.version.strip('"')
+        if value and "-" not in value and kind == "FULL_OBJECT":
+            return Checksum(algorithm, _hexadecimal(value))
     plain = headers.get("x-amz-server-side-encryption") not in _OPAQUE_ETAGS
     plain = plain and "x-amz-server-side-encryption-customer-algorithm" not in headers
     is_md5 = len(etag) == 32 and not set(etag) - set("0123456789abcdef")
     return Checksum("md5", etag) if plain and is_md5 and file.size <= _LARGEST_MD5 else None
+
+
+def _hexadecimal(value: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).hex()
+    except ValueError:
+        raise UnexpectedAnswerError(
+            f"the store tells the checksum {value!r}, which is no base64; see its log"
+        ) from None
 
 
 def _reason(body: bytes) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from storage_initializer.backends.aws import Identity, domain_of, identity_of, is_true
-from storage_initializer.backends.trust import Trust, ca_bundle
+from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
 
 DEFAULT_REGION = "us-east-1"
@@ -34,24 +34,26 @@ _SPEC_NAMES = {
 
 @dataclass(frozen=True)
 class S3Access:
-    """``bucket_url`` ends without a slash; ``service`` is the host it stands on."""
+    """``bucket_url`` ends without a slash; ``service`` is the host it stands on; ``note`` is for the log."""
 
     bucket_url: str
     service: str
     region: str
     identity: Identity
     trust: Trust
+    note: str = ""
 
     def url(self, key: str) -> str:
         return f"{self.bucket_url}/{quote(key, safe='/~')}"
 
     def __str__(self) -> str:
         unchecked = "" if self.trust.verify else ", certificates not checked"
-        return f"endpoint {self.service}, region {self.region}{unchecked}"
+        return f"endpoint {self.service}, region {self.region}{unchecked}{self.note and ', '}{self.note}"
 
 
 def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
-    settings = {**environment, **_spec(environment, "STORAGE_CONFIG"), **_spec(environment, "STORAGE_OVERRIDE_CONFIG")}
+    entry, note = _entry(environment)
+    settings = {**environment, **entry}
     region = settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or DEFAULT_REGION
     service = _endpoint(settings)
     virtual = is_true(settings.get("S3_USER_VIRTUAL_BUCKET", ""))
@@ -65,11 +67,25 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
         service=service,
         region=region,
         identity=identity_of(settings, region),
-        trust=Trust(verify=_verifies(settings.get("S3_VERIFY_SSL", "")), ca_file=ca_bundle(settings)),
+        trust=trust_of(settings, verify=_verifies(settings.get("S3_VERIFY_SSL", ""))),
+        note=note,
     )
 
 
-def _spec(environment: Mapping[str, str], name: str) -> dict[str, str]:
+def _entry(environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The variables that the secret's entry and the service's parameters come to, and a note where they count nothing.
+
+    An entry for another kind of store is not meant for this bucket, as with KServe. One that has no type is: KServe
+    passes it over, and then asks as nobody in particular.
+    """
+    config, override = (_object(environment, name) for name in ("STORAGE_CONFIG", "STORAGE_OVERRIDE_CONFIG"))
+    kind = override.get("type") or config.get("type") or "s3"
+    if kind != "s3":
+        return {}, f"STORAGE_CONFIG is not used, as its type is {kind}"
+    return {**_variables(config), **_variables(override)}, ""
+
+
+def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
     text = environment.get(name, "").strip()
     try:
         document: Any = json.loads(text or "{}")
@@ -78,6 +94,10 @@ def _spec(environment: Mapping[str, str], name: str) -> dict[str, str]:
         raise UsageError(f"{name} is not valid JSON ({error}); correct the key of the secret storage-config") from None
     if not isinstance(document, dict):
         raise UsageError(f"{name} is not a JSON object; correct the key of the secret storage-config")
+    return document
+
+
+def _variables(document: Mapping[str, Any]) -> dict[str, str]:
     values = {_SPEC_NAMES[key]: str(value) for key, value in document.items() if key in _SPEC_NAMES and value != ""}
     if "AWS_ACCESS_KEY_ID" not in values:
         return values

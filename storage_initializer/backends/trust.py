@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from storage_initializer.errors import CertificateError
 
@@ -14,32 +14,43 @@ _FILE = "cabundle.crt"
 
 @dataclass(frozen=True)
 class Trust:
-    """``ca_file`` comes on top of the system's certificates."""
+    """``ca_file`` comes on top of the system's certificates; it is not read where nothing is verified.
+
+    ``own`` is that the source's credentials name it, not the cluster's administrator for all sources.
+    """
 
     verify: bool = True
     ca_file: str = ""
+    own: bool = False
+
+    def check(self) -> None:
+        """The source's own bundle has to be there even for plain HTTP, as with KServe: whoever names one means TLS."""
+        if self.verify and self.own and not Path(self.ca_file).is_file():
+            raise _useless(self.ca_file, "No such file or directory")
 
 
-def ca_bundle(environment: Mapping[str, str]) -> str:
-    """The source's own bundle before the cluster's; empty for the system's certificates alone. Pure."""
+def trust_of(environment: Mapping[str, str], *, verify: bool = True) -> Trust:
+    """The source's own bundle before the cluster's, before the system's certificates alone. Pure."""
     if own := environment.get("AWS_CA_BUNDLE"):
-        return own
+        return Trust(verify, own, own=True)
     folder = environment.get("CA_BUNDLE_VOLUME_MOUNT_POINT")
     if folder and environment.get("CA_BUNDLE_CONFIGMAP_NAME"):
-        return str(PurePosixPath(folder) / _FILE)
-    return ""
+        return Trust(verify, str(PurePosixPath(folder) / _FILE))
+    return Trust(verify)
 
 
 def tls_context(trust: Trust) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    if trust.ca_file:
-        try:
-            context.load_verify_locations(trust.ca_file)
-        except OSError as error:
-            raise CertificateError(
-                f"the CA bundle {trust.ca_file} cannot be used ({error.strerror or error}); give it as PEM"
-            ) from None
     if not trust.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    elif trust.ca_file:
+        try:
+            context.load_verify_locations(trust.ca_file)
+        except OSError as error:
+            raise _useless(trust.ca_file, error.strerror or str(error)) from None
     return context
+
+
+def _useless(ca_file: str, why: str) -> CertificateError:
+    return CertificateError(f"the CA bundle {ca_file} cannot be used ({why}); give it as PEM")

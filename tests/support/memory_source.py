@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
-from storage_initializer.backends import Checksum, Content, SourceFile
+from storage_initializer.backends import Checksum, Content, Source, SourceFile
 from storage_initializer.retry import Retry
+from storage_initializer.selection import Selection
+from storage_initializer.transfer import bring, places, put_in_place
 
 ONCE = Retry(attempts=1, chance=lambda: 0.0, wait=lambda seconds: None)
 
 
-def everything(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
-    return files
+def bring_alone(source: Source, destination: Path, retry: Retry = ONCE) -> None:
+    """All files of one source to its destination, whatever their layout."""
+    (place,) = places([destination])
+    with bring(source, place, Selection().of, lambda folder: None, retry, lambda: 0.0), ExitStack() as undo:
+        put_in_place(place, undo)
+        undo.pop_all()
 
 
 class MemorySource:

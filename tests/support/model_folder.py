@@ -60,3 +60,20 @@ def write_volume(root: Path, config: str = STORY_CONFIG, store: str = "model-sto
 def read_tree(root: Path) -> dict[str, bytes]:
     """Every file below ``root`` with its content."""
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def write_files(root: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files, as ``read_tree`` gives them."""
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return dict(files)
+
+
+def packed_zip(files: Mapping[str, bytes]) -> bytes:
+    """A zip of the files."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()

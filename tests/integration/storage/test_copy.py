@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.storage.conftest import Initialize, ordinary_user
-from tests.support.model_folder import STORY_CONFIG, read_tree, write_volume
+from tests.support.model_folder import STORY_CONFIG, read_tree, write_files, write_volume
 
 
 @pytest.fixture
@@ -201,6 +201,7 @@ def test_any_file_name_survives(initialize: Initialize, tmp_path: Path, name: st
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_000])
 def test_any_file_size_survives(initialize: Initialize, tmp_path: Path, size: int) -> None:
     (tmp_path / "source").mkdir()
+    (tmp_path / "source/config").write_bytes(b"{}")
     (tmp_path / "source/weights").write_bytes(os.urandom(size))
 
     assert initialize(tmp_path / "source", tmp_path / "models").exit_code == 0
@@ -218,3 +219,17 @@ def test_two_thousand_files_are_not_named_one_by_one(initialize: Initialize, tmp
     assert outcome.exit_code == 0
     assert not [line for line in outcome.log if line.startswith("copied")]
     assert read_tree(tmp_path / "models") == read_tree(tmp_path / "source")
+
+
+def test_sources_may_share_a_destination_or_lie_in_one_another(initialize: Initialize, tmp_path: Path) -> None:
+    """As if they were brought one after the other: what comes later replaces entries of the same name."""
+    models = tmp_path / "models"
+    write_files(tmp_path / "1", {"config.json": b"1", "adapters/1": b"1"})
+    write_files(tmp_path / "2", {"config.json": b"2"})
+    write_files(tmp_path / "3", {"weights": b"3"})
+    write_files(models, {"adapters/weights": b"of the run before"})
+
+    outcome = initialize(tmp_path / "1", models, tmp_path / "2", models, tmp_path / "3", models / "adapters")
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == {"config.json": b"2", "adapters/1": b"1", "adapters/weights": b"3"}

@@ -13,10 +13,10 @@ import pytest
 from storage_initializer.backends import Checksum
 from storage_initializer.backends.local import LocalSource
 from storage_initializer.errors import CopyError, NoSpaceError, ServerError
-from storage_initializer.transfer import STAGING, bring
+from storage_initializer.transfer import STAGING
 from tests.integration.storage.conftest import Initialize, ordinary_user
-from tests.support.memory_source import ONCE, MemorySource, everything
-from tests.support.model_folder import read_tree, write_volume
+from tests.support.memory_source import MemorySource, bring_alone
+from tests.support.model_folder import read_tree, write_files, write_volume
 
 
 @pytest.fixture
@@ -294,10 +294,6 @@ def test_a_file_that_changes_while_it_is_copied(leeway: Path, change: Callable[[
     )
 
 
-def no_check(folder: Path) -> None:
-    """Any layout will do."""
-
-
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
@@ -325,7 +321,7 @@ def test_a_copy_that_goes_wrong_leaves_what_was_there(
     (models / "weights").write_bytes(b"of the run before")
 
     with pytest.raises(error) as raised:
-        bring(source, models, everything, no_check, ONCE, lambda: 0.0)
+        bring_alone(source, models)
 
     assert str(raised.value) == message.format(models)
     assert {path.name: path.read_bytes() for path in models.iterdir() if path.is_file()} == {
@@ -334,16 +330,56 @@ def test_a_copy_that_goes_wrong_leaves_what_was_there(
     assert (models / STAGING).exists() == raised.value.may_pass
 
 
-def test_the_second_pair_fails_after_the_first_is_in_place(
+def test_when_the_second_source_fails_nothing_of_the_first_is_to_be_seen(
     initialize: Initialize, leeway: Path, models: Path, tmp_path: Path
 ) -> None:
-    outcome = initialize(leeway, models, tmp_path / "missing", tmp_path / "other")
+    (tmp_path / "empty").mkdir()
+
+    outcome = initialize(leeway, models / "base", tmp_path / "empty", models / "adapters")
 
     assert (outcome.exit_code, outcome.reason) == (
-        5,
-        f"{tmp_path}/missing: there is no missing in {tmp_path}; there is models, pvc",
+        6,
+        f"{tmp_path}/empty: there is no file in it; put the model there first",
     )
-    assert read_tree(models) == read_tree(leeway)
+    assert "copied model-store/bert-model.mar" in "\n".join(outcome.log)
+    assert read_tree(models) == {}
+
+
+def test_a_source_that_cannot_be_is_found_before_another_is_copied(
+    initialize: Initialize, leeway: Path, models: Path, tmp_path: Path
+) -> None:
+    outcome = initialize(leeway, models / "base", tmp_path / "missing", models / "adapters")
+
+    assert (outcome.exit_code, outcome.reason, outcome.log) == (
+        5,
+        f"{tmp_path}/missing: there is no missing in {tmp_path}; there is pvc",
+        [],
+    )
+
+
+def test_when_the_second_source_cannot_be_put_in_place_the_first_gives_way_again(
+    initialize: Initialize, leeway: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = write_files(models, {"base/config/config.properties": b"of the run before", "base/other": b"not ours"})
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if target == models / "adapters/weights":
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    (leeway.parent / "adapters").mkdir()
+    (leeway.parent / "adapters/weights").write_bytes(b"x")
+
+    outcome = initialize(leeway, models / "base", leeway.parent / "adapters", models / "adapters")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        11,
+        f"{leeway.parent}/adapters: {models}/adapters cannot be written as user {os.geteuid()} "
+        "(Device or resource busy); mount a writable volume there",
+    )
+    assert read_tree(models) == before
 
 
 def test_an_unforeseen_error_is_one_line_and_its_traceback_is_in_the_log(

@@ -16,10 +16,9 @@ import pytest
 
 from storage_initializer.errors import Termination
 from storage_initializer.termination import termination_raises, uninterrupted
-from storage_initializer.transfer import bring
 from tests.integration.storage.conftest import Initialize
 from tests.support.memory_limit import memory_limit
-from tests.support.memory_source import ONCE, MemorySource, everything
+from tests.support.memory_source import MemorySource, bring_alone
 from tests.support.model_folder import read_tree
 
 KILLS = 20
@@ -101,14 +100,10 @@ def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
 
     source = MemorySource({"a": b"x", "b": b"x"}, on_open=interrupt)
     with pytest.raises(Termination) as raised, termination_raises():
-        bring(source, tmp_path / "models", everything, no_check, ONCE, lambda: 0.0)
+        bring_alone(source, tmp_path / "models")
 
     assert raised.value.exit_code == 130
     assert list((tmp_path / "models").iterdir()) == []
-
-
-def no_check(folder: Path) -> None:
-    """Any layout will do."""
 
 
 def test_a_signal_waits_for_the_end_of_an_uninterrupted_block() -> None:

@@ -14,15 +14,11 @@ from storage_initializer.backends import Content, SourceFile
 from storage_initializer.download import PART_BYTES
 from storage_initializer.errors import ServerError
 from storage_initializer.retry import Retry
-from storage_initializer.transfer import STAGING, bring
-from tests.support.memory_source import ONCE, MemorySource, everything
+from storage_initializer.transfer import STAGING
+from tests.support.memory_source import MemorySource, bring_alone
 from tests.support.model_folder import read_tree
 
 FILES = {"weights": random.Random(0).randbytes(2 * PART_BYTES + 5), "config": b"{}"}
-
-
-def no_check(folder: Path) -> None:
-    """Any layout will do."""
 
 
 class Asked:
@@ -38,18 +34,14 @@ class Asked:
             raise ServerError("it broke; try again")
 
 
-def run(source: MemorySource, destination: Path, retry: Retry = ONCE) -> None:
-    bring(source, destination, everything, no_check, retry, lambda: 0.0)
-
-
 def test_after_a_failure_only_what_is_missing_is_asked_for(tmp_path: Path) -> None:
     """Which parts had arrived is a matter of chance; none of them is asked for twice, and none is forgotten."""
     first, second = Asked(("weights", PART_BYTES)), Asked()
     with pytest.raises(ServerError):
-        run(MemorySource(FILES, on_open=first), tmp_path / "models")
+        bring_alone(MemorySource(FILES, on_open=first), tmp_path / "models")
     arrived = (tmp_path / "models" / STAGING / "arriving.journal").read_bytes().count(b" ")
 
-    run(MemorySource(FILES, on_open=second), tmp_path / "models")
+    bring_alone(MemorySource(FILES, on_open=second), tmp_path / "models")
 
     assert len(second.parts) == 4 - arrived
     assert ("weights", PART_BYTES, 2 * PART_BYTES) in second.parts
@@ -58,11 +50,11 @@ def test_after_a_failure_only_what_is_missing_is_asked_for(tmp_path: Path) -> No
 
 def test_a_source_that_has_changed_is_brought_anew(tmp_path: Path) -> None:
     with pytest.raises(ServerError):
-        run(MemorySource(FILES, on_open=Asked(("weights", PART_BYTES))), tmp_path / "models")
+        bring_alone(MemorySource(FILES, on_open=Asked(("weights", PART_BYTES))), tmp_path / "models")
     changed = {path: bytes(reversed(content)) for path, content in FILES.items()}
     asked = Asked()
 
-    run(MemorySource(changed, version="2", on_open=asked), tmp_path / "models")
+    bring_alone(MemorySource(changed, version="2", on_open=asked), tmp_path / "models")
 
     assert len(asked.parts) == 4
     assert read_tree(tmp_path / "models") == changed
@@ -79,7 +71,7 @@ def test_an_attempt_goes_on_where_the_one_before_broke_off(tmp_path: Path) -> No
             asked.append((str(file.path), start, stop))
             yield BytesIO(content[start : min(start + 100, stop)])
 
-    run(Stingy({"weights": content}), tmp_path / "models", Retry(3, lambda: 0.0, lambda seconds: None))
+    bring_alone(Stingy({"weights": content}), tmp_path / "models", Retry(3, lambda: 0.0, lambda seconds: None))
 
     assert asked == [("weights", 0, 256), ("weights", 100, 256), ("weights", 200, 256)]
     assert read_tree(tmp_path / "models") == {"weights": content}

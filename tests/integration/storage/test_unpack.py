@@ -10,7 +10,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
-from storage_initializer.backends import SourceFile
 from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
 from storage_initializer.unpack import lone_archive, unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
@@ -36,19 +35,27 @@ def modes(root: Path) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_mode & 0o7777 for path in root.rglob("*")}
 
 
+def named(*names: str) -> dict[PurePosixPath, PurePosixPath]:
+    return {PurePosixPath(name): PurePosixPath(name) for name in names}
+
+
 # --- which ones --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["m.zip", "m.tar", "m.tar.gz", "m.tgz", "M.ZIP", "below/m.zip"])
 def test_one_archive_alone_is_unpacked(name: str) -> None:
-    assert lone_archive([SourceFile(PurePosixPath(name), 1)]) == PurePosixPath(name)
+    assert lone_archive(named(name)) == PurePosixPath(name)
 
 
 @pytest.mark.parametrize(
     "names", [["m.mar"], ["m.gz"], ["m.tar.xz"], ["zip"], ["m.zip", "n.zip"], ["m.zip", "README.md"]]
 )
 def test_all_else_stays_as_it_is(names: list[str]) -> None:
-    assert lone_archive([SourceFile(PurePosixPath(name), 1) for name in names]) is None
+    assert lone_archive(named(*names)) is None
+
+
+def test_one_whose_name_does_not_tell_is_unpacked_for_what_it_holds() -> None:
+    assert lone_archive({PurePosixPath("download"): PurePosixPath("download.zip")}) == PurePosixPath("download")
 
 
 # --- how ---------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ http {{
         location /bearer/ {{ alias {root}/; if ($known = 0) {{ return 401; }} }}
         location /slow/   {{ alias {root}/; limit_rate 2m; }}
         location /whole/  {{ alias {root}/; max_ranges 0; etag off; }}
+        location /plain/  {{ rewrite ^/plain/(.*)$ http://127.0.0.1:{port}/$1 redirect; }}
     }}
 }}
 """
@@ -42,7 +43,7 @@ http {{
 @dataclass(frozen=True)
 class HttpServer:
     """A running nginx. Beside ``/`` it has the same files below ``/basic/``, ``/bearer/``, ``/slow/`` (2 MiB/s) and
-    ``/whole/`` (no ranges, no entity tags)."""
+    ``/whole/`` (no ranges, no entity tags), and below ``/plain/`` redirects to them over HTTP without TLS."""
 
     url: str
     tls_url: str

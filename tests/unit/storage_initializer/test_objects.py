@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.errors import AccessDeniedError, UnsafeSourceError
 
-KEYS = ("model", "model-hf/a", "model/", "model/1/b", "model/a", "model2", "other/model/a")
+KEYS = ("model-hf/a", "model/", "model/1/b", "model/a", "model2", "other", "others/model/a")
 
 
 def bucket_of(*keys: str) -> Iterator[Listed]:
@@ -19,12 +19,13 @@ def bucket_of(*keys: str) -> Iterator[Listed]:
 @pytest.mark.parametrize(
     ("path", "chosen"),
     [
-        ("", {"model", "model-hf/a", "model/1/b", "model/a", "model2", "other/model/a"}),
-        ("model", {"model"}),
+        ("", {"model-hf/a", "model/1/b", "model/a", "model2", "other", "others/model/a"}),
+        ("model", {"1/b", "a"}),
         ("model/", {"1/b", "a"}),
         ("model/1", {"b"}),
         ("model-", set()),
-        ("other", {"model/a"}),
+        ("other", {"other"}),
+        ("others", {"model/a"}),
         ("mod", set()),
     ],
 )
@@ -40,8 +41,42 @@ def test_a_key_that_is_no_path_below_the_destination_is_refused(key: str) -> Non
         choose_files("m/", lambda prefix: bucket_of(key))
 
 
+def choose(path: str, sizes: Mapping[str, int]) -> dict[str, bool]:
+    """Each file that ``path`` means in a bucket of these objects, and whether the path names just this one."""
+
+    def list_objects(prefix: str) -> Iterator[Listed]:
+        return iter([Listed(key, sizes[key], "v") for key in sorted(sizes) if key.startswith(prefix)])
+
+    return {str(file.path): file.exact for _, file in choose_files(path, list_objects)}
+
+
+@pytest.mark.parametrize(
+    ("path", "sizes", "chosen"),
+    [
+        ("m", {"m": 1, "m/a": 1}, {"m": True}),
+        ("m", {"m": 0, "m/a": 1}, {"a": False}),
+        ("m", {"m": 0}, {"m": True}),
+        ("m", {"m/a": 0, "m/a/b": 1, "m/a/c/d": 1, "m/a/c": 0}, {"a/b": False, "a/c/d": False}),
+        ("m", {"m/__init__.py": 0, "m/a": 1}, {"__init__.py": False, "a": False}),
+    ],
+    ids=["an object beats a folder", "an empty one does not", "unless it is all there is", "markers", "empty files"],
+)
+def test_an_object_without_content_gives_way_to_the_folder_of_its_name(
+    path: str, sizes: Mapping[str, int], chosen: dict[str, bool]
+) -> None:
+    assert choose(path, sizes) == chosen
+
+
+def test_an_object_with_the_name_of_a_folder_is_refused_before_anything_is_brought() -> None:
+    with pytest.raises(UnsafeSourceError, match="the object 'm/a' has the name of a folder of others; rename it"):
+        choose("m", {"m/a": 1, "m/a/b": 1})
+
+
 def names_below(prefix: str) -> Iterator[str]:
-    folders = {"": ("models/", "data/", "note.txt"), "models/": ("models/bert/", "models/mnist/")}
+    folders = {
+        "": ("models/", "data/", "note.txt"),
+        "models/": ("models/bert/", "models/mnist/", "models/x.mar"),
+    }
     return iter(folders.get(prefix, ()))
 
 
@@ -50,7 +85,8 @@ def names_below(prefix: str) -> Iterator[str]:
     [
         ("modles/bert", "did you mean models?"),
         ("models/brt", "did you mean bert?"),
-        ("models/zzz", "there is bert, mnist"),
+        ("models/zzz", "there is bert, mnist, x.mar"),
+        ("models/x.mar/", "models/x.mar is an object, not a folder; leave out the slash at the end"),
         ("note.txt/1", "note.txt is an object, so nothing can be below it; end the path there"),
     ],
 )

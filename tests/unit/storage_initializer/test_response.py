@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from http.client import HTTPException, RemoteDisconnected
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from socket import socket
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
-from storage_initializer.backends.response import Headers, Response
+from storage_initializer.backends.response import Headers, Paced, Response
+from storage_initializer.limits import MAX_HEADERS, MAX_INTERIM_ANSWERS, MIN_RATE
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class _Socket:
@@ -18,9 +22,12 @@ class _Socket:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
+    def gettimeout(self) -> float:
+        return 30.0
+
     def makefile(self, mode: str) -> BinaryIO:
         assert mode == "rb"
-        return BytesIO(self._content)
+        return cast(BinaryIO, BufferedReader(cast(RawIOBase, BytesIO(self._content))))
 
 
 def _response(content: bytes, method: str = "GET") -> Response:
@@ -105,3 +112,53 @@ def test_what_is_no_answer(content: bytes) -> None:
 def test_a_connection_that_was_closed_before_an_answer() -> None:
     with pytest.raises(RemoteDisconnected):
         _response(b"")
+
+
+def test_interim_answers_without_an_end_are_none() -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+    assert _response(interim * MAX_INTERIM_ANSWERS + b"HTTP/1.1 204 No Content\r\n\r\n").status == 204
+    assert _response(interim * (MAX_INTERIM_ANSWERS + 1) + b"HTTP/1.1 204 No Content\r\n\r\n").status == 100
+
+
+def test_trailers_without_an_end_are_refused() -> None:
+    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+
+    assert _response(chunks + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n").read() == b"x"
+    with pytest.raises(HTTPException, match="there are more than 100 headers"):
+        _response(chunks + b"X: y\r\n" * MAX_HEADERS + b"\r\n").read()
+
+
+class _Trickle(RawIOBase):
+    """A byte at each read, after a wait of ``wait_s`` by the clock ``now``."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.now = 0.0
+        self._wait_s = wait_s
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        self.now += self._wait_s
+        return 1
+
+
+def test_a_server_that_sends_a_byte_now_and_then_gives_no_answer() -> None:
+    trickle = _Trickle(29.0)
+    paced = BufferedReader(Paced(trickle, 60.0, lambda: trickle.now))
+
+    with pytest.raises(TimeoutError):
+        paced.read(10)
+    assert trickle.now == 87.0
+
+
+def test_a_server_that_thinks_for_long_once_is_waited_for() -> None:
+    trickle = _Trickle(29.0)
+    paced = BufferedReader(Paced(trickle, 60.0, lambda: trickle.now))
+
+    assert len(paced.read(2)) == 2
+
+
+def test_a_slow_line_is_read_to_its_end() -> None:
+    trickle = _Trickle(0.9 / MIN_RATE)
+    paced = BufferedReader(Paced(trickle, 1.0, lambda: trickle.now))
+
+    assert len(paced.read(10 * MIN_RATE)) == 10 * MIN_RATE

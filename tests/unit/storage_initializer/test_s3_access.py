@@ -118,7 +118,7 @@ def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_b
         service="http://minio:9000",
         region="eu-north-1",
         identity=AccessKey(Keys("OTHER", "0ther")),
-        trust=Trust(verify=False, ca_file="/ca.crt"),
+        trust=Trust(verify=False, ca_file="/ca.crt", own=True),
     )
 
 
@@ -128,6 +128,32 @@ def test_keys_of_storage_config_may_have_a_token_of_their_own() -> None:
     access = s3_access("models", {**KEYS, "AWS_SESSION_TOKEN": "t", "STORAGE_CONFIG": json.dumps(key)})
 
     assert access.identity == AccessKey(Keys("OTHER", "0ther", "own"))
+
+
+@pytest.mark.parametrize("config", [{}, {"type": "s3"}, {"type": ""}])
+def test_an_entry_without_a_type_is_for_s3(config: dict[str, str]) -> None:
+    entry = {**config, "access_key_id": "OTHER", "secret_access_key": "0ther"}
+
+    access = s3_access("models", {**KEYS, "STORAGE_CONFIG": json.dumps(entry)})
+
+    assert (access.identity, access.note) == (AccessKey(Keys("OTHER", "0ther")), "")
+
+
+@pytest.mark.parametrize(
+    ("config", "override"), [({"type": "hdfs"}, {}), ({}, {"type": "hdfs"}), ({"type": "s3"}, {"type": "hdfs"})]
+)
+def test_an_entry_for_another_store_is_not_used_and_the_log_says_so(
+    config: dict[str, str], override: dict[str, str]
+) -> None:
+    entry = {**config, "access_key_id": "OTHER", "secret_access_key": "0ther", "region": "eu-west-1"}
+    environment = {"STORAGE_CONFIG": json.dumps(entry), "STORAGE_OVERRIDE_CONFIG": json.dumps(override)}
+
+    access = s3_access("models", {**KEYS, **MINIO, **environment})
+
+    assert access.identity == AccessKey(Keys("AKIA", "s3cret"))
+    assert str(access) == (
+        "endpoint http://minio:9000, region us-east-1, STORAGE_CONFIG is not used, as its type is hdfs"
+    )
 
 
 def test_storage_config_may_ask_anonymously() -> None:
@@ -142,7 +168,7 @@ def test_storage_config_may_ask_anonymously() -> None:
         ({"S3_VERIFY_SSL": "0"}, Trust(verify=False)),
         ({"S3_VERIFY_SSL": "False"}, Trust(verify=False)),
         ({"S3_VERIFY_SSL": "1"}, Trust()),
-        ({"AWS_CA_BUNDLE": "/own.crt"}, Trust(ca_file="/own.crt")),
+        ({"AWS_CA_BUNDLE": "/own.crt"}, Trust(ca_file="/own.crt", own=True)),
         (
             {"CA_BUNDLE_CONFIGMAP_NAME": "global-ca-bundle", "CA_BUNDLE_VOLUME_MOUNT_POINT": "/etc/ssl/custom-certs"},
             Trust(ca_file="/etc/ssl/custom-certs/cabundle.crt"),

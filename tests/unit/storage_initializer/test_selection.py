@@ -23,10 +23,21 @@ DIGEST = "ab" * 32
         ({"STORAGE_ALLOW_PATTERNS": '["*.mar", "config/*"]'}, PATHS[:3]),
         ({"STORAGE_IGNORE_PATTERNS": "*.md, */old.*"}, PATHS[:2]),
         ({"STORAGE_ALLOW_PATTERNS": "model-store/*", "STORAGE_IGNORE_PATTERNS": "*old*"}, PATHS[1:2]),
+        ({"STORAGE_ALLOW_PATTERNS": '"*.mar"'}, PATHS[1:3]),
+        ({"STORAGE_IGNORE_PATTERNS": ' "*.mar" '}, (PATHS[0], PATHS[3])),
+        ({"STORAGE_ALLOW_PATTERNS": "[A-Z]*.md"}, PATHS[3:]),
+        ({"STORAGE_ALLOW_PATTERNS": "[]"}, PATHS),
     ],
 )
 def test_patterns_choose_files(environment: dict[str, str], chosen: tuple[str, ...]) -> None:
     assert tuple(str(file.path) for file in make_selection(environment).of(FILES)) == chosen
+
+
+@pytest.mark.parametrize("environment", [{"STORAGE_ALLOW_PATTERNS": "*.json"}, {"STORAGE_IGNORE_PATTERNS": "*.mar"}])
+def test_what_the_uri_itself_names_comes_whatever_the_patterns_say(environment: dict[str, str]) -> None:
+    named = [SourceFile(PurePosixPath("bert.mar"), 1, exact=True)]
+
+    assert make_selection(environment).of(named) == named
 
 
 def test_a_given_checksum_is_the_files() -> None:
@@ -57,6 +68,16 @@ def test_a_given_checksum_is_the_files() -> None:
             {"STORAGE_ALLOW_PATTERNS": "[1]"},
             UsageError,
             "STORAGE_ALLOW_PATTERNS is [1]; write a JSON array of strings, or a list with commas",
+        ),
+        (
+            {"STORAGE_ALLOW_PATTERNS": '{"a": 1}'},
+            UsageError,
+            'STORAGE_ALLOW_PATTERNS is {"a": 1}; write a JSON array of strings, or a list with commas',
+        ),
+        (
+            {"STORAGE_ALLOW_PATTERNS": '"*.mar", "*.md"'},
+            UsageError,
+            "STORAGE_ALLOW_PATTERNS is not valid JSON (Extra data: line 1 column 8 (char 7)); correct it",
         ),
         (
             {"STORAGE_IGNORE_PATTERNS": "[*.md]"},

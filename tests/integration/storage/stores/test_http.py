@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 from base64 import b64encode
-from io import BytesIO
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
+from storage_initializer.limits import MAX_REDIRECTS
 from tests.integration.storage.conftest import Initialize
-from tests.support.model_folder import read_tree
+from tests.support.model_folder import packed_zip, read_tree, write_mar, write_tar
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Action, Answer, Reset, Truncate, on, proxy
 
@@ -50,14 +49,133 @@ def test_headers_come_from_the_secret_of_the_host(
 
 
 def test_an_archive_is_unpacked(initialize: Initialize, web: nginx.HttpServer, models: Path) -> None:
-    packed = BytesIO()
-    with ZipFile(packed, "w") as archive:
-        archive.writestr("bert/config.json", b"{}")
-
-    outcome = initialize(web.put("packed/bert.zip", packed.getvalue()), models)
+    outcome = initialize(web.put("packed/bert.zip", packed_zip({"bert/config.json": b"{}"})), models)
 
     assert (outcome.exit_code, outcome.reason) == (0, "")
     assert read_tree(models) == {"bert/config.json": b"{}"}
+
+
+ZIP = packed_zip({"bert/config.json": b"{}"})
+
+
+@pytest.mark.parametrize("folder", ["", "whole/"], ids=["ranges", "no ranges"])
+@pytest.mark.parametrize(
+    "address", ["download?path=/2021/model.zip", "download?id=42", "42", "bert-1.0", "get.php?file=1", "50%.zip"]
+)
+def test_an_archive_is_unpacked_whatever_the_address_is(
+    initialize: Initialize, web: nginx.HttpServer, models: Path, address: str, folder: str
+) -> None:
+    web.put(address.partition("?")[0], ZIP)
+
+    outcome = initialize(f"{web.url}/{folder}{address}", models)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == {"bert/config.json": b"{}"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "there"),
+    [
+        ({"Content-Disposition": 'attachment; filename="model.zip"'}, {"bert/config.json": b"{}"}),
+        ({"Content-Type": "application/zip"}, {"bert/config.json": b"{}"}),
+        ({"Content-Type": "text/html"}, {"bert/config.json": b"{}"}),
+        ({"Content-Disposition": "attachment; filename=bert.keras"}, {"bert.keras": ZIP}),
+    ],
+    ids=["named by the server", "typed by the server", "typed wrongly", "of another type"],
+)
+def test_what_the_server_says_of_a_file_counts(
+    initialize: Initialize, models: Path, headers: dict[str, str], there: dict[str, bytes]
+) -> None:
+    with proxy(None, lambda _: Answer(200, ZIP, headers)) as server:
+        outcome = initialize(f"{server.url}/download", models)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == there
+
+
+def test_a_model_archive_without_a_name_gets_one_and_is_served(
+    initialize: Initialize, web: nginx.HttpServer, models: Path, tmp_path: Path
+) -> None:
+    archive = write_mar(tmp_path / "bert.mar").read_bytes()
+    web.put("artifacts/7", archive)
+
+    outcome = initialize(f"{web.url}/artifacts/7", models, "--layout", "torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert (models / "model-store/7.mar").read_bytes() == archive
+    assert "7 is called 7.mar here, for what it holds" in outcome.log
+
+
+PAGE = b"\n<!-- wiki -->\n<!DOCTYPE html><html><body>Please sign in.</body></html>"
+
+
+@pytest.mark.parametrize("address", ["models/bert.zip", "models/bert", "models/"])
+def test_a_page_in_place_of_a_file_is_refused(initialize: Initialize, models: Path, address: str) -> None:
+    with proxy(None, lambda _: Answer(200, PAGE, {"Content-Type": "text/html; charset=utf-8"})) as server:
+        outcome = initialize(f"{server.url}/{address}", models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        17,
+        f"{server.url}/{address}: {server.url} answers with a web page (text/html), not with a file; see whether the "
+        "address leads to a page for downloads, or wants credentials",
+    )
+    assert read_tree(models) == {}
+
+
+def test_a_page_that_is_asked_for_by_its_name_is_a_file(
+    initialize: Initialize, web: nginx.HttpServer, models: Path
+) -> None:
+    assert initialize(web.put("report.html", PAGE), models).exit_code == 0
+    assert read_tree(models) == {"report.html": PAGE}
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_code"), [("weights.bin", 17), ("weights.tar.gz", 0)], ids=["another file", "what it is anyhow"]
+)
+def test_a_file_that_the_server_compresses_unasked_is_refused(
+    initialize: Initialize, models: Path, name: str, exit_code: int, tmp_path: Path
+) -> None:
+    content = write_tar(tmp_path / "x.tar.gz").read_bytes()
+    with proxy(None, lambda _: Answer(200, content, {"Content-Encoding": "gzip"})) as server:
+        outcome = initialize(f"{server.url}/{name}", models, "--layout", "none")
+
+    assert outcome.exit_code == exit_code
+    assert exit_code == 0 or "(Content-Encoding: gzip), which nobody asked for; serve it as it is" in outcome.reason
+
+
+def test_an_empty_file_is_no_model(initialize: Initialize, web: nginx.HttpServer, models: Path) -> None:
+    outcome = initialize(web.put("empty.onnx", b""), models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        6,
+        f"{web.url}/empty.onnx: there is nothing in its files (0 bytes); put the model there again",
+    )
+    assert read_tree(models) == {}
+
+
+def test_a_redirect_from_https_to_http_is_refused(
+    initialize: Initialize, web: nginx.HttpServer, certificate: tls.Certificate, path: str, models: Path
+) -> None:
+    uri = f"{web.tls_url}/plain/{path}"
+
+    outcome = initialize(uri, models, AWS_CA_BUNDLE=str(certificate.authority))
+
+    assert (outcome.exit_code, outcome.reason) == (
+        17,
+        f"{uri}: {web.tls_url} redirects to {web.url}, and anybody on that way could change the file; "
+        "give an address that stays with https",
+    )
+
+
+def test_redirects_end(initialize: Initialize, models: Path) -> None:
+    with proxy(None, lambda request: Answer(302, headers={"Location": f"{request.target}x"})) as server:
+        outcome = initialize(f"{server.url}/model.bin", models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        17,
+        f"{server.url}/model.bin: {server.url} redirects more than 10 times; give the address of the file itself",
+    )
+    assert len(server.requests) == MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("folder", ["basic", "bearer"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store
-from tests.support.model_folder import read_tree
+from tests.support.model_folder import packed_zip, read_tree
 
 MODEL = {"config.json": b"{}", "weights/1.bin": b"one", "weights/2.bin": b"two"}
 NEIGHBOURS = {
@@ -61,6 +61,69 @@ def test_each_pair_has_its_own_target(initialize: Initialize, store: Store, mode
 
     assert (outcome.exit_code, outcome.reason) == (0, "")
     assert read_tree(models) == {**below("base", MODEL), "adapter/lora.bin": b"lora"}
+
+
+def test_when_the_second_source_fails_nothing_of_the_first_is_to_be_seen(
+    initialize: Initialize, store: Store, models: Path
+) -> None:
+    uri = store.fill(below("base", MODEL))
+
+    outcome = initialize(f"{uri}/base", models / "base", f"{uri}/adapter", models / "adapter", **store.environment())
+
+    assert outcome.exit_code == 5
+    assert f"{uri}/adapter: there is nothing at adapter" in outcome.reason
+    assert read_tree(models) == {}
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [{"STORAGE_ALLOW_PATTERNS": "*.json"}, {"STORAGE_IGNORE_PATTERNS": '"*.bin"'}],
+    ids=["not allowed", "ignored"],
+)
+def test_the_object_that_the_uri_names_comes_whatever_the_patterns_say(
+    initialize: Initialize, store: Store, models: Path, patterns: dict[str, str]
+) -> None:
+    uri = store.fill({"a/weights.bin": b"w"})
+
+    outcome = initialize(f"{uri}/a/weights.bin", models, **store.environment(), **patterns)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == {"weights.bin": b"w"}
+
+
+def test_a_slash_after_an_object_is_named(initialize: Initialize, store: Store, models: Path) -> None:
+    uri = store.fill({"a/weights.bin": b"w"})
+
+    outcome = initialize(f"{uri}/a/weights.bin/", models, **store.environment())
+
+    assert outcome.exit_code == 5
+    assert outcome.reason.endswith("; a/weights.bin is an object, not a folder; leave out the slash at the end")
+
+
+@pytest.mark.parametrize("path", ["model", "model/__init__.py"])
+def test_objects_without_content_alone_are_no_model(
+    initialize: Initialize, store: Store, models: Path, path: str
+) -> None:
+    uri = store.fill({"model/__init__.py": b"", "model/1/_SUCCESS": b""})
+
+    outcome = initialize(f"{uri}/{path}", models, **store.environment())
+
+    assert (outcome.exit_code, outcome.reason) == (
+        6,
+        f"{uri}/{path}: there is nothing in its files (0 bytes); put the model there again",
+    )
+    assert read_tree(models) == {}
+
+
+def test_an_object_without_content_beside_an_archive_does_not_keep_it_packed(
+    initialize: Initialize, store: Store, models: Path
+) -> None:
+    uri = store.fill({"model/_SUCCESS": b"", "model/bert.zip": packed_zip({"config.json": b"{}"})})
+
+    outcome = initialize(f"{uri}/model", models, **store.environment())
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert read_tree(models) == {"config.json": b"{}"}
 
 
 def test_odd_names_stay_as_they_are(initialize: Initialize, store: Store, models: Path) -> None:

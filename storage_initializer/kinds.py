@@ -1,0 +1,61 @@
+"""What a file is by what it holds, where its name does not tell: a download may be called ``download``, or ``42``."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from storage_initializer.archive import MANIFEST
+from storage_initializer.contents import Contents, exact
+from storage_initializer.zips import open_zip
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_GZIP = b"\x1f\x8b"
+# torch puts everything below one folder, named after the file that was saved.
+_SAVED = {"data.pkl", "version"}
+_EXPORTED = "archive_format"
+
+
+def suffix_of(path: Path) -> str:
+    """The end of a name that would tell what the file is; empty for what is neither an archive nor a torch model."""
+    with path.open("rb") as stream:
+        start = stream.read(tarfile.BLOCKSIZE)
+    if start.startswith(_ZIP):
+        return _suffix_of_zip(path)
+    if start.startswith(_GZIP):
+        return ".tar.gz" if _is_tar(_unzipped_start(path)) else ""
+    return ".tar" if _is_tar(start) else ""
+
+
+def is_zip(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_ZIP[0])) in _ZIP
+
+
+def _suffix_of_zip(path: Path) -> str:
+    with open_zip(path, Contents(path.name, path.stat().st_size, "pack it again", exact)) as (_, files):
+        if PurePosixPath(MANIFEST) in files:
+            return ".mar"
+        inside = {str(file).partition("/")[2] for file in files}
+        if inside >= _SAVED:
+            return ".pt"
+        return ".pt2" if _EXPORTED in inside else ".zip"
+
+
+def _unzipped_start(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as stream:
+            return stream.read(tarfile.BLOCKSIZE)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def _is_tar(start: bytes) -> bool:
+    """By the checksum of its first header."""
+    try:
+        tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
+    except tarfile.TarError:
+        return False
+    return True

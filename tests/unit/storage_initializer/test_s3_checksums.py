@@ -1,0 +1,46 @@
+"""Which of the checksums that S3 tells is one of the whole object."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import md5
+from pathlib import PurePosixPath
+
+import pytest
+
+from storage_initializer.backends import Checksum, SourceFile
+from storage_initializer.backends.s3 import checksum_told
+from storage_initializer.errors import UnexpectedAnswerError
+
+PLAIN = md5(b"x", usedforsecurity=False).hexdigest()
+PARTS = f"{PLAIN}-2"
+CRC32 = {"x-amz-checksum-crc32": b64encode(bytes.fromhex("8316dc8c")).decode()}
+TOLD = Checksum("crc32", "8316dc8c")
+
+
+def checksum(etag: str, headers: dict[str, str]) -> Checksum | None:
+    return checksum_told(SourceFile(PurePosixPath("weights"), 1, version=f'"{etag}"'), headers)
+
+
+@pytest.mark.parametrize(
+    ("etag", "headers", "told"),
+    [
+        (PLAIN, CRC32, TOLD),
+        (PLAIN, {**CRC32, "x-amz-checksum-type": "FULL_OBJECT"}, TOLD),
+        (PARTS, {**CRC32, "x-amz-checksum-type": "FULL_OBJECT"}, TOLD),
+        (PARTS, {**CRC32, "x-amz-checksum-type": "COMPOSITE"}, None),
+        (PARTS, CRC32, None),
+        (PARTS, {"x-amz-checksum-crc32": f"{CRC32['x-amz-checksum-crc32']}-2"}, None),
+        (PLAIN, {**CRC32, "x-amz-checksum-type": "COMPOSITE"}, Checksum("md5", PLAIN)),
+        (PLAIN, {}, Checksum("md5", PLAIN)),
+        (PARTS, {}, None),
+        (PLAIN, {"x-amz-server-side-encryption": "aws:kms"}, None),
+    ],
+)
+def test_only_one_of_the_whole_object_counts(etag: str, headers: dict[str, str], told: Checksum | None) -> None:
+    assert checksum(etag, headers) == told
+
+
+def test_one_that_is_none_is_an_answer_that_makes_no_sense() -> None:
+    with pytest.raises(UnexpectedAnswerError, match="the store tells the checksum '###', which is no base64"):
+        checksum(PLAIN, {"x-amz-checksum-crc32": "###"})
