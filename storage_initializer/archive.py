@@ -13,6 +13,7 @@ from typing import IO
 
 from storage_initializer.contents import Contents, exact, shown
 from storage_initializer.errors import ArchiveError
+from storage_initializer.limits import MAX_MANIFEST
 from storage_initializer.progress import format_size
 from storage_initializer.tars import open_tar
 from storage_initializer.zips import open_zip
@@ -22,7 +23,6 @@ ARCHIVES = (".mar", ".model", ".tar.gz")
 MANIFEST = "MAR-INF/MANIFEST.json"
 _RUNTIMES = ("python", "python3", "LSP")
 _REQUIRED = ("modelName", "modelVersion", "handler")
-_MAX_MANIFEST = 1 << 20
 _REPACK = "make it again with torch-model-archiver"
 
 
@@ -91,9 +91,9 @@ def _check_tar(path: Path, contents: Contents, name: str) -> bytes:
 
 
 def _read_manifest(stream: IO[bytes], name: str) -> bytes:
-    content = stream.read(_MAX_MANIFEST + 1)
-    if len(content) > _MAX_MANIFEST:
-        raise ArchiveError(f"the {MANIFEST} of {name} is larger than {format_size(_MAX_MANIFEST)}; {_REPACK}")
+    content = stream.read(MAX_MANIFEST + 1)
+    if len(content) > MAX_MANIFEST:
+        raise ArchiveError(f"the {MANIFEST} of {name} is larger than {format_size(MAX_MANIFEST)}; {_REPACK}")
     return content
 
 

@@ -4,25 +4,32 @@ An entry is named by its source and the listing of it, with sizes and etags: wha
 name, and only who may list the source finds it. One lock a name: who downloads holds it alone, who shares the files
 holds it with others, and who is killed lets go. The entries used least recently make room, but none that is in use.
 
+The folder is shared: where others can write to it, the entries are in a private folder in it (``private``).
+
 The cache helps or stands aside: whatever is wrong with it, the model is downloaded as if there were none.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic, sleep
 
 from storage_initializer.backends import SourceFile
 from storage_initializer.cache_entry import Entry
 from storage_initializer.errors import DestinationError, NoSpaceError
+from storage_initializer.limits import CACHE_ATTEMPTS, CACHE_WAIT_S
+from storage_initializer.private import private_folder
 from storage_initializer.progress import format_size
 
 log = logging.getLogger(__name__)
@@ -30,20 +37,25 @@ log = logging.getLogger(__name__)
 Fill = Callable[[Path], Path]
 """Downloads below a folder, where an earlier attempt may have left something; returns the folder that has the files."""
 
-# Between a download and its use another pod may evict it; more often than once is a cache too small for its node.
-_ATTEMPTS = 3
-_FORMAT = 1
+# Counted up whenever the same source would come to other files.
+_FORMAT = 2
 _LOCKS = "locks"
 _ROOM = "room"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
 class NodeCache:
-    """At most ``limit`` bytes below ``root``. ``boot`` differs from one boot of one node to another."""
+    """At most ``limit`` bytes below ``root``. ``boot`` differs from one boot of one node to another.
+
+    ``patience_s`` is how long another pod is waited for.
+    """
 
     root: Path
     limit: int
     boot: str
+    patience_s: float = CACHE_WAIT_S
 
     def bring(self, source: str, files: Sequence[SourceFile], fill: Fill, target: Path) -> bool:
         """Whether ``target`` has the files now; where not, nothing is there."""
@@ -52,9 +64,11 @@ class NodeCache:
             log.info("not kept in the node's cache: %s", reason)
             return False
         try:
-            self._bring(_key(source, files), size, fill, target)
+            with private_folder(self.root) as root:
+                replace(self, root=root)._bring(_key(source, files), size, fill, target)
         except (OSError, NoSpaceError, DestinationError) as error:
-            log.warning("the node's cache %s is of no use (%s); downloading without it", self.root, error)
+            why = getattr(error, "strerror", None) or error
+            log.warning("the node's cache %s is of no use (%s); downloading without it", self.root, why)
             shutil.rmtree(target, ignore_errors=True)
             return False
         return True
@@ -65,9 +79,12 @@ class NodeCache:
         return f"it needs {format_size(size)} of {format_size(self.limit)}" if size > self.limit else ""
 
     def _bring(self, key: str, size: int, fill: Fill, target: Path) -> None:
-        (self.root / _LOCKS).mkdir(parents=True, exist_ok=True)
+        locks = self.root / _LOCKS
+        locks.mkdir(exist_ok=True)
+        # Who may open a lock can hold it.
+        locks.chmod(0o700)
         entry = Entry(self.root / key, self.boot)
-        for _ in range(_ATTEMPTS):
+        for _ in range(CACHE_ATTEMPTS):
             with self._locked(key, fcntl.LOCK_SH):
                 if _is_usable(entry):
                     ways = entry.share(target)
@@ -93,11 +110,14 @@ class NodeCache:
                     total -= freed
             if to_write and total > self.limit:
                 raise NoSpaceError(f"all of its {format_size(self.limit)} are in use")
+            # A full disk is the whole node's trouble.
+            if to_write > (free := shutil.disk_usage(self.root).free + entry.arrived):
+                raise NoSpaceError(f"its disk has {format_size(free)} free")
             entry.reserve(size)
 
     def _others(self, entry: Entry) -> Iterator[Entry]:
         for folder in self.root.iterdir():
-            if folder.name not in (_LOCKS, entry.folder.name):
+            if _KEY.fullmatch(folder.name) and folder != entry.folder:
                 yield Entry(folder, self.boot)
 
     def _evict(self, entry: Entry) -> bool:
@@ -112,7 +132,7 @@ class NodeCache:
     @contextmanager
     def _locked(self, name: str, operation: int) -> Iterator[None]:
         """A lock's file stays for ever: who waits for it must not wait for one that is gone."""
-        descriptor = os.open(self.root / _LOCKS / name, os.O_RDONLY | os.O_CREAT, 0o666)
+        descriptor = os.open(self.root / _LOCKS / name, os.O_RDONLY | os.O_CREAT, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
@@ -120,10 +140,19 @@ class NodeCache:
                 if operation & fcntl.LOCK_NB:
                     raise
                 log.info("waiting for another pod, which fills the node's cache")
-                fcntl.flock(descriptor, operation)
+                _wait_for(descriptor, operation, monotonic() + self.patience_s)
             yield
         finally:
             os.close(descriptor)
+
+
+def _wait_for(descriptor: int, operation: int, end: float) -> None:
+    while monotonic() < end:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+            return
+        sleep(_POLL_S)
+    raise OSError(errno.ETIMEDOUT, "another pod has been filling it for too long")
 
 
 def _key(source: str, files: Sequence[SourceFile]) -> str:

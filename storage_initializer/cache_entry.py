@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from storage_initializer.checksums import checksum_of
+from storage_initializer.limits import CACHE_READ_ALWAYS
 from storage_initializer.sharing import share_file
 
-# Read in the time that a container takes to start.
-_SMALL = 64 << 20
 _ALGORITHM = "crc32"
 
 
@@ -56,6 +54,12 @@ class Entry:
             return 0
 
     @property
+    def arrived(self) -> int:
+        """Bytes on the disk of a download that was broken off."""
+        files = [path.lstat() for path in self.work.rglob("*")]
+        return sum(512 * status.st_blocks for status in files)
+
+    @property
     def last_used_ns(self) -> int:
         try:
             return self._size.stat().st_mtime_ns
@@ -87,8 +91,7 @@ class Entry:
         is_whole = self._is_whole if self._must_be_read(files) else self._looks_whole
         if damaged := next((file.path for file in files if not is_whole(file)), ""):
             return f"{damaged} is not as it was"
-        with suppress(PermissionError):  # the entry of another user
-            self._note_check()
+        self._note_check()
         return ""
 
     def condemn(self) -> None:
@@ -106,8 +109,7 @@ class Entry:
             place = target / file.path
             place.parent.mkdir(parents=True, exist_ok=True)
             ways[share_file(self._files / file.path, place, 0o755 if file.executable else 0o644)] += 1
-        with suppress(PermissionError):
-            self._size.touch()
+        self._size.touch()
         return ways
 
     def _read_manifest(self) -> list[CachedFile]:
@@ -126,7 +128,7 @@ class Entry:
 
     def _must_be_read(self, files: list[CachedFile]) -> bool:
         was_read = self._checked is not None and self._checked.exists()
-        return not was_read or sum(file.size for file in files) <= _SMALL
+        return not was_read or sum(file.size for file in files) <= CACHE_READ_ALWAYS
 
     def _looks_whole(self, file: CachedFile) -> bool:
         try:

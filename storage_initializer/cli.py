@@ -17,6 +17,8 @@ from storage_initializer.cache import NodeCache
 from storage_initializer.errors import InitializerError, Termination
 from storage_initializer.generate import complete_layout
 from storage_initializer.layout import check_layout
+from storage_initializer.limits import MAX_REASON
+from storage_initializer.lines import OneLineFormatter, one_line
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
@@ -28,8 +30,6 @@ log = logging.getLogger("storage_initializer")
 # What is at a path, only this pod can say; and it costs no download.
 _NEVER_CACHED = ("file", "pvc")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# The kubelet reads this much of a termination message.
-_MAX_REASON = 4096
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -118,23 +118,24 @@ def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:
 
 
 def _fail(reason: str, exit_code: int, termination_log: Path) -> int:
-    line = " ".join(reason.split()).encode(errors="backslashreplace")
+    line = one_line(reason).encode()[:MAX_REASON].decode(errors="ignore")
     # The kubelet makes the default file; where there is none, there is no kubelet to read it.
     if termination_log != Path(DEFAULT_TERMINATION_LOG) or termination_log.exists():
         with suppress(OSError):
-            termination_log.write_bytes(line[:_MAX_REASON])
+            termination_log.write_text(line, encoding="utf-8")
     sys.stdout.flush()
-    sys.stderr.write(f"{line.decode()}\n")
+    sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
     return exit_code
 
 
 @contextmanager
 def _console() -> Iterator[None]:
-    """Lines for ``kubectl logs``; a handler flushes after each. File names need not be UTF-8."""
+    """Lines for ``kubectl logs``; a handler flushes after each."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(OneLineFormatter())
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

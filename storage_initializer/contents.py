@@ -12,15 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from storage_initializer.errors import ArchiveError
+from storage_initializer.limits import HARMLESS_SIZE, MAX_ENTRIES, MAX_EXPANSION, MAX_NAME, MAX_PATH
 from storage_initializer.progress import format_size
 
-# Weights hardly compress: an archive that claims to unpack to far more than it weighs fills the node's disk.
-MAX_EXPANSION = 100
-HARMLESS_SIZE = 1 << 30
-MAX_ENTRIES = 50_000
-# Linux's for one name; for a whole path a quarter of Linux's, which leaves room for the folder it ends up in.
-_MAX_NAME = 255
-_MAX_PATH = 1024
 _SHOWN = 80
 
 Spelling = Callable[[str], str]
@@ -98,7 +92,7 @@ class Contents:
         if not name.isprintable():
             raise self.refusal(f"holds a name with invisible characters, {shown(name)}")
         path = PurePosixPath(name.replace("\\", "/"))
-        if len(str(path).encode()) > _MAX_PATH or any(len(part.encode()) > _MAX_NAME for part in path.parts):
+        if len(str(path).encode()) > MAX_PATH or any(len(part.encode()) > MAX_NAME for part in path.parts):
             raise self.refusal(f"holds a name that is too long, {shown(name)}")
         return path
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from storage_initializer.archive import ARCHIVES, ArchivedModel, check_archive, is_unpacked
 from storage_initializer.errors import LayoutError
+from storage_initializer.limits import MAX_CONFIG
 from storage_initializer.plan import LayoutName
 from storage_initializer.suggest import suggestion
 
@@ -25,7 +26,6 @@ CONFIG = "config/config.properties"
 STORES = ("model-store", "mar-store")
 # Where KServe's users expect to find the model, and so what an absolute model_store of theirs starts with.
 _MODELS_MOUNT = PurePosixPath("/mnt/models")
-_MAX_CONFIG = 1 << 20
 # Filled in from the server's environment, which is not ours.
 _PLACEHOLDER = re.compile(r"\$\$[^$]+\$\$")
 
@@ -104,8 +104,8 @@ def _read_config(root: Path) -> bytes:
         there = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
         raise LayoutError(f"there is no {CONFIG}; {suggestion(CONFIG, there)}")
     with config.open("rb") as stream:
-        content = stream.read(_MAX_CONFIG + 1)
-    if len(content) > _MAX_CONFIG:
+        content = stream.read(MAX_CONFIG + 1)
+    if len(content) > MAX_CONFIG:
         raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
     return content
 

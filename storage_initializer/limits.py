@@ -28,7 +28,51 @@ MAX_ANSWER = 16 << 20
 """Bytes of an answer that is no file: a page of a listing, a token."""
 MAX_FILES = 250_000
 """Files of one source."""
+MAX_DEPTH = 100
+"""Folders that lie in one another, of a claim or a folder."""
 MAX_PAGES = 10_000
 """Pages of one listing."""
 MAX_UNSIZED = 64 << 30
 """Bytes of a file whose server does not tell its length."""
+MAX_MD5 = 64 << 20
+"""Bytes of an object whose etag is compared as an MD5, which runs at the speed of a slow network. A larger one has been
+uploaded in parts, as a rule, and its etag is none."""
+
+# --- archives
+
+MAX_ENTRIES = 50_000
+"""Files and folders of one archive."""
+MAX_EXPANSION = 100
+"""Times an archive's own size that it may unpack to: weights hardly compress, and a bomb fills the node's disk."""
+HARMLESS_SIZE = 1 << 30
+"""Bytes that an archive may unpack to however small it is."""
+MAX_NAME = 255
+"""Bytes of one name: Linux's own bound."""
+MAX_PATH = 1024
+"""Bytes of a path: a quarter of Linux's, which leaves room for the folder it ends up in."""
+MAX_LINKS = 40
+"""Links in a tar that lead to one another, before the file."""
+MAX_ZIP_DIRECTORY = 8 << 20
+"""Bytes of a zip's directory, which is held in memory."""
+MAX_TAR_HEADER = 64 << 10
+"""Bytes of all headers of a tar's member: its own, its long names, its extended attributes."""
+MAX_MANIFEST = 1 << 20
+"""Bytes of MAR-INF/MANIFEST.json."""
+MAX_CONFIG = 1 << 20
+"""Bytes of config/config.properties."""
+
+# --- the node's cache
+
+CACHE_WAIT_S = 1800.0
+"""Seconds for another pod to fill it."""
+CACHE_ATTEMPTS = 3
+"""How often a model is fetched that others push out of the cache before it is used."""
+CACHE_READ_ALWAYS = 64 << 20
+"""Bytes of an entry that is read whole at each use, in the time that a container takes to start."""
+
+# --- what is said
+
+MAX_REASON = 4096
+"""Bytes of a reason: the kubelet reads this much of a termination message."""
+MAX_LOG_LINE = 8192
+"""Characters of a line of the log."""

@@ -6,11 +6,53 @@ thing is never followed or written to.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Whether it is a folder of this user, and nobody else can write to it; of a link, that it is none."""
-    writable_by_others = stat.S_IWGRP | stat.S_IWOTH
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & writable_by_others
+    """Whether it is a folder of this user that nobody else can write to. Of a link itself: that it is none."""
+    return _is_own(status) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@contextmanager
+def private_folder(shared: Path) -> Iterator[Path]:
+    """The folder itself where it is private, else one of this user's in it, made where there is none.
+
+    In the block its path stays the same folder's, whoever renames what around it.
+    """
+    with suppress(FileExistsError):
+        shared.mkdir(parents=True)
+    with ExitStack() as opened:
+        folder = _open(shared, opened)
+        if not is_private(os.fstat(folder)):
+            folder = _open_own(folder, opened)
+        yield Path(f"/proc/self/fd/{folder}")
+
+
+def _open_own(shared: int, opened: ExitStack) -> int:
+    name = f"user-{os.geteuid()}"
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=shared)
+    folder = _open(Path(name), opened, os.O_NOFOLLOW, shared)
+    if not _is_own(os.fstat(folder)):
+        raise OSError(errno.EPERM, f"the folder {name} in it is another user's")
+    # The kubelet opens all of a volume to the pod's group whenever it mounts it.
+    os.fchmod(folder, 0o700)
+    return folder
+
+
+def _open(path: Path, opened: ExitStack, flags: int = 0, folder: int | None = None) -> int:
+    descriptor = os.open(path, _FOLDER | flags, dir_fd=folder)
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()

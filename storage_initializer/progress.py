@@ -49,6 +49,11 @@ class Progress:
         with self._lock:
             self._resumed += count
 
+    def begin_anew(self) -> None:
+        """What has been copied has to be copied once more."""
+        with self._lock:
+            self._copied = self._resumed = 0
+
     def reuse_rest(self) -> None:
         """What has not been copied was there already."""
         with self._lock:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from storage_initializer.contents import Contents
+from storage_initializer.limits import MAX_TAR_HEADER
 
-# All headers of one member: its own, its long names, its extended attributes.
-_MAX_HEADER = 64 << 10
 _CHUNK = 64 << 10
 _END = bytes(tarfile.BLOCKSIZE)
 # ValueError is for numbers that are none, RecursionError for headers of headers.
@@ -48,7 +47,7 @@ class Tar:
         return cast(IO[bytes], self._archive.extractfile(member))
 
     def _next(self) -> tarfile.TarInfo | None:
-        self._reader.allow(_MAX_HEADER)
+        self._reader.allow(MAX_TAR_HEADER)
         member = self._archive.next()
         # tarfile keeps them all for as long as it is open.
         self._archive.members.clear()  # type: ignore[attr-defined]
@@ -84,7 +83,7 @@ class _Reader:
         self._contents = contents
         self._position = 0
         self._last = b""
-        self.allow(_MAX_HEADER)
+        self.allow(MAX_TAR_HEADER)
 
     @property
     def is_at_end_mark(self) -> bool:

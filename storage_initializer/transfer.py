@@ -92,6 +92,9 @@ def bring(
         if cache and cache.bring(source.identity, files, fetch, new):
             progress.reuse_rest()
         else:
+            # A download into the cache that went wrong has closed the source, and does not count.
+            source.reopen()
+            progress.begin_anew()
             _make_room(place.destination, files, _size_of(staging / _ARRIVING))
             fetch(staging).rename(new)
         finish(new)

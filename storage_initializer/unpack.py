@@ -17,6 +17,7 @@ from typing import IO
 from storage_initializer.contents import Contents, folded, shown
 from storage_initializer.errors import EmptySourceError, NoSpaceError
 from storage_initializer.kinds import is_zip
+from storage_initializer.limits import MAX_LINKS
 from storage_initializer.progress import format_size
 from storage_initializer.sharing import share_file
 from storage_initializer.tars import is_gzipped, open_tar
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 
 _TARS = (".tar", ".tar.gz", ".tgz")
 _BUFFER_BYTES = 1 << 20
-_MAX_LINKS = 40
 _REPACK = "pack the model's files again"
 
 
@@ -92,7 +92,7 @@ def _destination(member: tarfile.TarInfo, path: PurePosixPath, contents: Content
 
 
 def _follow(path: PurePosixPath, links: dict[PurePosixPath, PurePosixPath]) -> PurePosixPath:
-    for _ in range(_MAX_LINKS):
+    for _ in range(MAX_LINKS):
         if path not in links:
             break
         path = links[path]

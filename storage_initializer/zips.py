@@ -16,9 +16,8 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from storage_initializer.contents import Contents, shown
+from storage_initializer.limits import MAX_ZIP_DIRECTORY
 
-# ZipFile holds the whole directory in memory.
-_MAX_DIRECTORY = 8 << 20
 # The lengths of the name and the extra field, which follow it.
 _HEADER = struct.Struct("<26xHH")
 _ENCRYPTED, _HAS_DESCRIPTOR = 0x1, 0x8
@@ -52,7 +51,7 @@ class _File(io.FileIO):
         self._contents = contents
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > _MAX_DIRECTORY:
+        if size is not None and size > MAX_ZIP_DIRECTORY:
             raise self._contents.hostile("has a directory that is too large")
         return super().read(size)
 

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from storage_initializer.errors import UnexpectedAnswerError, UnsafeSourceError
-from storage_initializer.limits import MAX_FILES
+from storage_initializer.limits import MAX_FILES, MAX_NAME
 
 File = TypeVar("File")
 # Up to an exbibyte.
@@ -67,6 +67,12 @@ def size_told(text: str) -> int:
     return int(text)
 
 
+def check_length(path: PurePosixPath) -> None:
+    """That the file system takes it: a store's names may be longer."""
+    if any(len(part.encode(errors="surrogateescape")) > MAX_NAME for part in path.parts):
+        raise UnsafeSourceError(f"{str(path)[:80]}… has a name of more than {MAX_NAME} bytes; rename it")
+
+
 class Content(Protocol):
     def readinto(self, buffer: memoryview, /) -> int:
         """Fills the buffer, or a part of it; 0 at the end."""
@@ -93,4 +99,7 @@ class Source(Protocol):
         """Of the whole file, where the source tells one. Asked once the file has arrived."""
 
     def close(self) -> None:
-        """Wakes up who still reads, with an error."""
+        """Wakes up who still reads, with an error, as does whoever asks for more."""
+
+    def reopen(self) -> None:
+        """After ``close``: from now on it may be read again."""

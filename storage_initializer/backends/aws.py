@@ -131,6 +131,9 @@ class KeyRing:
     def __str__(self) -> str:
         return str(self._identity)
 
+    def reopen(self) -> None:
+        self._client.reopen()
+
     def close(self) -> None:
         self._client.close()
 

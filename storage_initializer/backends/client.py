@@ -140,6 +140,10 @@ class Client:
                 response.close()
                 connection.close()
 
+    def reopen(self) -> None:
+        with self._lock:
+            self._closed = False
+
     def close(self) -> None:
         """Whoever still reads gets an error at once."""
         with self._lock:

@@ -78,6 +78,9 @@ class TokenRing:
     def __str__(self) -> str:
         return f"service account {self._email}" if self._email else str(self._identity)
 
+    def reopen(self) -> None:
+        self._client.reopen()
+
     def close(self) -> None:
         self._client.close()
 

@@ -106,6 +106,10 @@ class GsSource:
     def checksum(self, file: SourceFile) -> Checksum | None:
         return file.checksum
 
+    def reopen(self) -> None:
+        self._client.reopen()
+        self._ring.reopen()
+
     def close(self) -> None:
         self._client.close()
         self._ring.close()

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from storage_initializer.backends import Checksum, Content, SourceFile, size_told
+from storage_initializer.backends import Checksum, Content, SourceFile, check_length, size_told
 from storage_initializer.backends.client import Body, Client
 from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
@@ -100,6 +100,7 @@ class HttpSource:
             version = _version(body.headers)
             streamed = body.status == 200
         path = PurePosixPath(name.name)
+        check_length(path)
         return [SourceFile(path, size, version=version, streamed=streamed, exact=True, untyped=not name.typed)]
 
     def _size(self, body: Body) -> int:
@@ -146,6 +147,9 @@ class HttpSource:
     def checksum(self, file: SourceFile) -> Checksum | None:
         """A web server tells none."""
         return file.checksum
+
+    def reopen(self) -> None:
+        self._client.reopen()
 
     def close(self) -> None:
         self._client.close()

@@ -24,6 +24,7 @@ from storage_initializer.errors import (
     UnsafeSourceError,
     UsageError,
 )
+from storage_initializer.limits import MAX_DEPTH
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.suggest import suggestion
 
@@ -85,6 +86,9 @@ class LocalSource:
     def checksum(self, file: SourceFile) -> None:
         """A file system gives none; copies are read back instead."""
 
+    def reopen(self) -> None:
+        """It never is closed."""
+
     def close(self) -> None:
         """A disk answers, or the whole node waits."""
 
@@ -99,6 +103,8 @@ class LocalSource:
             raise UnsafeSourceError(f"{self._name(path)} is neither a file nor a folder; remove it")
         elif real in ancestors:
             raise UnsafeSourceError(f"{self._name(path)} links back to a folder it is in; remove the link")
+        elif len(ancestors) > MAX_DEPTH:
+            raise UnsafeSourceError(f"{self._name(path)} lies in more than {MAX_DEPTH} folders; move it up")
         for entry in entries:
             if not (entry.name == _NOT_CONTENT and path == self._root):
                 yield from self._list(entry, ancestors | {real})
@@ -129,8 +135,18 @@ class LocalSource:
         return real
 
     def _open(self, path: Path) -> FileIO:
+        """Looked at again once it is open: meanwhile others may have put a link, or a pipe, anywhere on the way."""
         with _reading(path):
-            return FileIO(path)
+            stream = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or not self._is_inside(stream):
+            stream.close()
+            raise UnsafeSourceError(f"{path} became another file while it was opened; start again")
+        return stream
+
+    def _is_inside(self, stream: FileIO) -> bool:
+        """Where the system tells it."""
+        opened = Path(f"/proc/self/fd/{stream.fileno()}")
+        return not opened.exists() or opened.readlink().is_relative_to(self._boundary)
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self._base))

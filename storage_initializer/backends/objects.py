@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from storage_initializer.backends import Checksum, SourceFile, bounded
+from storage_initializer.backends import Checksum, SourceFile, bounded, check_length
 from storage_initializer.errors import InitializerError, UnsafeSourceError
 from storage_initializer.suggest import suggestion
 
@@ -92,4 +92,5 @@ def _file(name: str, listed: Listed) -> SourceFile:
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or {"..", "."} & set(name.split("/")) or "\0" in name or "//" in name:
         raise UnsafeSourceError(f"the object {listed.key!r} cannot be a file below the destination; rename it")
+    check_length(path)
     return SourceFile(path, listed.size, version=listed.version, checksum=listed.checksum, streamed=listed.streamed)

@@ -26,12 +26,9 @@ from storage_initializer.errors import (
     UnexpectedAnswerError,
     UsageError,
 )
-from storage_initializer.limits import MAX_PAGES
+from storage_initializer.limits import MAX_MD5, MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
 
-# MD5 runs at the speed of a slow network. An object that is larger has been uploaded in parts, as a rule, and its
-# etag is none.
-_LARGEST_MD5 = 64 << 20
 # Said with status 400 by some.
 _BAD_KEYS = ("InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 # With these, an etag is not the MD5 of the content.
@@ -96,6 +93,10 @@ class S3Source:
                 # Who may read an object might not be allowed to ask for its attributes.
                 self._checksums[file.path] = checksum_told(file, body.headers) if body.status == 200 else None
         return self._checksums[file.path]
+
+    def reopen(self) -> None:
+        self._client.reopen()
+        self._ring.reopen()
 
     def close(self) -> None:
         self._client.close()
@@ -190,7 +191,7 @@ def checksum_told(file: SourceFile, headers: Mapping[str, str]) -> Checksum | No
     plain = headers.get("x-amz-server-side-encryption") not in _OPAQUE_ETAGS
     plain = plain and "x-amz-server-side-encryption-customer-algorithm" not in headers
     is_md5 = len(etag) == 32 and not set(etag) - set("0123456789abcdef")
-    return Checksum("md5", etag) if plain and is_md5 and file.size <= _LARGEST_MD5 else None
+    return Checksum("md5", etag) if plain and is_md5 and file.size <= MAX_MD5 else None
 
 
 def _hexadecimal(value: str) -> str:

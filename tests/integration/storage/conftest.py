@@ -38,8 +38,15 @@ def open_path() -> Iterator[Path]:
 
 @pytest.fixture
 def initialize(open_path: Path, capsys: pytest.CaptureFixture[str]) -> Initialize:
-    """``initialize(*arguments, **environment)``; the reason is what stderr and the termination log agree on."""
-    termination_log = open_path / "termination-log"
+    return initializer(open_path, capsys)
+
+
+def initializer(folder: Path, capsys: pytest.CaptureFixture[str]) -> Initialize:
+    """``initialize(*arguments, **environment)``; the reason is what stderr and the termination log agree on.
+
+    ``folder`` is for the termination log.
+    """
+    termination_log = folder / "termination-log"
     termination_log.touch()
     termination_log.chmod(0o666)
 

@@ -394,9 +394,12 @@ def test_an_unforeseen_error_is_one_line_and_its_traceback_is_in_the_log(
 
     assert (outcome.exit_code, outcome.reason) == (
         1,
-        "unexpected ZeroDivisionError: two lines; the traceback is in the log",
+        r"unexpected ZeroDivisionError: two\nlines; the traceback is in the log",
     )
-    assert "Traceback (most recent call last):" in outcome.log
+    assert outcome.log[0] == "unexpected"
+    assert outcome.log[1] == "  Traceback (most recent call last):"
+    assert {line[:2] for line in outcome.log[1:]} == {"  "}
+    assert outcome.log[-2:] == ["  ZeroDivisionError: two", "  lines"]
 
 
 def test_a_termination_log_that_cannot_be_written_is_ignored(

@@ -16,7 +16,9 @@ import pytest
 from storage_initializer import cache_entry
 from storage_initializer.backends import SourceFile
 from storage_initializer.cache import NodeCache
+from storage_initializer.cache_entry import Entry
 from storage_initializer.errors import CopyError
+from storage_initializer.limits import CACHE_ATTEMPTS
 from tests.integration.storage.conftest import ordinary_user
 from tests.support.cache_pods import FILES, LISTING, Pod, write_files
 from tests.support.model_folder import read_tree
@@ -101,6 +103,24 @@ def test_a_program_stays_one(cache: NodeCache, tmp_path: Path, monkeypatch: pyte
 
     modes = {name: (tmp_path / "models" / name).stat().st_mode & 0o777 for name in FILES}
     assert modes == {"config/config.properties": 0o755, "model-store/bert.mar": 0o644}
+
+
+def test_a_model_that_others_push_out_at_once_is_downloaded_without_the_cache(
+    cache: NodeCache, fill: Filler, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Entry.commit
+
+    def commit_and_lose(entry: Entry, made: Path) -> None:
+        commit(entry, made)
+        entry.remove()
+
+    monkeypatch.setattr(Entry, "commit", commit_and_lose)
+
+    assert not cache.bring(SOURCE, LISTING, fill, tmp_path / "models")
+    assert fill.times == CACHE_ATTEMPTS
+    assert warnings(caplog) == [
+        f"the node's cache {cache.root} is of no use (other models push this one out at once); downloading without it"
+    ]
 
 
 # --- at the same time --------------------------------------------------------------------------------
@@ -205,7 +225,7 @@ def test_a_manifest_that_cannot_be_read_is_damage(
 def test_a_large_entry_is_read_whole_once_after_each_boot(
     cache: NodeCache, fill: Filler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_entry, "_SMALL", 0)
+    monkeypatch.setattr(cache_entry, "CACHE_READ_ALWAYS", 0)
     after_a_boot = replace(cache, boot="second")
     cache.bring(SOURCE, LISTING, fill, tmp_path / "1")
     flip_a_bit(cache)
@@ -228,7 +248,7 @@ def test_what_somebody_adds_to_an_entry_reaches_no_pod(cache: NodeCache, fill: F
 def test_where_boots_cannot_be_told_apart_every_use_reads_all(
     cache: NodeCache, fill: Filler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_entry, "_SMALL", 0)
+    monkeypatch.setattr(cache_entry, "CACHE_READ_ALWAYS", 0)
     bootless = replace(cache, boot="")
     bootless.bring(SOURCE, LISTING, fill, tmp_path / "1")
     flip_a_bit(cache)
@@ -392,8 +412,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_does_without(
         assert not cache.bring(SOURCE, LISTING, fill, open_path / "models")
 
     assert warnings(caplog) == [
-        f"the node's cache {cache.root} is of no use ([Errno 13] Permission denied: '{cache.root}/locks'); "
-        "downloading without it"
+        f"the node's cache {cache.root} is of no use (Permission denied); downloading without it"
     ]
 
 
@@ -405,7 +424,7 @@ def test_a_disk_that_fills_up_during_the_download_is_told_and_does_without(
     assert not cache.bring(SOURCE, LISTING, full, tmp_path / "models")
 
     assert warnings(caplog) == [
-        f"the node's cache {cache.root} is of no use ([Errno 28] No space left on device); downloading without it"
+        f"the node's cache {cache.root} is of no use (No space left on device); downloading without it"
     ]
 
 

@@ -11,6 +11,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
+from storage_initializer.limits import MAX_LINKS
 from storage_initializer.unpack import lone_archive, unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
 from tests.support.model_folder import read_tree
@@ -132,6 +133,17 @@ def test_links_to_files_of_the_archive_become_those_files(tmp_path: Path) -> Non
     names = ("blobs/abc", "copies/abc", "latest.pt", "snapshots/1/model.pt")
     assert read_tree(tmp_path / "out") == dict.fromkeys(names, b"weights")
     assert not any(path.is_symlink() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_links_that_lead_to_links_end(tmp_path: Path) -> None:
+    def chain(length: int) -> Path:
+        links = [member(f"l{number}", tarfile.SYMTYPE, f"l{number + 1}") for number in range(length)]
+        tar_of(*links, member(f"l{length}"))(tmp_path / f"{length}.tar")
+        return tmp_path / f"{length}.tar"
+
+    unpack(chain(MAX_LINKS), tmp_path / "out")
+    with pytest.raises(ArchiveError, match="holds a link, 'l0', to what is no file in it"):
+        unpack(chain(MAX_LINKS + 1), tmp_path / "refused")
 
 
 def test_an_archive_in_the_archive_stays_packed(tmp_path: Path) -> None:

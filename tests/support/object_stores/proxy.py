@@ -42,6 +42,22 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """Said in the server's place, byte for byte."""
+
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Endless:
+    """Said in the server's place, and after it ``more``, again and again until the client goes."""
+
+    start: bytes
+    more: bytes
+    every_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Reset:
     """The connection is reset after so many bytes of the body."""
 
@@ -83,7 +99,7 @@ class Without:
     names: frozenset[str]
 
 
-Action = Answer | Reset | Truncate | Stall | Damage | Slow | Without
+Action = Answer | Raw | Endless | Reset | Truncate | Stall | Damage | Slow | Without
 Decide = Callable[[Request], Action | None]
 """What to do with a request; None lets it pass."""
 
@@ -130,10 +146,15 @@ class Proxy:
             action = self._decide(request)
             if action:
                 self.harmed.append(request)
-            if isinstance(action, Answer):
-                writer.write(_format(action))
-            else:
-                await self._forward(head + body, action, reader, writer)
+            match action:
+                case Answer():
+                    writer.write(_format(action))
+                case Raw(content):
+                    writer.write(content)
+                case Endless():
+                    await _go_on(action, writer)
+                case _:
+                    await self._forward(head + body, action, reader, writer)
             await writer.drain()
 
     async def _forward(
@@ -162,6 +183,14 @@ class Proxy:
                     await _relay(upstream, writer, bytes_per_s)
                 case _:
                     await _relay(upstream, writer)
+
+
+async def _go_on(action: Endless, writer: asyncio.StreamWriter) -> None:
+    writer.write(action.start)
+    while True:
+        await writer.drain()
+        await asyncio.sleep(action.every_s)
+        writer.write(action.more)
 
 
 async def _relay(source: asyncio.StreamReader, target: asyncio.StreamWriter, bytes_per_s: int | None = None) -> None:

@@ -1,0 +1,30 @@
+"""Text from outside in a line of ours: a name or an answer must not look like another line. Pure."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from storage_initializer.limits import MAX_LOG_LINE
+
+
+def one_line(text: str) -> str:
+    """``text`` with what cannot be printed escaped, and the end of a very long one cut off."""
+    cut = text if len(text) <= MAX_LOG_LINE else f"{text[:MAX_LOG_LINE]}…"
+    return cut if cut.isprintable() else "".join(map(_escaped, cut))
+
+
+class OneLineFormatter(logging.Formatter):
+    """A record is one line. Those of a traceback are set in, so that none of them looks like a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = [one_line(record.getMessage())]
+        if record.exc_info and (error := record.exc_info[1]):
+            text = "".join(traceback.format_exception(error))
+            lines += [f"  {one_line(line)}" for line in text.splitlines()]
+        return "\n".join(lines)
+
+
+def _escaped(character: str) -> str:
+    """As Python writes it: a name need not be text at all."""
+    return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
