@@ -89,3 +89,33 @@ MAX_MESSAGE_NUMBERS = 4_000_000
 
 # Fields and files of a form, and fields of a query.
 MAX_FORM_PARTS = 1000
+
+# How often a gRPC message is there while it is answered: as it came, parsed, and as tensors.
+GRPC_COPIES = 3
+
+# Messages that are read at a time over gRPC without regard to time and room.
+MAX_GRPC_ARRIVING = 16
+
+# Messages of ModelInfer that are read at a time over gRPC, beside those, at most, however many go into the budget.
+MAX_GRPC_READERS = 64
+
+# The same at least, and messages of all other methods.
+MIN_GRPC_READERS = 8
+
+# Calls that wait until their message is read.
+MAX_GRPC_WAITING = 1024
+
+# Seconds that a message may take over gRPC while other calls wait.
+HURRIED_MESSAGE_TIMEOUT = 5
+
+# Connections over gRPC; fewer where the process may not open so many files.
+MAX_GRPC_CONNECTIONS = 1024
+
+# Calls at a time on one connection; the client keeps others back.
+MAX_GRPC_STREAMS = 1024
+
+# Seconds after which a silent client of a gRPC connection is asked whether it is still there.
+GRPC_PING = 60
+
+# Seconds that it has to say so.
+GRPC_PING_TIMEOUT = 20

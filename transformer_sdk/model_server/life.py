@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer_sdk.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS
+from transformer_sdk.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, MAX_GRPC_CONNECTIONS
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
@@ -91,8 +91,9 @@ async def _serve_while(
     metrics: ServerMetrics,
     if_held: str,
 ) -> None:
-    server = _http_server(app, doors, connections_within(raise_limit(), doors.max_connections))
-    grpc_server = await _start_grpc(doors, models, metrics)
+    connections = connections_within(raise_limit(), doors.max_connections)
+    server = _http_server(app, doors, connections)
+    grpc_server = await _start_grpc(doors, connections, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     try:
@@ -136,12 +137,15 @@ def _http_server(app: App, doors: Doors, connections: int) -> HttpServer:
         ) from error
 
 
-async def _start_grpc(doors: Doors, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
+async def _start_grpc(doors: Doors, connections: int, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
     if not doors.grpc_port:
         return None
     from transformer_sdk.server.grpc import GrpcServer  # gRPC takes a while to import
 
-    server = GrpcServer(models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size)
+    server = GrpcServer(
+        models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size,
+        budget=doors.budget, max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+    )  # fmt: skip
     try:
         await server.start()
     except RuntimeError as error:  # gRPC's own says less

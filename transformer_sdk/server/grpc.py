@@ -10,14 +10,23 @@ import dataclasses
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from transformer_sdk.errors import InvalidInput, ServingError
-from transformer_sdk.limits import ON_LOOP_BYTES
+from transformer_sdk.limits import (
+    GRPC_PING,
+    GRPC_PING_TIMEOUT,
+    HEAD_TIMEOUT,
+    KEEP_ALIVE,
+    MAX_GRPC_CONNECTIONS,
+    MAX_GRPC_STREAMS,
+    MIN_GRPC_READERS,
+    ON_LOOP_BYTES,
+)
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers, encodable, header, words_of
 from transformer_sdk.model import Call, Forwarder, Model, Models
@@ -26,7 +35,9 @@ from transformer_sdk.protocol.v2 import fields
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import InferRequest, wanted_outputs
+from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
+from transformer_sdk.server.grpc_messages import MessageReceiver, readers_within
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 
@@ -41,6 +52,7 @@ _CODES = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
     404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     422: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     501: grpc.StatusCode.UNIMPLEMENTED,
@@ -64,6 +76,9 @@ class GrpcServer:
         port: int,
         request_timeout_s: float,
         max_message_size: int,
+        *,
+        budget: ByteBudget | None = None,
+        max_connections: int = MAX_GRPC_CONNECTIONS,
     ) -> None:
         self._host = host
         self._port = port
@@ -71,13 +86,26 @@ class GrpcServer:
             options=(
                 ("grpc.max_receive_message_length", max_message_size),
                 ("grpc.so_reuseport", 0),  # a port that is taken is an error, not a lottery
+                ("grpc.max_allowed_incoming_connections", max_connections),
+                ("grpc.max_concurrent_streams", MAX_GRPC_STREAMS),
+                ("grpc.max_connection_idle_ms", KEEP_ALIVE * 1000),
+                ("grpc.server_handshake_timeout_ms", HEAD_TIMEOUT * 1000),
+                ("grpc.keepalive_time_ms", GRPC_PING * 1000),
+                ("grpc.keepalive_timeout_ms", GRPC_PING_TIMEOUT * 1000),
+                ("grpc.http2.bdp_probe", 0),  # else megabytes of each call come before anybody reads it
             )
         )
-        handlers = {
-            name: _guard(name, method, metrics, request_timeout_s)
+        budget = budget or ByteBudget()
+        # Health is asked for by messages of a few bytes: they do not wait for others, nor for room.
+        infer = MessageReceiver(readers_within(budget, max_message_size), budget)
+        other = MessageReceiver(MIN_GRPC_READERS)
+        answers = {
+            f"/{_SERVICE}/{name}": _Answering(
+                name, method, metrics, budget, infer if name == "ModelInfer" else other, request_timeout_s
+            )
             for name, method in InferenceService(models).methods().items()
         }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
+        self._server.add_generic_rpc_handlers((_Handlers(answers),))
 
     async def start(self) -> int:
         """Returns the port, once it is open; raises RuntimeError for one that is taken."""
@@ -181,25 +209,71 @@ def _parsed(message_type: type[_M], method: Callable[[_M, Call], Awaitable[Messa
     return answer
 
 
-def _guard(name: str, method: _Method, metrics: ServerMetrics, timeout_s: float) -> grpc.RpcMethodHandler[bytes, bytes]:
-    """`method` as gRPC takes it."""
+class _Handlers(grpc.GenericRpcHandler):
+    """Finds what answers a call, and how its message is taken in."""
 
-    async def answer(body: bytes, context: _Context) -> bytes:
+    def __init__(self, answers: Mapping[str, _Answering]) -> None:
+        self._answers = answers
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        answering = self._answers.get(handler_call_details.method)
+        return answering.handler() if answering else None
+
+
+class _Answering:
+    """Answers the calls of one method within `timeout_s`."""
+
+    def __init__(
+        self,
+        name: str,
+        method: _Method,
+        metrics: ServerMetrics,
+        budget: ByteBudget,
+        receiver: MessageReceiver,
+        timeout_s: float,
+    ) -> None:
+        self._name = name
+        self._method = method
+        self._metrics = metrics
+        self._budget = budget
+        self._receiver = receiver
+        self._timeout_s = timeout_s
+        self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(self._read_and_answer)
+
+    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """Of a new call."""
+        if (arrival := self._receiver.arrival()) is None:
+            return self._reading
+
+        async def answer(body: bytes, context: _Context) -> bytes:
+            arrival.end()
+            return await self._answer(body, context)
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    async def _read_and_answer(self, _: object, context: _Context) -> bytes:
+        return await self._answer(None, context)
+
+    async def _answer(self, body: bytes | None, context: _Context) -> bytes:
         started = time.perf_counter()
-        call = _begin(context, timeout_s)
+        call = _begin(context, self._timeout_s)
+        held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by a client that hung up
         try:
-            answered = await method(body, call)
+            if body is None:
+                body = await self._receiver.read(context, held)
+            else:
+                self._receiver.hold(body, held)
+            answered = await self._method(body, call)
             context.set_trailing_metadata(_metadata(call))
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             code = _code(error)
-            await _abort(context, code, error, call, name)
+            await _abort(context, code, error, call, self._name)
         finally:
-            metrics.observe_grpc(name, code.name, time.perf_counter() - started)
+            held.release()
+            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
         return answered
-
-    return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _begin(context: _Context, timeout_s: float) -> Call:

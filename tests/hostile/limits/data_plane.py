@@ -7,6 +7,7 @@ from tests.hostile.limits.bound import Bound, Unit
 _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 _CONNECTIONS = "tests/unit/transformer_sdk/test_connections.py::"
 _BUDGET = "tests/unit/transformer_sdk/test_budget.py::"
+_GRPC = "tests/unit/grpc/test_messages.py::"
 _FILES = "tests/unit/transformer_sdk/test_files.py::"
 _FIELDS = "tests/unit/protocol_v2/test_fields.py::"
 _JSON = "tests/unit/transformer_sdk/test_json_text.py::"
@@ -234,5 +235,75 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="INVALID_ARGUMENT",
         test=f"{_FIELDS}test_a_message_that_holds_more_than_is_served_is_refused",
+    ),
+    Bound(
+        what="copies that a gRPC message counts for while it is answered: as it came, parsed, and as tensors",
+        constant="transformer_sdk.limits:GRPC_COPIES",
+        unit=Unit.TIMES,
+        beyond="UNAVAILABLE, with retry-after among the metadata",
+        test=f"{_GRPC}test_a_message_counts_as_often_as_it_is_there_until_it_is_answered",
+    ),
+    Bound(
+        what="messages that are read at a time over gRPC without regard to time and room",
+        constant="transformer_sdk.limits:MAX_GRPC_ARRIVING",
+        unit=Unit.COUNT,
+        beyond="others are read in turns",
+        test=f"{_GRPC}test_one_that_does_not_come_is_given_up",
+    ),
+    Bound(
+        what="messages of ModelInfer that are read in turns at a time, if half of the budget holds as many",
+        constant="transformer_sdk.limits:MAX_GRPC_READERS",
+        unit=Unit.COUNT,
+        beyond="calls wait; a message takes 30 s at most",
+        test=f"{_GRPC}test_as_many_are_read_at_a_time_as_half_of_the_budget_holds",
+    ),
+    Bound(
+        what="the same at least, and messages of all other methods",
+        constant="transformer_sdk.limits:MIN_GRPC_READERS",
+        unit=Unit.COUNT,
+        beyond="calls wait",
+        test=f"{_GRPC}test_what_stalls_other_methods_stalls_no_inference",
+    ),
+    Bound(
+        what="calls over gRPC that wait until their message is read",
+        constant="transformer_sdk.limits:MAX_GRPC_WAITING",
+        unit=Unit.COUNT,
+        beyond="UNAVAILABLE, with retry-after among the metadata",
+        test=f"{_GRPC}test_so_many_wait_for_their_turn",
+    ),
+    Bound(
+        what="time that a message may take over gRPC while other calls wait",
+        constant="transformer_sdk.limits:HURRIED_MESSAGE_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="DEADLINE_EXCEEDED",
+        test=f"{_GRPC}test_while_others_wait_it_is_given_up_sooner",
+    ),
+    Bound(
+        what="connections over gRPC",
+        constant="transformer_sdk.limits:MAX_GRPC_CONNECTIONS",
+        unit=Unit.COUNT,
+        beyond="the connection is closed; the client's library tries again",
+        test=f"{_GRPC}test_connections_are_limited",
+    ),
+    Bound(
+        what="calls at a time on one gRPC connection",
+        constant="transformer_sdk.limits:MAX_GRPC_STREAMS",
+        unit=Unit.COUNT,
+        beyond="the client's library keeps others back",
+        test=f"{_GRPC}test_a_connection_has_so_many_calls_at_a_time",
+    ),
+    Bound(
+        what="silence of a gRPC client until it is asked whether it is there",
+        constant="transformer_sdk.limits:GRPC_PING",
+        unit=Unit.SECONDS,
+        beyond="a ping",
+        test=f"{_GRPC}test_a_silent_client_is_asked_whether_it_is_there",
+    ),
+    Bound(
+        what="time that it has to say so",
+        constant="transformer_sdk.limits:GRPC_PING_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="the connection is closed",
+        test=f"{_GRPC}test_a_silent_client_is_asked_whether_it_is_there",
     ),
 )
