@@ -23,6 +23,7 @@ from storage_initializer.suggest import suggestion
 log = logging.getLogger(__name__)
 
 CONFIG = "config/config.properties"
+_LOAD_MODELS = "load_models"
 STORES = ("model-store", "mar-store")
 # Where KServe's users expect to find the model, and so what an absolute model_store of theirs starts with.
 _MODELS_MOUNT = PurePosixPath("/mnt/models")
@@ -52,6 +53,9 @@ def check_torchserve(root: Path, destination: PurePosixPath) -> None:
     there = [entry.name for entry in entries]
     for reference in references:
         if reference.archive not in there:
+            if _is_done_without(reference, references, there):
+                log.warning("%s names %s (load_models), but %s does not hold it", CONFIG, reference.archive, store)
+                continue
             raise LayoutError(
                 f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
                 f"{suggestion(reference.archive, there)}"
@@ -60,6 +64,12 @@ def check_torchserve(root: Path, destination: PurePosixPath) -> None:
         log.info("checked %s/%s (%s)", store, reference.archive, reference.named_by)
     if not references:
         _check_everything(store, entries)
+
+
+def _is_done_without(reference: Reference, references: list[Reference], there: list[str]) -> bool:
+    """Servers serve those of ``load_models`` that are there, and say of the others that they are not."""
+    of_list = [one for one in references if one.named_by == _LOAD_MODELS]
+    return reference in of_list and any(one.archive in there for one in of_list)
 
 
 def parse_settings(content: bytes) -> dict[str, str]:
@@ -79,7 +89,7 @@ def named_archives(settings: Mapping[str, str]) -> list[Reference]:
     if text := _setting(settings, "models"):
         references += _archives_of("models", _parse_json("models", text))
     if "model_snapshot" not in settings:
-        references += _loaded(_setting(settings, "load_models"))
+        references += _loaded(_setting(settings, _LOAD_MODELS))
     return list(dict.fromkeys(references))
 
 
@@ -170,7 +180,7 @@ def _loaded(text: str) -> Iterator[Reference]:
     for item in filter(None, map(str.strip, text.split(","))):
         archive = item.partition("=")[2] or item
         if "://" not in archive:
-            yield Reference(_file_name(archive.strip()), "load_models")
+            yield Reference(_file_name(archive.strip()), _LOAD_MODELS)
 
 
 def _file_name(archive: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -36,6 +36,10 @@ class Call(msgspec.Struct):
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
 
 
+# Named pieces of a request beside its body.
+Fields = Sequence[tuple[str, bytes]]
+
+
 class Model(Protocol):
     """One version of a model. Every method raises a ServingError for what goes wrong."""
 
@@ -62,9 +66,19 @@ class Model(Protocol):
         ...
 
     async def raw(
-        self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False
+        self,
+        body: bytes,
+        content_type: str,
+        path: str,
+        call: Call,
+        *,
+        explain: bool = False,
+        name: str = "body",
+        fields: Fields = (),
     ) -> Response | StreamingResponse:
         """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does.
+
+        What calls its pieces by names gets the body by `name`, or none where that is empty, and beside it the `fields`.
 
         An answer that the model makes piece by piece has an iterator of its pieces. It raises the ServingError that the
         answer broke off with, and is to be closed by who does not read it to the end.

@@ -75,6 +75,22 @@ _STREAMS = (
 )  # fmt: skip
 # What stands around a handler; tested with the rest of each runtime.
 _AROUND = (
+    ("`load_models` names an archive that is not there, beside others that are",
+     "the others are served, 404 for its model",
+     "the others are served; 503 for its model with the reason, which the log and `/v2/repository/index` have as well",
+     "tests/conformance/test_load_models.py::test_a_missing_archive_is_named_and_the_others_are_served"),
+    ("`load_models` with an archive that cannot be read, beside others", "the others are served",
+     "exit code 3: a copy that broke is to be made again", "tests/unit/torchserve_adapter/test_models.py"
+     "::test_a_model_that_cannot_be_loaded_is_named"),
+    ("`model_snapshot` names an archive that is not there, beside others that are", "the server ends, exit code 0",
+     "exit code 3", "tests/unit/torchserve_adapter/test_models.py::test_a_snapshot_is_served_whole_or_not_at_all"),
+    ("`GET /api-description`, `OPTIONS`", "OpenAPI, of TorchServe's paths", "OpenAPI, of the paths of all protocols",
+     "tests/unit/endpoints/test_description.py::test_the_server_describes_every_path_of_every_protocol"),
+    ("`OPTIONS /predictions/<model>`, and of the other ways to ask a model", "OpenAPI, of the model",
+     "the same, of ours",
+     "tests/unit/endpoints/test_description.py::test_a_model_is_described_by_its_own_paths"),
+    ("`/ping` with any method", "200", "the same",
+     "tests/unit/endpoints/test_torchserve.py::test_ping_is_answered_whatever_the_method"),
     ("no `batchSize`: requests to `/predictions/<model>` that come at once", "one by one", "the same",
      "tests/conformance/test_batches.py::test_a_handler_of_which_nothing_is_said_gets_one_row_at_a_time"),
     ("no `batchSize`: v2 requests behind `kservev2` that come at once", "one by one", "the same",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from transformer_sdk.errors import Unsupported
 from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Model, Models
+from transformer_sdk.model import Call, Fields, Model, Models
 from transformer_sdk.protocol.v1 import PredictRequest
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 
@@ -41,7 +41,17 @@ class FakeModel:
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         raise Unsupported("v2 only")
 
-    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
+    async def raw(
+        self,
+        body: bytes,
+        content_type: str,
+        path: str,
+        call: Call,
+        *,
+        explain: bool = False,
+        name: str = "body",
+        fields: Fields = (),
+    ) -> Response:
         raise Unsupported("v2 only")
 
 

@@ -17,7 +17,7 @@ from transformer_sdk.handler import frames, parts, tensors, values
 from transformer_sdk.handler.stream import Stream
 from transformer_sdk.limits import ON_LOOP_BYTES
 from transformer_sdk.messages import Headers, Response, StreamingResponse
-from transformer_sdk.model import Call, Streaming
+from transformer_sdk.model import Call, Fields, Streaming
 from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v1 import PredictRequest
@@ -120,11 +120,23 @@ class HandlerModel(Streaming):
             answer.close()
 
     async def raw(
-        self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False
+        self,
+        body: bytes,
+        content_type: str,
+        path: str,
+        call: Call,
+        *,
+        explain: bool = False,
+        name: str = "body",
+        fields: Fields = (),
     ) -> Response | StreamingResponse:
         """Answers a body of any kind, as the handler understands it; in pieces where the handler sends pieces."""
         headers = (*call.headers, (b"url_path", path.encode())) if path else call.headers
         cut, size = await off_loop(self._weight(body, content_type), self._cut, body, content_type)
+        if name != "body":
+            cut = [frames.Part(name, "", body)] if name else []
+        if fields:
+            cut = [*cut, *(frames.Part(one, "", value) for one, value in fields)]
         frame = frames.Request(call.id, headers, cut)
         answer = await self.queue.submit(frame, size, "raw-explain" if explain else "raw", call)
         return _streaming(answer) if isinstance(answer, Stream) else _response(answer)

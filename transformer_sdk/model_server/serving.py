@@ -11,6 +11,7 @@ from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from transformer_sdk.server.app import App
 from transformer_sdk.server.cors import CorsApp
 from transformer_sdk.server.endpoints.calls import Calls
+from transformer_sdk.server.endpoints.description import DescriptionEndpoints
 from transformer_sdk.server.endpoints.health import HealthEndpoints
 from transformer_sdk.server.endpoints.repository import RepositoryEndpoints
 from transformer_sdk.server.endpoints.torchserve import TorchServeEndpoints
@@ -50,6 +51,7 @@ def build_app(
         TorchServeEndpoints(models, calls),
     )
     routes = [route for surface in surfaces for route in surface.routes()]
+    routes += DescriptionEndpoints(models, routes).routes()
     if doors.cors:
         return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors, doors.budget)
     return App(Router(routes), metrics, doors.max_request_size, doors.budget)

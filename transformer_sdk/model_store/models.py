@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from transformer_sdk.model_store.archives import Archive
@@ -95,6 +96,29 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
     for name, file in named:
         files.setdefault(name or archives[file].model_name, []).append(file)
     return tuple(Model(name, ", ".join(of_model)) for name, of_model in files.items())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of `load_models` is there, and why each other model is not served: it continues a sentence on the model."""
+
+    load_models: str
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def select(value: str, archives: Mapping[str, Archive], store: str) -> Selection:
+    """As TorchServe serves the archives that are there; with none of them nothing is left out, and loading fails."""
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    there, missing = [], {}
+    for entry, (name, archive) in zip(entries, load_models(value, archives), strict=False):
+        file = file_name(archive)
+        if file in archives or "://" in file:
+            there.append(entry)
+        else:
+            missing[name or PurePath(file).stem] = (
+                f"is not served: {file}, which load_models names, is not in the model store {store}; put it there"
+            )
+    return Selection(",".join(there), missing) if there and missing else Selection(value)
 
 
 def load_models(value: str, archives: Mapping[str, Archive]) -> list[tuple[str, str]]:

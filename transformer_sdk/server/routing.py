@@ -55,11 +55,13 @@ class Router:
         return found
 
     def _search(self, method: str, path: str) -> Found:
-        for pattern, by_method in self._patterns:
-            if found := pattern.fullmatch(path):
-                if method not in by_method:
-                    raise MethodNotAllowed(method, path, by_method)
-                return by_method[method], found.groupdict()
+        """A slash at the end is no matter, as with TorchServe and KServe."""
+        for wanted in dict.fromkeys((path, path.rstrip("/"))):
+            for pattern, by_method in self._patterns:
+                if found := pattern.fullmatch(wanted):
+                    if method not in by_method:
+                        raise MethodNotAllowed(method, path, by_method)
+                    return by_method[method], found.groupdict()
         raise NotFound(f"There is nothing at {path}.")
 
 

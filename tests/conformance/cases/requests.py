@@ -79,6 +79,31 @@ CASES = (
     Case("invoke", "`/models/<model>/invoke`", "function", Request("POST", "/models/function/invoke", b"text")),
     Case("invocations", "`/invocations?model_name=<model>`", "function",
          Request("POST", "/invocations?model_name=function", b"text")),
+    Case("invoke-query", "`/models/<model>/invoke?k=3`: the handler gets k", "probe",
+         Request("POST", "/models/probe/invoke?k=3", b"text")),
+    Case("invocations-query", "`/invocations?model_name=<model>&k=3`: the handler gets both", "probe",
+         Request("POST", "/invocations?model_name=probe&k=3&e=", b"text")),
+    Case("invocations-headers", "`get_all_request_header` of `/invocations`", "probe",
+         Request("POST", "/invocations?model_name=probe", headers=(("x-do", "all_headers"),)),
+         ours=Answer(200, JSON, json.dumps({
+             "body": {"content-type": ""}, "content-length": "0", "explain": "False", "host": "conformance",
+             "model_name": {"content-type": ""}, "url_path": "", "x-do": "all_headers"}, indent=2).encode()),
+         why="`explain` and `url_path` are there as for `/predictions`"),
+    Case("invocations-form", "`/invocations` with a form: the handler gets the query beside its fields", "probe",
+         Request("POST", "/invocations?model_name=probe", FORM, (("content-type", FORM_TYPE),))),
+    *(
+        Case(f"slash-{number}", f"`{path.replace('probe', '<model>')}`, with a slash at the end", "probe",
+             Request("POST", path, b"x"))
+        for number, path in enumerate((
+            "/predictions/probe/", "/predictions/probe/1.0/", "/explanations/probe/", "/models/probe/invoke/"))
+    ),
+    *(
+        Case(f"method-{method.lower()}", f"{method} of a prediction", "probe",
+             Request(method, "/predictions/probe", b"x"))
+        for method in ("DELETE", "PATCH")
+    ),
+    Case("v1-get", "GET of `/v1/models/<model>:predict`", "probe", Request("GET", "/v1/models/probe:predict"),
+         ours=Refusal(405, "use OPTIONS, POST"), why="it takes POST, as with KServe"),
     Case("version-unknown", "an unknown version", "function", predictions("function/3.0"), 404,
          Refusal(404, "3.0"), f"{ERROR_FORM}; {NAMED}"),
     Case("model-unknown", "an unknown model", "none", predictions("none"), 404, Refusal(404, "none"),

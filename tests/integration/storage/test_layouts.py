@@ -138,6 +138,17 @@ def test_without_models_and_configuration_it_is_said_what_is_there(
     )
 
 
+def test_an_archive_of_load_models_that_is_not_there_is_named_and_done_without(
+    initialize: Initialize, tmp_path: Path, models: Path
+) -> None:
+    source = write_volume(tmp_path / "source", "load_models=bert=bert-model.mar,gone=gone.mar")
+
+    outcome = initialize(source, models)
+
+    assert outcome.exit_code == 0
+    assert "config/config.properties names gone.mar (load_models), but model-store does not hold it" in outcome.log
+
+
 @pytest.mark.parametrize(
     ("config", "complaint"),
     [

@@ -12,7 +12,7 @@ import orjson
 
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.messages import Headers, Response
-from transformer_sdk.model import Call, Model, Models
+from transformer_sdk.model import Call, Fields, Model, Models
 from transformer_sdk.model_server.life import Doors
 from transformer_sdk.model_server.serving import build_app
 from transformer_sdk.protocol.v1 import PredictRequest
@@ -44,10 +44,22 @@ class RecordingModel(FakeModel):
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         return self._echo("explanations", request.body, call)
 
-    async def raw(self, body: bytes, content_type: str, path: str, call: Call, *, explain: bool = False) -> Response:
+    async def raw(
+        self,
+        body: bytes,
+        content_type: str,
+        path: str,
+        call: Call,
+        *,
+        explain: bool = False,
+        name: str = "body",
+        fields: Fields = (),
+    ) -> Response:
         self.calls.append(call)
         call.timings["model"] = 0.0015
-        told = f"{self.version} {content_type} {path} {explain} ".encode()
+        told = f"{self.version} {content_type} {path} {explain} ".encode() + b"".join(
+            b"%b=%b " % (key.encode(), value) for key, value in fields
+        )
         return Response(told + body, 201, b"text/plain", ((b"x-of-handler", b"yes"),))
 
     def _echo(self, key: str, body: bytes, call: Call) -> Response:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.endpoints.asking import Answer, Server, error
+from transformer_sdk.limits import MAX_FORM_PARTS
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "GET"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "GET", "DELETE", "PATCH"])
 @pytest.mark.parametrize(
     ("path", "version", "rest", "explains"),
     [
@@ -17,8 +18,12 @@ from tests.unit.endpoints.asking import Answer, Server, error
         ("/explanations/m", "1", "", True),
         ("/explanations/m/2", "2", "", True),
         ("/models/m/invoke", "1", "", False),
-        ("/invocations?model_name=m", "1", "", False),
         ("/invocations", "1", "", False),
+        ("/predictions/m?k=1", "1", "", False),
+        ("/predictions/m/", "1", "", False),
+        ("/predictions/m/2/", "2", "", False),
+        ("/models/m/invoke/", "1", "", False),
+        ("/invocations//", "1", "", False),
     ],
 )
 async def test_a_body_of_any_kind_reaches_the_model_and_its_answer_the_client(
@@ -28,6 +33,25 @@ async def test_a_body_of_any_kind_reaches_the_model_and_its_answer_the_client(
 
     assert answer == Answer(201, f"{version} image/png {rest} {explains} ".encode() + b"\x00any")
     assert (answer.headers["content-type"], answer.headers["x-of-handler"]) == ("text/plain", "yes")
+
+
+@pytest.mark.parametrize("path", ["/invocations?model_name=m&k=%C3%BC&k=", "/models/m/invoke?model_name=m&k=%C3%BC&k="])
+async def test_parameters_of_the_query_travel_beside_the_body(path: str) -> None:
+    answer = await Server().ask("POST", path, b"any")
+
+    assert answer.body.decode() == "1   False model_name=m k=ü k= any"
+
+
+async def test_a_query_of_too_many_parameters_is_refused() -> None:
+    answer = await Server().ask("POST", "/models/m/invoke?" + "&".join(["k=1"] * (MAX_FORM_PARTS + 1)))
+
+    told = error(f"The query has more than {MAX_FORM_PARTS} parameters; send them in the body.")
+    assert (answer.status, answer.document) == (400, told)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
+async def test_ping_is_answered_whatever_the_method(method: str) -> None:
+    assert (await Server().ask(method, "/ping/")).document == {"status": "Healthy"}
 
 
 async def test_the_times_of_a_request_are_told_to_who_asks() -> None:

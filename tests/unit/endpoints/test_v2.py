@@ -283,7 +283,7 @@ async def test_a_model_that_is_not_ready_says_when_to_come_back(method: str, pat
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", "/v2/models/m/infer", "POST"),
+        ("GET", "/v2/models/m/infer", "OPTIONS, POST"),
         ("POST", "/v2/health/live", "GET, HEAD"),
         ("GET", "/v2/repository/index", "POST"),
     ],

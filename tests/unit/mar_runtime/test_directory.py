@@ -92,6 +92,19 @@ def test_the_table_of_models_may_be_nothing_but_parameters(tmp_path: Path, load_
     assert list(look(tmp_path).models) == [request(one, "a", minWorkers=2)]
 
 
+def test_an_archive_of_load_models_that_is_not_there_is_named_and_the_others_are_served(tmp_path: Path) -> None:
+    one, store = archive(tmp_path / "model-store", "a"), tmp_path / "model-store"
+    configure(tmp_path, f"load_models=gone.mar, {one.name}, x=model-store/away.mar")
+
+    found = look(tmp_path)
+
+    assert list(found.models) == [request(one, "a")]
+    assert found.missing == {
+        name: f"is not served: {file}, which load_models names, is not in the model store {store}; put it there"
+        for name, file in (("gone", "gone.mar"), ("x", "away.mar"))
+    }
+
+
 def test_placeholders_and_ts_variables_are_filled_in(tmp_path: Path) -> None:
     archive(tmp_path / "store-of-mine", "a")
     configure(tmp_path, "model_store=$$STORE$$", "enable_envvars_config=true")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.archives import build_archive
 from transformer_sdk.model_store.archives import Archive, read_archive, read_store
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import Model, requested_models
+from transformer_sdk.model_store.models import Model, requested_models, select
 
 ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
 SNAPSHOT = json.dumps(
@@ -44,6 +44,25 @@ def test_models_come_from_the_snapshot_else_from_load_models(
 
 
 @pytest.mark.parametrize(
+    ("load_models", "selected", "missing"),
+    [
+        ("all", "all", ()),
+        ("a.mar,x=b.mar", "a.mar,x=b.mar", ()),
+        ("gone.mar, x=b.mar,y=store/away.mar", "x=b.mar", ("gone", "y")),
+        ("gone.mar,x=https://host/x.mar", "x=https://host/x.mar", ("gone",)),
+        ("gone.mar", "gone.mar", ()),
+        ("", "", ()),
+    ],
+)
+def test_archives_that_are_not_there_are_left_out_while_others_are(
+    load_models: str, selected: str, missing: tuple[str, ...]
+) -> None:
+    selection = select(load_models, ARCHIVES, "/store")
+
+    assert (selection.load_models, tuple(selection.missing)) == (selected, missing)
+
+
+@pytest.mark.parametrize(
     ("load_models", "archives", "message"),
     [
         ("c.mar", ARCHIVES, "^c.mar is not in the model store /store, which holds a.mar, b.mar"),
@@ -56,6 +75,17 @@ def test_models_come_from_the_snapshot_else_from_load_models(
 def test_a_model_that_cannot_be_loaded_is_named(load_models: str, archives: dict[str, Archive], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         requested_models({"load_models": load_models}, archives, "/store")
+
+
+def test_a_snapshot_is_served_whole_or_not_at_all() -> None:
+    properties = {
+        "model_snapshot": json.dumps(
+            {"models": {"a": {"1.0": {"marName": "a.mar"}}, "b": {"1.0": {"marName": "c.mar"}}}}
+        )
+    }
+
+    with pytest.raises(ConfigurationError, match=r"^model b: c\.mar is not in the model store /store"):
+        requested_models(properties, ARCHIVES, "/store")
 
 
 def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:

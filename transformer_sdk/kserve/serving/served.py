@@ -18,7 +18,7 @@ from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import to_response, weight
 from transformer_sdk.messages import Response, StreamingResponse, words_of
-from transformer_sdk.model import Call, Forwarder, Models
+from transformer_sdk.model import Call, Fields, Forwarder, Models
 from transformer_sdk.off_loop import off_loop
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class ServedModel(Forwarder):
         call: Call,
         *,
         explain: bool = False,
+        name: str = "body",  # noqa: ARG002
+        fields: Fields = (),  # noqa: ARG002
     ) -> Response:
         verb = InferenceVerb.EXPLAIN if explain else InferenceVerb.PREDICT
         return _whole(await self.answer(Exchange(self.name, "v1", call, body, verb)))

@@ -74,6 +74,8 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
     names = dict.fromkeys(request.name for request in found.models)
     log.info("serving %s", ", ".join(names))
     models, metrics, samples = Models(names, options.service_name), ServerMetrics(), SampleMetrics()
+    for name, why in found.missing.items():
+        models.mark_given_up(name, why)
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
     surroundings = Surroundings(
         work_dir=options.work_dir,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
@@ -16,7 +16,7 @@ from transformer_sdk.model_store import notices, properties, rules
 from transformer_sdk.model_store.archives import read_store
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.models import named_in_models, parse_table
+from transformer_sdk.model_store.models import Selection, named_in_models, parse_table, select
 from transformer_sdk.model_store.versions import requested_versions
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ class Found:
 
     models: Sequence[ModelRequest]
     properties: Mapping[str, str]
+    missing: Mapping[str, str] = field(default_factory=dict)  # models that cannot be served, and why
 
     @property
     def max_request_size(self) -> int:
@@ -44,7 +45,7 @@ def read(around: rules.Surroundings, service_name: str | None) -> Found:
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} is not a directory; give the folder with the models by --model-dir.")
     settings = _configuration(around)
-    models: Sequence[ModelRequest] = _archives(settings)
+    models, missing = _archives(settings)
     if not models:
         models = bare_files((path for path in folder.iterdir() if path.is_file()), service_name)
     if not models:
@@ -52,7 +53,7 @@ def read(around: rules.Surroundings, service_name: str | None) -> Found:
             f"There is no model in {folder}: put config/config.properties and model-store/*.mar there, "
             "or a model.pt, model.pt2 or model.onnx."
         )
-    return Found(models, settings)
+    return Found(models, settings, missing)
 
 
 def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
@@ -73,12 +74,20 @@ def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
     return draft.properties
 
 
-def _archives(settings: Mapping[str, str]) -> list[ArchiveRequest]:
+def _archives(settings: Mapping[str, str]) -> tuple[Sequence[ModelRequest], Mapping[str, str]]:
+    """Those to serve; and models that `load_models` names and the store does not hold, with the reason."""
     if "model_store" not in settings:
-        return []
+        return [], {}
     store = Path(settings["model_store"])
     wanted = {name: value for name, value in settings.items() if name != "model_snapshot" or value.strip()}
     if not wanted.get("load_models", "").strip():
         wanted["load_models"] = named_in_models(parse_table("models", wanted.get("models") or "{}"))
-    versions = requested_versions(wanted, read_store(store), str(store))
-    return [ArchiveRequest(version, store / version.archive) for version in versions]
+    archives = read_store(store)
+    selection = Selection("")
+    if "model_snapshot" not in wanted:
+        selection = select(wanted["load_models"], archives, str(store))
+        wanted["load_models"] = selection.load_models
+    for model, why in selection.missing.items():
+        log.warning("model %s %s", model, why)
+    versions = requested_versions(wanted, archives, str(store))
+    return [ArchiveRequest(version, store / version.archive) for version in versions], selection.missing

@@ -18,7 +18,7 @@ from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
 from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from transformer_sdk.messages import Response
-from transformer_sdk.model import Call
+from transformer_sdk.model import Call, Fields
 from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v1 import PredictRequest
@@ -83,6 +83,8 @@ class TensorModel:
         call: Call,
         *,
         explain: bool = False,
+        name: str = "body",  # noqa: ARG002
+        fields: Fields = (),  # noqa: ARG002
     ) -> Response:
         """A v2 request, binary tensors and all; there is no handler to understand another."""
         if explain:

@@ -38,7 +38,8 @@ from transformer_sdk.model_store import notices, properties
 from transformer_sdk.model_store.archives import Archive, read_store
 from transformer_sdk.model_store.errors import ConfigurationError, StartError
 from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.models import Model, requested_models
+from transformer_sdk.model_store.models import Model, requested_models, select
+from transformer_sdk.model_store.properties import Draft
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.safety import check_mar
 from transformer_sdk.model_store.settings import BatchOptions, cors_headers
@@ -120,6 +121,7 @@ def _configure(
     draft = effective(given, around)
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
+    missing = _leave_out_missing(draft, archives)
     settings = {file: read_settings(store / file) for file in archives}
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
     handlers = {file: archive.handler for file, archive in archives.items()}
@@ -136,7 +138,20 @@ def _configure(
     for notice in said:
         log.warning("%s", notice)
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    return Service(draft.properties, models, wishes, _batch_sizes(wishes, models, archives), options.service_name)
+    return Service(
+        draft.properties, models, wishes, _batch_sizes(wishes, models, archives), missing, options.service_name
+    )
+
+
+def _leave_out_missing(draft: Draft, archives: Mapping[str, Archive]) -> Mapping[str, str]:
+    """Models that `load_models` names and the store does not hold, with the reason."""
+    if "model_snapshot" in draft.properties:
+        return {}
+    selection = select(draft.get("load_models"), archives, draft.properties["model_store"])
+    draft.set("load_models", selection.load_models, "what is not there is not loaded")
+    for model, why in selection.missing.items():
+        log.warning("model %s %s", model, why)
+    return selection.missing
 
 
 def _batch_sizes(wishes: Wishes, models: Iterable[Model], archives: Mapping[str, Archive]) -> dict[str, dict[str, int]]:

@@ -33,6 +33,7 @@ class Service:
     configured: Sequence[Model]
     wishes: Wishes
     batch_sizes: Mapping[str, Mapping[str, int]]  # by model and version, that handlers are told
+    missing: Mapping[str, str]  # models that cannot be served, and why
     alias: str | None
 
 
@@ -42,6 +43,8 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
     On the socket `management`, where there is one, models can be registered and unregistered.
     """
     models = Models((model.name for model in service.configured), service.alias)
+    for name, why in service.missing.items():
+        models.mark_given_up(name, why)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
         served = ServedVersions(models, client, service.wishes, metrics.batches, torchserve.deaths)
