@@ -64,6 +64,9 @@ BUFFERED_SHARE = 0.25
 # Bytes of requests that are held at a time, where nobody has asked what memory there is.
 MAX_BUFFERED = 1024 * 1024 * 1024
 
+# Bytes that requests have held together, after which free memory is given back to the kernel.
+LEAST_WAVE = 64 * 1024 * 1024
+
 # Files that are left for workers, models and connections to other servers.
 FILE_RESERVE = 256
 

@@ -16,7 +16,7 @@ from transformer_sdk.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, 
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers
 from transformer_sdk.model import Models
-from transformer_sdk.model_server import container
+from transformer_sdk.model_server import container, memory
 from transformer_sdk.model_server.files import connections_within, raise_limit
 from transformer_sdk.model_store.errors import StartError
 from transformer_sdk.server.app import App
@@ -96,6 +96,7 @@ async def _serve_while(
     grpc_server = await _start_grpc(doors, connections, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
+    shrinking = asyncio.create_task(memory.give_back_after_waves(doors.budget))
     try:
         with watched_loop(advice=if_held):
             done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +109,7 @@ async def _serve_while(
         if grpc_server:
             await grpc_server.stop(doors.grace_period_s)
         await serving
-        await _cancel(stopped)
+        await _cancel(stopped, shrinking)
 
 
 async def _cancel(*tasks: asyncio.Future[None]) -> None:

@@ -166,6 +166,13 @@ BOUNDS = (
         test=f"{_BUDGET}test_a_body_that_finds_no_room_is_refused",
     ),
     Bound(
+        what="bytes that requests have held together, after which free memory goes back to the kernel",
+        constant="transformer_sdk.limits:LEAST_WAVE",
+        unit=Unit.BYTES,
+        beyond="nothing; the server's memory shrinks within seconds",
+        test="tests/unit/transformer_sdk/test_memory.py::test_a_wave_is_over_when_little_is_held_for_a_while",
+    ),
+    Bound(
         what="files that are left for workers, models and connections to other servers",
         constant="transformer_sdk.limits:FILE_RESERVE",
         unit=Unit.COUNT,

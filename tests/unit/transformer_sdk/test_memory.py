@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from transformer_sdk.limits import LEAST_WAVE
 from transformer_sdk.model_server import memory
+from transformer_sdk.server.budget import ByteBudget, Held
 
 # A round takes and frees what a batch does. The first rounds are not counted: glibc learns in them.
 PROGRAM = """
@@ -60,3 +62,61 @@ def test_what_a_batch_frees_is_kept_for_the_next(environment: Mapping[str, str],
 
 def test_it_goes_back_to_the_kernel_otherwise() -> None:
     assert faults({}) >= FAULTS_OF_FRESH_MEMORY
+
+
+def test_a_wave_is_over_when_little_is_held_for_a_while() -> None:
+    budget = ByteBudget()
+    wave, held = memory.Wave(budget), Held(budget)
+    held.add(LEAST_WAVE)
+    looks = [wave.is_over() for _ in range(5)]
+    held.release()
+
+    assert [*looks, *(wave.is_over() for _ in range(5))] == [*[False] * 5, False, False, True, False, False]
+
+
+def test_one_that_comes_back_is_not_over() -> None:
+    budget = ByteBudget()
+    wave, looks = memory.Wave(budget), []
+    for _ in range(5):
+        held = Held(budget)
+        held.add(LEAST_WAVE)
+        looks.append(wave.is_over())
+        held.release()
+        looks += [wave.is_over(), wave.is_over()]
+
+    assert not any(looks)
+
+
+def test_small_requests_make_none() -> None:
+    budget = ByteBudget()
+    held = Held(budget)
+    held.add(LEAST_WAVE - 1)
+    held.release()
+
+    assert not any(memory.Wave(budget).is_over() for _ in range(10))
+
+
+RETURNING = """
+import ctypes, sys
+from transformer_sdk.model_server import memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1])
+
+memory.keep_freed_memory()
+before = resident()
+bodies = [bytes(6_000_000) + b"x" for _ in range(20)]
+grown = resident() - before
+del bodies
+kept = resident() - before
+memory.give_back()
+print(grown > 20_000, kept > 20_000, resident() - before < 5_000)
+"""
+
+
+def test_what_a_wave_has_freed_goes_back_to_the_kernel() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RETURNING],
+        env={"PYTHONPATH": ":".join(sys.path)}, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["True"] * 3
