@@ -80,6 +80,7 @@ def _get(path: str) -> dict[str, Any]:
     return {"path": path, "method": "GET"}
 
 
+_FORWARDED = {"x-request-id": "7", "x-b3-traceid": "9", "authorization": "Bearer x", "cookie": "a=b", "x-own": "1"}
 _INT = {"name": "x", "shape": [2], "datatype": "INT64", "data": [1, 2]}
 _CE = {"ce-specversion": "1.0", "ce-id": "42", "ce-source": "/camera", "ce-type": "image",
        "ce-time": "2024-02-03T04:05:06Z"}  # fmt: skip
@@ -128,8 +129,6 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "sync hooks": _v1("echo", 1, 2),
         "async hooks": _v1("async", 1, 2),
         "an explanation": _v1("echo", 1, verb="explain"),
-        "a model without a predictor": _v1("alone", 1),
-        "an explanation without an explainer": _v1("alone", 1, verb="explain"),
         "a `__call__` of its own": _v1("own-call", 1),
         "an explanation by a `__call__` of its own": _v1("own-call", 1, verb="explain"),
         "a sync `__call__` that returns an awaitable": _v1("sync-call", 1),
@@ -140,6 +139,22 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "an async `validate`": _v1("validate-async", 1),
         "instances that are no list, without a predictor": {
             "path": "/v1/models/echo:predict", "body": b'{"instances": 1}'},
+    },
+    "a transformer": {
+        "without hooks": _v1("alone", 1, **_FORWARDED),
+        "with `preprocess`": _v1("doubling", 1, **_FORWARDED),
+        "with `postprocess`": _v1("naming", 1, **_FORWARDED),
+        "that asks for the predictor's headers": _v1("asking", 1, **_FORWARDED),
+        "whose client sends a picture": {"path": "/v1/models/alone:predict", "body": b"\x89PNG",
+                                         "headers": {"content-type": "image/png", **_FORWARDED}},
+        "whose client sends instances that are no list": {
+            "path": "/v1/models/alone:predict", "body": b'{"instances": 1}', "headers": _FORWARDED},
+        "asked for an explanation, without an explainer": _v1("alone", 1, verb="explain", **_FORWARDED),
+        **{f"whose predictor {what}": _v1(name, 1, **_FORWARDED) for what, name in {
+            "says 400": "refused", "says 404": "missing", "says 503": "busy", "says 500": "broken",
+            "answers with what is no JSON": "garbage", "redirects": "redirected",
+            "answers with an empty document": "empty",
+        }.items()},
     },
     "`healthy`": {
         f"{what}: {asked}": {"path": path.format(model), "method": method, "body": body}
@@ -216,7 +231,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "a model that is not there": _v2("nobody", {"inputs": [_INT]}),
         "a model that is not ready": _v2("unready", {"inputs": [_INT]}),
         "a model in a version": {**_v2("echo", {"inputs": [_INT]}), "path": "/v2/models/echo/versions/1/infer"},
-        "a predict that raises": _v2("alone", {"inputs": [_INT]}),
+        "a preprocess that raises": _v2("doubling", {"inputs": [_INT]}),
     },
     "CloudEvents": {
         "binary, JSON": _event(_JSON, content_type="application/json"),

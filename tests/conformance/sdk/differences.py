@@ -24,6 +24,8 @@ _STRICT_EVENT = (
 _WHOLE_EVENT = "an event is one if `ce-specversion` or its content type says so, and then it must be whole (400)"
 _BASE64 = "a structured event needs no time, and its data may be in base64. KServe gives hooks the whole event then"
 _VERSIONS = "models have the version 1. KServe: 501 for any version"
+_UNREAD = "what no hook looks at is passed on unread. KServe reads it: 400 or 500"
+_OWN_PARAMETERS = "the parameter `binary_data_size` is of HTTP alone"
 _LOADED = "a model that is not ready when it is given to `start` is loaded. KServe does not serve it"
 _ONE_PROTOCOL = (
     "`--protocol` is another name of `--predictor_protocol`, and each sets both. KServe reads the latter alone"
@@ -80,6 +82,25 @@ DIFFERENT: Mapping[str, str] = {
     "inference_client.*.is_model_ready: is not, v2": "the answer's `ready` counts, not its status alone",
     "inference_client.RESTConfig: takes HTTP 2": "`transport` and `http2` are httpx's, and refused with a reason",
     # --- servers
+    "a transformer: whose client sends a picture": "the predictor is told that it is one. KServe: JSON",
+    "a transformer: whose client sends instances that are no list": _UNREAD,
+    "a transformer: whose predictor answers with what is no JSON": _UNREAD,
+    "a transformer: asked for an explanation, without an explainer": "the predictor is asked. KServe: 501",
+    "a transformer: whose predictor says *": (
+        "its error reaches the client with its own status and words; `component` says who said it. KServe: 500"
+    ),
+    "a transformer: whose predictor redirects": "502 that names the address. KServe: 500",
+    "over gRPC: whether the server is ready, with a model that is not": "as over HTTP",
+    "over gRPC: the server": "as over HTTP",
+    "over gRPC: a model": _VERSIONS,
+    "over gRPC: outputs of raw inputs": _OWN_PARAMETERS,
+    "over gRPC: outputs of FP16": _OWN_PARAMETERS,
+    "over gRPC: data of another size than its shape": "as over HTTP",
+    "over gRPC: a model to infer with that says it is not ready": (
+        "UNAVAILABLE, as over HTTP. KServe asks it for a prediction all the same"
+    ),
+    "over gRPC: a hook that raises *": "the code is that of the HTTP status. KServe has others, and UNKNOWN for some",
+    "over gRPC: *loading a model*": "it works. KServe: UNKNOWN",
     "paths: a list of models, v*": _LOADED,
     "paths: the server, v2": "`name`, `version` and `extensions` are ours: a client should know whom it speaks with",
     "paths: whether the server is ready, with a model that is not": (
@@ -193,11 +214,9 @@ OTHER_PARAMETERS: Mapping[str, str] = {
 
 # What cases do not show, as it needs a predictor that fails, or time: tests of ours have it (tests/unit/kserve_sdk).
 ALSO = (
-    "A predictor's error reaches the client with its own status and words; `component` says who said it. KServe: 500.",
     "A predictor that is down is a 503, one that breaks off or talks nonsense a 502, one that is silent a 504; each "
     "names the address. KServe: 500.",
     "`--predictor_request_retries` works, and only where nothing was sent: a request that was read is not sent again.",
-    "`explain` asks the predictor where there is no `explainer_host`. KServe: 501.",
     "`Model.predictor_host`, set by models of kserve 0.13 and before, is honoured, and with it `protocol`, `timeout` "
     "and `use_ssl`; unset they read as the config's.",
     "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it; 0 does too.",
@@ -206,7 +225,6 @@ ALSO = (
     "Answers are not asked for compressed: an `accept-encoding` among a client's headers is not sent.",
     "With `enable_predictor_health_check` a predictor that is down makes the transformer not ready (503). KServe: 500.",
     "Raw outputs and the outputs that a client asks for are honoured though a hook's response says nothing of them.",
-    "Over gRPC, a model that is not ready is UNAVAILABLE. KServe calls its `load` for each such request.",
     "`stop` of one model that raises keeps no other from being stopped; with KServe it does.",
     "Members of a JSON document that would be null may be left out; every error has `error`, and says who said it.",
 )

@@ -1,4 +1,4 @@
-"""`python -m tests.conformance.sdk.program PACKAGE PORT GRPC_PORT EVENTS` serves the same models on either SDK.
+"""The same models on either SDK: `python -m tests.conformance.sdk.program PACKAGE PORT GRPC_PORT PREDICTOR EVENTS`.
 
 What the models are told beside requests is written to the file EVENTS.
 """
@@ -9,12 +9,14 @@ import asyncio
 import datetime
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-PACKAGE, HTTP_PORT, GRPC_PORT, EVENTS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+KINDS: tuple[Callable[[str], Any], ...] = (str, int, int, str, Path)
+PACKAGE, HTTP_PORT, GRPC_PORT, PREDICTOR, EVENTS = (read(one) for read, one in zip(KINDS, sys.argv[1:], strict=True))
 sys.argv[1:] = []
 sdk = importlib.import_module(PACKAGE)
 errors, model_module = (importlib.import_module(f"{PACKAGE}.{name}") for name in ("errors", "model"))
@@ -88,6 +90,12 @@ ERRORS = {
 }
 
 
+class RaisingTensors(Ready):
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        name = payload.inputs[0].data[0]
+        raise ERRORS[name.decode() if isinstance(name, bytes) else name]()
+
+
 class Raising(Ready):
     def preprocess(self, payload: Any, headers: Any = None) -> Any:
         raise ERRORS[payload["instances"][0]]()
@@ -158,6 +166,7 @@ class Tensors(Ready):
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
         asked = payload.inputs[0].data[0]
+        asked = asked.decode() if isinstance(asked, bytes) else asked
         if asked == "None":
             return None
         if asked == "no id":
@@ -211,6 +220,27 @@ class WithHeaders(Ready):
     def postprocess(self, result: Any, headers: Any, response_headers: Any) -> Any:
         response_headers["x-more"] = "2"
         return result
+
+
+class Doubling(Ready):
+    def preprocess(self, payload: Any, headers: Any = None) -> Any:
+        return {"instances": [2 * one for one in payload["instances"]]}
+
+
+class Naming(Ready):
+    async def postprocess(self, result: Any, headers: Any = None) -> Any:
+        return {"predictions": [str(one) for one in result["predictions"]]}
+
+
+class AskingFor(Ready):
+    """The headers of the predictor's answer."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.required_response_headers = True
+
+    def postprocess(self, result: Any, headers: Any, response_headers: Any) -> Any:
+        return {"theirs": response_headers["x-theirs"]}
 
 
 def answering(name: str, **methods: Any) -> Any:
@@ -281,9 +311,11 @@ async def typed_later(self: Any) -> Any:
 TYPES = [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
 repository = Repository()
 MODELS = [
-    Echo("echo"), AsyncEcho("async"), Raising("raising"), Returning("returning"), Tensors("tensors"),
+    Echo("echo"), AsyncEcho("async"), Raising("raising"), RaisingTensors("raising-tensors"), Returning("returning"),
+    Tensors("tensors"),
     OwnCall("own-call"), SyncCall("sync-call"), NamedCall("named-call"), Bare("bare"), WithHeaders("with-headers"),
-    Ready("alone"), Control("control"),
+    *(Ready(name) for name in ("alone", "refused", "missing", "busy", "broken", "garbage", "redirected", "empty")),
+    Doubling("doubling"), Naming("naming"), AskingFor("asking"), Control("control"),
     answering("healthy", healthy=lambda self: later(True)), answering("sick", healthy=lambda self: later(False)),
     answering("healthy-none", healthy=lambda self: later(None)),
     answering("healthy-raises", healthy=raising), answering("healthy-sync", healthy=lambda self: True),
@@ -343,7 +375,10 @@ def main() -> None:
         unready_model("not-loaded", load=lambda self: False),
         answering("losing", preprocess=lose),
     ]
-    server = sdk.ModelServer(http_port=HTTP_PORT, grpc_port=GRPC_PORT, registered_models=repository)
+    config = sdk.PredictorConfig(PREDICTOR)
+    server = sdk.ModelServer(
+        http_port=HTTP_PORT, grpc_port=GRPC_PORT, registered_models=repository, predictor_config=config
+    )
     server.register_exception_handler(handle)
     server.start([*MODELS, engine, *more])
 
