@@ -122,3 +122,19 @@ GRPC_PING = 60
 
 # Seconds that it has to say so.
 GRPC_PING_TIMEOUT = 20
+
+# Bytes of a predictor's answer that is read whole, over HTTP or gRPC: a larger one would only end in a process that is
+# out of memory.
+MAX_ANSWER = 1024 * 1024 * 1024
+
+# Bytes of a predictor's answer in pieces that wait for a client who reads more slowly than the predictor writes.
+MAX_WAITING_PIECES = 256 * 1024
+
+# Connections over HTTP to one predictor.
+MAX_PREDICTOR_CONNECTIONS = 1000
+
+# Seconds between two attempts to connect to a predictor, of as many as are configured.
+MAX_RETRY_PAUSE = 5.0
+
+# Requests that wait for each thread of sync hooks.
+HOOKS_WAITING = 256

@@ -16,13 +16,13 @@ from typing import cast
 
 import httptools
 
+from transformer_sdk import limits
 from transformer_sdk.client.pieces import Pieces
 from transformer_sdk.messages import Headers, header
 
 # A server that ends an idle connection while a request is on the way resets it as soon as the request is there. Servers
 # that are busy are late; a reset after longer than this may well come from one that has read the request.
 _CROSSING_S = 1.0
-_MAX_ANSWER = 1 << 30  # bytes; what is larger would only end in a process that is out of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Connection(asyncio.Protocol):
         self.opened_at = self.idle_since = self._loop.time()
         self._asked_at = self.opened_at
         self._kept = False  # from a request before
+        self._read_head = 0  # bytes, with those of "100 Continue" and the like
         self._lost = False
         self._begin()
 
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
         waiter: asyncio.Future[Answer] = self._loop.create_future()
         self._waiter, self._offered = waiter, pieces
         self._asked_at = self._loop.time()
+        self._read_head = 0
         self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
         try:
@@ -121,6 +123,9 @@ class Connection(asyncio.Protocol):
             self._fail(Broken("it wants to speak another protocol"))
         except httptools.HttpParserError as error:
             self._fail(Broken(f"it answered with something that is not HTTP ({error})"))
+        self._read_head += 0 if self._in_body else len(data)
+        if self._read_head > limits.MAX_HEAD:
+            self._fail(Broken(f"the headers of its answer have more than {limits.MAX_HEAD} bytes"))
         if self._offered and self._in_body and self._is_endless():
             self._hand_over(self._offered)
 
@@ -159,8 +164,8 @@ class Connection(asyncio.Protocol):
         self._size += len(body)
         if self._pieces:
             self._pieces.feed(body)
-        elif self._size > _MAX_ANSWER:
-            self._fail(Broken(f"its answer has more than {_MAX_ANSWER} bytes"))
+        elif self._size > limits.MAX_ANSWER:
+            self._fail(Broken(f"its answer has more than {limits.MAX_ANSWER} bytes"))
         else:
             self._chunks.append(body)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-# Bytes that may wait for a reader who is slower than the predictor; above it, nothing more is taken off the wire.
-_MOST_WAITING = 256 * 1024
+from transformer_sdk.limits import MAX_WAITING_PIECES
 
 
 class Silent(Exception):
@@ -43,7 +42,7 @@ class Pieces:
     def feed(self, piece: bytes) -> None:
         """More of the body."""
         self._waiting += piece
-        if self._transport and len(self._waiting) > _MOST_WAITING:
+        if self._transport and len(self._waiting) > MAX_WAITING_PIECES:
             self._transport.pause_reading()
         self._wake()
 

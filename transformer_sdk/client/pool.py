@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from transformer_sdk import limits
 from transformer_sdk.client.address import Address
 from transformer_sdk.client.connection import Answer, Broken, Connection, TimedOut
 from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
 from transformer_sdk.client.pieces import Pieces, Silent
 
-_FIRST_RETRY_S = 0.1
+_FIRST_RETRY_S, _DOUBLINGS = 0.1, 10
 _SAFE = "/?!$%&'()*+,;=:@"  # in a request's target, beside letters and digits
 _UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
 
@@ -26,7 +27,7 @@ _UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is re
 class Limits:
     """How connections are kept."""
 
-    connections: int = 1000
+    connections: int = limits.MAX_PREDICTOR_CONNECTIONS
     connect_s: float = 5.0
     # Below what any server keeps an idle connection (uvicorn: 5 s), so that requests seldom meet one that is closing.
     idle_s: float = 4.0
@@ -129,9 +130,10 @@ class Pool:
                 reason = "it does not take connections"
             except OSError as error:
                 reason = _words(error)
-            pause = _FIRST_RETRY_S * 2**attempt
-            if attempt < self._retries and deadline - self._loop.time() > pause:
-                await asyncio.sleep(pause)
+            pause_s = min(_FIRST_RETRY_S * 2 ** min(attempt, _DOUBLINGS), limits.MAX_RETRY_PAUSE)
+            if attempt == self._retries or deadline - self._loop.time() <= pause_s:
+                break
+            await asyncio.sleep(pause_s)
         raise PredictorUnreachable(
             f"The predictor at {self.address} cannot be reached: {reason}; "
             "see whether it is ready and whether --predictor_host is right."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from transformer_sdk import limits
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from transformer_sdk.errors import ServingError, UpstreamBroken
 from transformer_sdk.kserve.errors import InvalidInput
@@ -20,8 +23,8 @@ from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _PORT, _TLS_PORT = 80, 443
-_FIRST_RETRY_S = 0.1
-_UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_FIRST_RETRY_S, _DOUBLINGS = 0.1, 10
+_TOO_LARGE = "CLIENT: Received message larger than max"  # gRPC has no other sign of it
 _STATUS = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
     grpc.StatusCode.UNAUTHENTICATED: 401,
@@ -59,7 +62,8 @@ class InferenceGRPCClient:
         if use_ssl and creds is None:
             files = (root_certificates, private_key, certificate_chain)
             creds = grpc.ssl_channel_credentials(*(Path(file).read_bytes() if file else None for file in files))
-        options = [*_UNLIMITED, *(channel_args or ())]
+        bounds = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", limits.MAX_ANSWER)]
+        options = [*bounds, *(channel_args or ())]
         self._channel = (
             grpc.aio.secure_channel(self._url, creds, options)
             if creds
@@ -124,21 +128,24 @@ class InferenceGRPCClient:
 
     async def _send(self, method: str, message: bytes, timeout: Any, headers: Metadata | None) -> bytes:
         timeout_s = self._timeout if timeout is USE_CLIENT_DEFAULT else timeout
-        await self._connect(timeout_s)
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        await self._connect(deadline)
+        left_s = None if timeout_s is None else max(deadline - time.monotonic(), 0.0)
         call: Callable[..., Awaitable[bytes]] = self._channel.unary_unary(_SERVICE + method)
         try:
-            return await call(message, timeout=timeout_s, metadata=tuple(headers or ()))
+            return await call(message, timeout=left_s, metadata=tuple(headers or ()))
         except grpc.aio.AioRpcError as error:
             raise self._error(error, timeout_s) from error
 
-    async def _connect(self, timeout_s: float | None) -> None:
-        """Wait for a connection as often as there are retries."""
+    async def _connect(self, deadline: float) -> None:
+        """Wait for a connection as often as there are retries, and time."""
         for attempt in range(self._retries):
-            if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
+            left_s = deadline - time.monotonic()
+            if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY or left_s <= 0:
                 return
-            wait_s = _FIRST_RETRY_S * 2**attempt
+            wait_s = min(_FIRST_RETRY_S * 2 ** min(attempt, _DOUBLINGS), limits.MAX_RETRY_PAUSE)
             try:
-                await asyncio.wait_for(self._channel.channel_ready(), min(wait_s, timeout_s or wait_s))
+                await asyncio.wait_for(self._channel.channel_ready(), min(wait_s, left_s))
             except asyncio.TimeoutError:
                 continue
 
@@ -147,6 +154,8 @@ class InferenceGRPCClient:
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             limit = "the time that it has itself" if timeout_s is None else f"{timeout_s:g} s"
             return PredictorTimeout(f"The predictor at {self._url} did not answer within {limit}.")
+        if _TOO_LARGE in details:
+            return PredictorBroken(f"The predictor at {self._url} gave an answer that is too large: {details}.")
         component = next((value for name, value in error.trailing_metadata() or () if name == "x-component"), None)
         if code is grpc.StatusCode.UNAVAILABLE and component is None:
             return PredictorUnreachable(

@@ -222,6 +222,7 @@ ALSO = (
     "Sync hooks run in `--max_threads` threads, and never hold the event loop. KServe runs them on it; 0 does too.",
     "A body is read only if a hook looks at it. KServe parses and writes every body.",
     "`x-request-id`, `authorization`, W3C and Zipkin trace headers go on to the predictor; KServe's list is shorter.",
+    "Clients take answers of up to 1 GiB over HTTP and gRPC; a request's time is that of all attempts to connect, too.",
     "Answers are not asked for compressed: an `accept-encoding` among a client's headers is not sent.",
     "With `enable_predictor_health_check` a predictor that is down makes the transformer not ready (503). KServe: 500.",
     "Raw outputs and the outputs that a client asks for are honoured though a hook's response says nothing of them.",

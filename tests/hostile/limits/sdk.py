@@ -2,6 +2,46 @@
 
 from __future__ import annotations
 
-from tests.hostile.limits.bound import Bound
+from tests.hostile.limits.bound import Bound, Unit
 
-BOUNDS: tuple[Bound, ...] = ()
+_CLIENT = "tests/integration/kserve_sdk/test_client.py::"
+
+BOUNDS: tuple[Bound, ...] = (
+    Bound(
+        what="a predictor's answer that is read whole; its headers have the bound of a request's",
+        constant="transformer_sdk.limits:MAX_ANSWER",
+        unit=Unit.BYTES,
+        beyond="502 that names the predictor; its connection is closed",
+        test=f"{_CLIENT}test_an_answer_over_the_bound_is_given_up",
+    ),
+    Bound(
+        what="a predictor's answer in pieces that waits for a slow client",
+        constant="transformer_sdk.limits:MAX_WAITING_PIECES",
+        unit=Unit.BYTES,
+        beyond="the predictor is slowed down",
+        test="tests/integration/kserve_sdk/test_streams.py::test_a_reader_who_is_slow_slows_the_predictor_down",
+    ),
+    Bound(
+        what="connections to one predictor",
+        constant="transformer_sdk.limits:MAX_PREDICTOR_CONNECTIONS",
+        unit=Unit.COUNT,
+        beyond="requests wait for one; 504 when their time is over",
+        test=f"{_CLIENT}test_who_waits_for_a_connection_in_vain_is_told",
+    ),
+    Bound(
+        what="pause between two attempts to connect to a predictor",
+        constant="transformer_sdk.limits:MAX_RETRY_PAUSE",
+        unit=Unit.SECONDS,
+        beyond="attempts end with the request's time: 503",
+        test=f"{_CLIENT}test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be",
+    ),
+    Bound(
+        what="requests that wait for each thread of sync hooks",
+        constant="transformer_sdk.limits:HOOKS_WAITING",
+        unit=Unit.COUNT,
+        setting="`--max_threads`, for more threads",
+        beyond="503 with `Retry-After`",
+        test="tests/unit/kserve_sdk/test_hooks_in_time.py"
+        "::test_when_all_threads_hang_and_too_many_wait_the_rest_is_told_so",
+    ),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, answers, never, says, scripted
+from transformer_sdk import limits
 from transformer_sdk.client.address import Address
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
@@ -204,6 +206,34 @@ async def test_a_bad_answer_is_an_error_that_names_the_address(kind: str) -> Non
     assert len(server.requests) == 1, "what was sent is not sent again"
     if error is not PredictorError:
         assert f"http://{server.host}" in raised.value.message
+
+
+async def test_an_answer_over_the_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
+    for text in (b"content-length: 2000\r\n\r\n" + bytes(2000), b"\r\n" + bytes(2000)):
+        async with scripted(says(b"HTTP/1.1 200 OK\r\n" + text)) as server:
+            with pytest.raises(PredictorBroken, match="its answer has more than 1000 bytes"):
+                await ask(server)
+
+
+@pytest.mark.parametrize("one", [b"x-a: 1\r\n", b"x", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["many", "long", "early"])
+async def test_headers_of_an_answer_over_the_bound_are_given_up(one: bytes) -> None:
+    async def pours(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"" if one.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await visitor.say(one * (limits.MAX_HEAD // len(one)))
+
+    async with scripted(pours) as server:
+        with pytest.raises(PredictorBroken, match="the headers of its answer have more than 65536 bytes"):
+            await ask(server)
+
+
+async def test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be() -> None:
+    client = HttpClient(retries=1_000_000)
+    with pytest.raises(PredictorUnreachable):
+        await client.ask("GET", "http://127.0.0.1:1", "/", timeout_s=0.3)
 
 
 async def test_an_error_keeps_its_status_words_and_all_else_that_it_says() -> None:

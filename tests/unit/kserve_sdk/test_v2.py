@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.fake_models import FakeModel, serving
+from transformer_sdk import limits
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
@@ -354,6 +355,21 @@ async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() 
     async with recording_predictor(b"\xff", []) as host, InferenceGRPCClient(host) as client:
         with pytest.raises(PredictorBroken, match=r"is no inference\.ModelInferResponse"):
             await client.infer(asked())
+
+
+async def test_an_answer_over_grpc_that_is_over_the_bound_is_the_predictors_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
+    async with recording_predictor(bytes(2000), []) as host, InferenceGRPCClient(host) as client:
+        with pytest.raises(PredictorBroken, match=r"an answer that is too large: .*larger than max \(2000 vs\. 1000\)"):
+            await client.infer(asked())
+
+
+async def test_attempts_to_connect_over_grpc_end_with_the_requests_time_however_many_there_may_be() -> None:
+    async with InferenceGRPCClient("127.0.0.1:1", retries=1_000_000) as client:
+        with pytest.raises((PredictorUnreachable, PredictorTimeout)):
+            await client.infer(asked(), timeout=0.3)
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer_sdk.errors import ServingError
-
-_WAITING_FOR_EACH = 256
+from transformer_sdk.limits import HOOKS_WAITING
 
 
 class ThreadsBusy(ServingError):
@@ -50,7 +49,7 @@ class HookThreads:
     any, hooks run on the loop, one after the other.
     """
 
-    def __init__(self, size: int, waiting_for_each: int = _WAITING_FOR_EACH) -> None:
+    def __init__(self, size: int, waiting_for_each: int = HOOKS_WAITING) -> None:
         self._loop = asyncio.get_running_loop()
         self._size = size
         self._limit = size * (1 + waiting_for_each)
