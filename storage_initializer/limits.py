@@ -10,6 +10,10 @@ READ_TIMEOUT_S = 30.0
 """Seconds until the next byte of an answer."""
 MAX_ATTEMPTS = 8
 """How often a request is sent."""
+MAX_TIMEOUT_S = 86_400
+"""Seconds that either time may be set to."""
+MAX_ATTEMPTS_SET = 1000
+"""What the attempts may be set to."""
 MAX_BACKOFF_S = 10.0
 """Seconds between two attempts."""
 TRICKLE_WINDOW = 2

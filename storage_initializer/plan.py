@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf
 from pathlib import Path
 from typing import NoReturn
 
 from storage_initializer.errors import UsageError, exit_codes
-from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, READ_TIMEOUT_S
+from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, MAX_ATTEMPTS_SET, MAX_TIMEOUT_S, READ_TIMEOUT_S
 from storage_initializer.selection import Selection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+_LARGEST_DISK = 1 << 60
 _SOURCES = """sources: s3://BUCKET[/PATH], gs://BUCKET[/PATH], https://HOST/FILE,
 pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH"""
 
@@ -125,25 +125,28 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 def _patience(environment: Mapping[str, str]) -> Patience:
     """By the names that KServe gives them; here they hold for every server."""
     return Patience(
-        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", CONNECT_TIMEOUT_S),
-        read_s=_number(environment, "S3_READ_TIMEOUT", READ_TIMEOUT_S),
-        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", MAX_ATTEMPTS)),
+        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", CONNECT_TIMEOUT_S, MAX_TIMEOUT_S),
+        read_s=_number(environment, "S3_READ_TIMEOUT", READ_TIMEOUT_S, MAX_TIMEOUT_S),
+        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", MAX_ATTEMPTS, MAX_ATTEMPTS_SET)),
     )
 
 
 def _cache(environment: Mapping[str, str]) -> CachePlan | None:
-    folder = environment.get("STORAGE_CACHE")
-    return CachePlan(Path(folder), int(_number(environment, "STORAGE_CACHE_SIZE", 0))) if folder else None
+    if not (folder := environment.get("STORAGE_CACHE")):
+        return None
+    return CachePlan(Path(folder), int(_number(environment, "STORAGE_CACHE_SIZE", 0, _LARGEST_DISK)))
 
 
-def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+def _number(environment: Mapping[str, str], name: str, default: float, most: int) -> float:
     text = environment.get(name) or str(default)
     try:
         number = float(text)
     except ValueError:
         number = 0
-    if not 1 <= number < inf:
+    if not number >= 1:
         raise UsageError(f"{name} is {text!r}; set it to a number of at least 1")
+    if number > most:
+        raise UsageError(f"{name} is {text!r}; set it to {most} at most")
     return number
 
 

@@ -217,20 +217,23 @@ def _parse_sts(content: bytes) -> tuple[Keys, datetime]:
     try:
         fields = ElementTree.fromstring(content).iterfind(".//{*}Credentials/*")  # noqa: S314 - expat bounds entities
         return _temporary({field.tag.rpartition("}")[2]: field.text for field in fields}, "SessionToken")
-    except (ElementTree.ParseError, KeyError, TypeError, ValueError) as error:
+    except (ElementTree.ParseError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _nonsense("STS", error, "AWS_ENDPOINT_URL_STS") from None
 
 
 def _parse_agent(content: bytes, variable: str) -> tuple[Keys, datetime]:
     try:
         return _temporary(json.loads(content), "Token")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _nonsense("the credentials' agent", error, variable) from None
 
 
 def _temporary(fields: Mapping[str, str | None], token: str) -> tuple[Keys, datetime]:
     keys = Keys(*(str(fields[name]) for name in ("AccessKeyId", "SecretAccessKey", token)))
-    return keys, datetime.fromisoformat(str(fields["Expiration"]))
+    expires = datetime.fromisoformat(str(fields["Expiration"]))
+    if expires.tzinfo is None:
+        raise ValueError(f"{expires} has no time zone")
+    return keys, expires
 
 
 def _nonsense(who: str, error: Exception, variable: str) -> UnexpectedAnswerError:

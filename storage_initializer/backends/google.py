@@ -136,7 +136,8 @@ class TokenRing:
 
 def _granted(answer: Answer, identity: Identity) -> dict[str, Any]:
     values = _parse(answer.body)
-    if answer.status != 200 or not {"access_token", "expires_in"} <= values.keys():
+    told = isinstance(values.get("access_token"), str) and isinstance(values.get("expires_in"), int)
+    if answer.status != 200 or not told:
         raise AccessDeniedError(
             f"no token for {identity}: {answer.status}; bind the pod's service account to a Google service account"
         )
@@ -146,7 +147,7 @@ def _granted(answer: Answer, identity: Identity) -> dict[str, Any]:
 def _parse(content: bytes) -> dict[str, Any]:
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
 

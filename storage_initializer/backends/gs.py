@@ -118,7 +118,10 @@ class GsSource:
         query = {"prefix": prefix}
         for _ in range(MAX_PAGES):
             page = self._ask(query)
-            yield from map(_listed, page.get("items", ()))
+            try:
+                yield from [_listed(item) for item in page.get("items", ())]
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise self._nonsense(error) from None
             if "nextPageToken" not in page:
                 return
             query["pageToken"] = page["nextPageToken"]
@@ -127,8 +130,11 @@ class GsSource:
     def _names(self, prefix: str) -> Iterator[str]:
         """What is right below a prefix: objects, and folders with a slash at their end."""
         page = self._ask({"prefix": prefix, "delimiter": "/"})
-        yield from page.get("prefixes", ())
-        yield from (item["name"] for item in page.get("items", ()))
+        try:
+            yield from (str(name) for name in page.get("prefixes", ()))
+            yield from (str(item["name"]) for item in page.get("items", ()))
+        except (KeyError, TypeError) as error:
+            raise self._nonsense(error) from None
 
     def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
         answer = self._client.ask("GET", f"{self._objects}?{urlencode(query)}", self._ring.headers())
@@ -136,11 +142,16 @@ class GsSource:
             self._refuse(answer)
         try:
             page = json.loads(answer.body)
-        except ValueError as error:
-            raise UnexpectedAnswerError(
-                f"{self._endpoint} does not answer like Google Cloud Storage ({error}); correct STORAGE_EMULATOR_HOST"
-            ) from None
-        return dict(page)
+        except (ValueError, RecursionError) as error:
+            raise self._nonsense(error) from None
+        if not isinstance(page, dict):
+            raise self._nonsense(f"a {type(page).__name__}")
+        return page
+
+    def _nonsense(self, why: object) -> UnexpectedAnswerError:
+        return UnexpectedAnswerError(
+            f"{self._endpoint} does not answer like Google Cloud Storage ({why!s:.200}); correct STORAGE_EMULATOR_HOST"
+        )
 
     def _refuse(self, answer: Answer, file: SourceFile | None = None) -> NoReturn:
         what = f"object {self._keys[file.path]}" if file else f"bucket {self._bucket}"
@@ -177,7 +188,7 @@ def _checksum(item: Mapping[str, Any]) -> Checksum | None:
 def _reason(body: bytes) -> str:
     try:
         message = json.loads(body)["error"]["message"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         # The interface for media answers in plain text.
         message = body[:200].decode(errors="replace")
     words = " ".join(str(message).split())

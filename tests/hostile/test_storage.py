@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from html import escape
@@ -19,8 +20,10 @@ from storage_initializer.cache import NodeCache
 from storage_initializer.transfer import STAGING
 from tests.integration.storage.conftest import Initialize, initializer, ordinary_user
 from tests.support.cache_pods import FILES, LISTING, write_files
+from tests.support.initializer_forks import forks
 from tests.support.model_folder import packed_zip, read_tree, write_volume
 from tests.support.object_stores.proxy import Answer, Endless, Raw, Request, proxy
+from tests.support.waiting import eventually
 
 MIB = 1 << 20
 FORGED = "done: 1 file\nforged\r\x1b[2Jx\x85\u2028\u202e"
@@ -298,6 +301,56 @@ def test_an_answer_whose_head_has_no_end_is_given_up(
     assert visible(models) == {}
 
 
+# --- answers that make no sense ----------------------------------------------------------------------
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"7", DEEP, b'{"items": 7}', b'{"items": [7]}', b'{"items": [{}]}', b'{"items": {"name": "x"}}',
+     b'{"items": [{"name": "m/x", "size": -1}]}'],
+)  # fmt: skip
+def test_a_listing_that_is_none_is_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as server:
+        outcome = initialize("gs://models/m", models, STORAGE_EMULATOR_HOST=server.url, **ONCE)
+
+    assert (outcome.exit_code, read_tree(models)) == (17, {})
+
+
+def test_a_refusal_that_is_none_is_told_as_it_is(initialize: Initialize, models: Path) -> None:
+    with proxy(None, lambda _: Answer(403, DEEP)) as server:
+        outcome = initialize("gs://models/m", models, STORAGE_EMULATOR_HOST=server.url, **ONCE)
+
+    assert outcome.exit_code == 7
+    assert len(outcome.reason) < 500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"7", DEEP, b"{}", b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "soon"}',
+     b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "2099-01-01T00:00:00"}'],
+)  # fmt: skip
+def test_keys_that_are_none_are_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as agent:
+        environment = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent.url, **ONCE}
+        outcome = initialize("s3://models/m", models, AWS_ENDPOINT_URL=agent.url, **environment)
+
+    assert outcome.exit_code == 17
+    assert "the answer of the credentials' agent makes no sense" in outcome.reason
+
+
+@pytest.mark.parametrize("body", [b"7", DEEP, b"{}", b'{"access_token": 7, "expires_in": 9}',
+                                  b'{"access_token": "a", "expires_in": "9"}'])  # fmt: skip
+def test_a_token_that_is_none_is_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as metadata:
+        host = metadata.url.removeprefix("http://")
+        outcome = initialize("gs://models/m", models, GCE_METADATA_HOST=host, **ONCE)
+
+    assert outcome.exit_code == 7
+    assert "no token for the service account of the metadata server" in outcome.reason
+
+
 # --- shared folders ----------------------------------------------------------------------------------
 
 
@@ -509,6 +562,36 @@ def test_links_that_multiply_are_refused(
         8,
         f"{source}: there are more than 1,000 files in it; name the folder of the model alone",
     )
+
+
+# --- killed runs -------------------------------------------------------------------------------------
+
+
+def test_a_run_killed_at_its_second_source_has_put_nothing_in_place_and_the_next_one_does(
+    models: Path, tmp_path: Path
+) -> None:
+    """The second file comes byte by byte until then."""
+    content = {"/base.bin": os.urandom(MIB), "/adapter.zip": packed_zip({"lora": b"lora"})}
+    killed: list[int] = []
+
+    def decide(request: Request) -> Answer | Endless:
+        stalls = request.target == "/adapter.zip" and not killed
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+        return Endless(head, b"x", every_s=0.05) if stalls else Answer(200, content[request.target])
+
+    with proxy(None, decide) as server, forks() as runs:
+        pairs = (f"{server.url}/base.bin", models / "base", f"{server.url}/adapter.zip", models / "adapters")
+        environment = {"TERMINATION_LOG": str(tmp_path / "reason")}
+        run = runs.start(*pairs, environment=environment)
+        arriving = models / "adapters" / STAGING / "arriving/adapter.zip"
+        eventually(arriving.exists, "the second file is asked for")
+        killed.append(run.kill_after(0))
+        after_the_kill = {path for path in read_tree(models) if STAGING not in path}
+
+        assert runs.start(*pairs, environment=environment).exit_code() == 0
+
+    assert (killed, after_the_kill) == ([-signal.SIGKILL], set())
+    assert read_tree(models) == {"base/base.bin": content["/base.bin"], "adapters/lora": b"lora"}
 
 
 # --- disks and archives ------------------------------------------------------------------------------

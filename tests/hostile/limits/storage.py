@@ -38,6 +38,20 @@ BOUNDS = (
         test=f"{_UNIT}/test_retry.py::test_the_last_error_is_the_one_that_is_told",
     ),
     Bound(
+        what="what either time may be set to",
+        constant=f"{_LIMITS}:MAX_TIMEOUT_S",
+        unit=Unit.SECONDS,
+        beyond="exit code 2",
+        test=f"{_UNIT}/test_plan.py::test_wrong_usage_is_explained",
+    ),
+    Bound(
+        what="what the attempts may be set to",
+        constant=f"{_LIMITS}:MAX_ATTEMPTS_SET",
+        unit=Unit.COUNT,
+        beyond="exit code 2",
+        test=f"{_UNIT}/test_plan.py::test_wrong_usage_is_explained",
+    ),
+    Bound(
         what="waiting between two attempts",
         constant=f"{_LIMITS}:MAX_BACKOFF_S",
         unit=Unit.SECONDS,

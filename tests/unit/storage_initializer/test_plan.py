@@ -104,8 +104,11 @@ def test_an_empty_variable_counts_as_unset() -> None:
         (["--layout", "mlflow", "/a", "/b"], {}, "unknown layout 'mlflow'; choose from auto, torchserve, none"),
         (["/a", "/b"], {"STORAGE_LAYOUT": "TS"}, "unknown layout 'TS'; choose from auto, torchserve, none"),
         (["/a", "/b"], {"S3_MAX_ATTEMPTS": "no"}, "S3_MAX_ATTEMPTS is 'no'; set it to a number of at least 1"),
+        (["/a", "/b"], {"S3_MAX_ATTEMPTS": "1001"}, "S3_MAX_ATTEMPTS is '1001'; set it to 1000 at most"),
+        (["/a", "/b"], {"S3_READ_TIMEOUT": "86401"}, "S3_READ_TIMEOUT is '86401'; set it to 86400 at most"),
+        (["/a", "/b"], {"S3_CONNECT_TIMEOUT": "nan"}, "S3_CONNECT_TIMEOUT is 'nan'; set it to a number of at least 1"),
         (["/a", "/b"], {"S3_READ_TIMEOUT": "0"}, "S3_READ_TIMEOUT is '0'; set it to a number of at least 1"),
-        (["/a", "/b"], {"S3_READ_TIMEOUT": "inf"}, "S3_READ_TIMEOUT is 'inf'; set it to a number of at least 1"),
+        (["/a", "/b"], {"S3_READ_TIMEOUT": "inf"}, "S3_READ_TIMEOUT is 'inf'; set it to 86400 at most"),
     ],
 )
 def test_wrong_usage_is_explained(arguments: list[str], environment: dict[str, str], message: str) -> None:
