@@ -84,7 +84,7 @@ class MethodNotAllowed(ServingError):
 
 
 class ClientTooSlow(ServingError):
-    """The client took too long to send a request."""
+    """The client took too long to send a request, or to read its answer."""
 
     status = 408
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -90,7 +90,7 @@ class Streaming(ABC):
     """A model whose answer to tensors may be several responses, each sent when it is made."""
 
     @abstractmethod
-    def infer_stream(self, request: InferRequest, call: Call) -> AsyncIterator[InferResponse]:
+    def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
         """The responses, one for an answer that comes whole; raises as `infer` does, also after the first."""
 
 

@@ -47,6 +47,11 @@ _MORE = (
      "tests/integration/torchserve/test_registered.py::test_the_repository_loads_and_unloads_what_the_store_holds"),
     ("`RepositoryModelLoad`, `RepositoryModelUnload` of gRPC",
      "tests/unit/grpc/test_server.py::test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients"),
+    ("`ModelStreamInfer` of gRPC, as Triton has it",
+     "tests/conformance/test_streaming.py::test_by_grpc_each_piece_is_a_response"),
+    ("`ModelStreamInfer` of gRPC: errors as messages, or as a status",
+     "tests/unit/grpc/test_streams.py"
+     "::test_what_goes_wrong_is_a_message_with_the_requests_id_and_the_stream_goes_on"),
     ("the binary tensor extension",
      "tests/unit/protocol_v2/test_round_trips.py::test_a_request_survives_the_binary_form"),
     ("BF16: numbers in JSON, two bytes in binary and raw contents",

@@ -13,12 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
+import numpy as np
 import pytest
 
 from tests.conformance.archives import HANDLERS
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, TORCHSERVE, Runtime
 from tests.support.waiting import eventually
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import InferRequest
+from transformer_sdk.protocol.v2.tensors import Tensor
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -54,11 +60,15 @@ def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 class Stream:
     """A request to a model, and its answer while it comes."""
 
-    def __init__(self, runtime: Runtime, model: str, document: object, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", runtime.port, timeout=60)
+    def __init__(self, runtime: Runtime, model: str, document: object, timeout_s: float = 60, **headers: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", runtime.port, timeout=timeout_s)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._connection.request("POST", f"/predictions/{model}", json.dumps(document), named)
-        self.answer = self._connection.getresponse()
+        try:
+            self._connection.request("POST", f"/predictions/{model}", json.dumps(document), named)
+            self.answer = self._connection.getresponse()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> Stream:
         return self
@@ -84,6 +94,23 @@ def ask(runtime: Runtime, model: str, **document: Any) -> str:
     with Stream(runtime, model, document) as stream:
         assert stream.answer.status == 200
         return stream.rest()
+
+
+def stream_infer(runtime: Runtime, model: str, document: object) -> list[pb.ModelStreamInferResponse]:
+    """All answers to one request of ModelStreamInfer, which is the document as a text."""
+    text = Tensor.from_numpy("data", np.array([json.dumps(document).encode()], dtype=object))
+    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
+        stub: Any = channel.stream_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=pb.ModelStreamInferResponse.FromString,
+        )
+        return list(stub(iter([wire.request_to_proto(InferRequest((text,)), model)]), timeout=30))
+
+
+def text_of(answer: pb.ModelStreamInferResponse) -> str:
+    (tensor,) = wire.response_from_proto(answer.infer_response).outputs
+    return str(tensor.data.item().decode())
 
 
 # --- a handler that sends pieces -----------------------------------------------------------------
@@ -181,18 +208,51 @@ def test_a_handler_that_fails_breaks_off_the_answers_of_its_batch(runtime: Runti
 
 
 def test_an_answer_of_one_piece_is_answered(runtime: Runtime) -> None:
-    if runtime.kind == TORCHSERVE:  # it sends nothing at all; the client would wait for ever
-        return
-    assert ask(runtime, "continuous", words=1) == "word 0 "
+    if runtime.kind == TORCHSERVE:  # which sends nothing at all
+        with pytest.raises(TimeoutError):
+            Stream(runtime, "continuous", {"words": 1}, timeout_s=3)
+    else:
+        assert ask(runtime, "continuous", words=1) == "word 0 "
 
 
 def test_the_v1_protocol_is_refused(runtime: Runtime) -> None:
-    if runtime.kind == TORCHSERVE:
-        return
+    """TorchServe sends the pieces, which are no JSON together."""
     answers = [runtime.predict(model, {"instances": ["{}"]}) for model in MODELS]
 
-    assert [answer.status for answer in answers] == [501, 501]
-    assert all("ask it by /predictions/<model>" in answer.document["error"] for answer in answers)
+    assert {answer.status for answer in answers} == {200 if runtime.kind == TORCHSERVE else 501}
+    if runtime.kind in OURS:
+        assert all("ask it by /predictions/<model>" in answer.document["error"] for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("model", "document", "texts"),
+    [
+        ("streaming", {}, ["word 0 ", "word 1 ", "word 2 ", "end of it"]),
+        ("continuous", {"words": 2}, ["word 0 ", "word 1 "]),
+        ("continuous", {"words": 1}, ["word 0 "]),
+    ],
+)
+def test_by_grpc_each_piece_is_a_response(
+    runtime: Runtime, model: str, document: dict[str, Any], texts: list[str]
+) -> None:
+    if runtime.kind == TORCHSERVE:
+        with pytest.raises(grpc.RpcError) as raised:
+            stream_infer(runtime, model, document)
+        assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        return
+    answers = stream_infer(runtime, model, document)
+
+    assert [text_of(answer) for answer in answers] == texts
+    finals = [answer.infer_response.parameters["triton_final_response"].bool_param for answer in answers]
+    assert finals == [*[False] * (len(texts) - 1), True]
+
+
+def test_by_grpc_a_failure_after_a_piece_is_told(runtime: Runtime) -> None:
+    if runtime.kind in OURS:
+        *pieces, last = stream_infer(runtime, "continuous", {"words": 3, "raise_at": 2})
+
+        assert [text_of(answer) for answer in pieces] == ["word 0 ", "word 1 "]
+        assert last.error_message == "ValueError : no more words"
 
 
 # --- workers that die ----------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import Protocol, get_args
 
 import msgspec
@@ -107,7 +108,7 @@ class HandlerModel(Streaming):
         answer = _whole(await self._submit_tensors(request, call))
         return await off_loop(len(answer.body), self._infer_response, request, answer)
 
-    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncIterator[InferResponse]:
+    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
         """The same, with a response for each piece that the handler sends ahead of its result."""
         answer = await self._submit_tensors(request, call)
         if not isinstance(answer, Stream):
@@ -115,7 +116,8 @@ class HandlerModel(Streaming):
             return
         try:
             async for body in answer:
-                yield await off_loop(len(body), tensors.response, body, request, self.name, self.version)
+                response = await off_loop(len(body), tensors.response, body, request, self.name, self.version)
+                yield dataclasses.replace(response, is_last=answer.is_over)
         finally:
             answer.close()
 

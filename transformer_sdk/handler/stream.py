@@ -5,21 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from transformer_sdk.errors import ServingError
+from transformer_sdk.errors import ClientTooSlow
 from transformer_sdk.handler.frames import Answer
 from transformer_sdk.limits import MAX_STREAM_BUFFER
 
 # Of a piece that waits, beside its bytes: many empty ones take memory, too.
 _PIECE_BYTES = 64
-
-
-class ClientTooSlow(ServingError):
-    """The client does not read its answer as fast as the model makes it."""
-
-    status = 408
-
-    def __init__(self) -> None:
-        super().__init__(f"The client left {MAX_STREAM_BUFFER} bytes of its answer unread; the rest of it is dropped.")
 
 
 class Stream:
@@ -48,22 +39,26 @@ class Stream:
         self._size += len(body) + _PIECE_BYTES
         if self._size > MAX_STREAM_BUFFER:
             self._waiting.clear()
-            self.fail(ClientTooSlow())
+            self.fail(ClientTooSlow(f"The client left {MAX_STREAM_BUFFER} bytes of its answer unread."))
             return False
         self._wake()
         return True
 
     def end(self, last: bytes) -> None:
         """`last` is the last piece."""
-        self.put(last)
-        self._ended = True
-        self._wake()
+        if self.put(last):
+            self._ended = True
 
     def fail(self, error: Exception) -> None:
         """What the reader gets after the pieces that have arrived."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the reader has had all that there is."""
+        return self._ended and not self._waiting and not self._error
 
     # --- the reader's side
 

@@ -6,11 +6,12 @@ The other border where errors become answers: a status code, the message, and th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import NoReturn, TypeVar
 
 import grpc
@@ -29,12 +30,12 @@ from transformer_sdk.limits import (
 )
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import Headers, encodable, header, words_of
-from transformer_sdk.model import Call, Forwarder, Model, Models
+from transformer_sdk.model import Call, Forwarder, Model, Models, Streaming
 from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol.v2 import fields
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, wanted_outputs
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, wanted_outputs
 from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.grpc_messages import MessageReceiver, readers_within
@@ -44,7 +45,11 @@ from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 log = logging.getLogger(__name__)
 
 _SERVICE = "inference.GRPCInferenceService"
+_STREAM = "ModelStreamInfer"
 _REQUEST_ID = "x-request-id"
+# Of Triton's protocol: whether a response is the last to its request, and by what a client asks for errors as statuses.
+_FINAL = "triton_final_response"
+_WANTS_STATUS = b"triton_grpc_error"
 # In bytes. Messages travel among the headers, three bytes for one, and clients refuse headers of more than 8 KiB.
 _MAX_MESSAGE = 2000
 _CODES = {
@@ -62,6 +67,7 @@ _CODES = {
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Method = Callable[[bytes, Call], Awaitable[bytes]]
+_StreamMethod = Callable[[bytes, Call], AsyncGenerator[bytes, None]]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -99,12 +105,18 @@ class GrpcServer:
         # Health is asked for by messages of a few bytes: they do not wait for others, nor for room.
         infer = MessageReceiver(readers_within(budget, max_message_size), budget)
         other = MessageReceiver(MIN_GRPC_READERS)
-        answers = {
+        service = InferenceService(models)
+        answers: dict[str, _Answering | _StreamAnswering] = {
             f"/{_SERVICE}/{name}": _Answering(
                 name, method, metrics, budget, infer if name == "ModelInfer" else other, request_timeout_s
             )
-            for name, method in InferenceService(models).methods().items()
+            for name, method in service.methods().items()
         }
+        # A stream without a request takes a turn, too; it does not keep others from theirs.
+        streams = MessageReceiver(readers_within(budget, max_message_size), budget)
+        answers[f"/{_SERVICE}/{_STREAM}"] = _StreamAnswering(
+            service.model_stream_infer, metrics, budget, streams, request_timeout_s
+        )
         self._server.add_generic_rpc_handlers((_Handlers(answers),))
 
     async def start(self) -> int:
@@ -169,6 +181,15 @@ class InferenceService:
         model = self._models.get(message.model_name, message.model_version or None)
         return model, wire.request_from_proto(message), bool(message.raw_input_contents)
 
+    async def model_stream_infer(self, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
+        """What a request of a stream is answered with: as often as the model says something, or once."""
+        model, asked, raw = await off_loop(len(body), self._read, body)
+        call.id = asked.id or call.id
+        answers = model.infer_stream(asked, call) if isinstance(model, Streaming) else _alone(model.infer(asked, call))
+        async with contextlib.aclosing(answers):
+            async for answer in answers:
+                yield await off_loop(answer.size, _streamed, asked, answer, call.id, raw)
+
     async def repository_index(self, message: pb.RepositoryIndexRequest, _: Call) -> pb.RepositoryIndexResponse:
         found = pb.RepositoryIndexResponse()
         for entry in self._models.index():
@@ -212,7 +233,7 @@ def _parsed(message_type: type[_M], method: Callable[[_M, Call], Awaitable[Messa
 class _Handlers(grpc.GenericRpcHandler):
     """Finds what answers a call, and how its message is taken in."""
 
-    def __init__(self, answers: Mapping[str, _Answering]) -> None:
+    def __init__(self, answers: Mapping[str, _Answering | _StreamAnswering]) -> None:
         self._answers = answers
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
@@ -276,6 +297,82 @@ class _Answering:
         return answered
 
 
+class _StreamAnswering:
+    """Answers the requests of a stream one after the other, each within `timeout_s` until the first response.
+
+    An error is a message of the stream, which goes on; a client may ask for a status instead, which ends it.
+    """
+
+    def __init__(
+        self,
+        method: _StreamMethod,
+        metrics: ServerMetrics,
+        budget: ByteBudget,
+        receiver: MessageReceiver,
+        timeout_s: float,
+    ) -> None:
+        self._method = method
+        self._metrics = metrics
+        self._budget = budget
+        self._receiver = receiver
+        self._timeout_s = timeout_s
+        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._answer)
+
+    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """Of a new call."""
+        return self._handler
+
+    async def _answer(self, _: object, context: _Context) -> None:
+        started = time.perf_counter()
+        call = _begin(context, self._timeout_s)
+        held = Held(self._budget)
+        code = grpc.StatusCode.CANCELLED  # by a client that hung up
+        try:
+            body: bytes | None = await self._receiver.read(context, held)
+            while body is not None:
+                await self._answer_one(body, call, context)
+                held.release()
+                call = _begin(context, self._timeout_s)
+                body = await self._next(context, held)
+            code = grpc.StatusCode.OK
+        except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+            code = _code(error)
+            await _abort(context, code, error, call, _STREAM)
+        finally:
+            held.release()
+            self._metrics.observe_grpc(_STREAM, code.name, time.perf_counter() - started)
+
+    async def _next(self, context: _Context, held: Held) -> bytes | None:
+        """Another request; None where the client has no more."""
+        try:
+            return await self._receiver.read(context, held)
+        except InvalidInput:
+            return None
+
+    async def _answer_one(self, body: bytes, call: Call, context: _Context) -> None:
+        try:
+            async with contextlib.aclosing(self._method(body, call)) as answers:
+                async for answer in answers:
+                    await context.write(answer)
+        except Exception as error:
+            if header(call.headers, _WANTS_STATUS) == b"true":
+                raise
+            told = pb.ModelStreamInferResponse(error_message=_told(error, call, _STREAM))
+            told.infer_response.id = call.id
+            await context.write(told.SerializeToString())
+
+
+def _streamed(asked: InferRequest, answer: InferResponse, id: str, raw: bool) -> bytes:  # noqa: A002
+    parameters = {**answer.parameters, _FINAL: answer.is_last}
+    answer = dataclasses.replace(answer, id=id, outputs=wanted_outputs(asked, answer), parameters=parameters)
+    response = wire.response_to_proto(answer, raw=raw)
+    return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()
+
+
+async def _alone(answering: Awaitable[InferResponse]) -> AsyncGenerator[InferResponse, None]:
+    yield await answering
+
+
 def _begin(context: _Context, timeout_s: float) -> Call:
     headers = _headers(context)
     request_id = (header(headers, _REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
@@ -313,15 +410,21 @@ def _metadata(call: Call) -> tuple[tuple[str, str], ...]:
 async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, call: Call, what: str) -> NoReturn:
     metadata = list(_metadata(call))
     if isinstance(error, ServingError):
+        metadata.append(("x-component", error.component))
+        if error.retry_after_s:
+            metadata.append(("retry-after", str(error.retry_after_s)))
+    await context.abort(code, _told(error, call, what), tuple(metadata))
+
+
+def _told(error: Exception, call: Call, what: str) -> str:
+    """What the client reads of an error, which is logged."""
+    if isinstance(error, ServingError):
         level = logging.WARNING if error.status >= 500 else logging.INFO
         log.log(
             level, "%s ended with %d: %s (request %s)", what, error.status, one_line(error.message), one_line(call.id)
         )
         message = error.message
-        metadata.append(("x-component", error.component))
-        if error.retry_after_s:
-            metadata.append(("retry-after", str(error.retry_after_s)))
     else:
         log.error("%s: unexpected error (request %s)", what, one_line(call.id), exc_info=error)
         message = f"{type(error).__name__} : {words_of(error)}"
-    await context.abort(code, encodable(message).encode()[:_MAX_MESSAGE].decode(errors="ignore"), tuple(metadata))
+    return encodable(message).encode()[:_MAX_MESSAGE].decode(errors="ignore")

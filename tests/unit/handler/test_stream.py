@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from transformer_sdk.errors import UpstreamBroken
+from transformer_sdk.errors import ClientTooSlow, UpstreamBroken
 from transformer_sdk.handler.frames import Answer
-from transformer_sdk.handler.stream import ClientTooSlow, Stream
+from transformer_sdk.handler.stream import Stream
 from transformer_sdk.limits import MAX_STREAM_BUFFER
 
 

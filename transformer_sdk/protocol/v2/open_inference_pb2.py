@@ -44,35 +44,38 @@ _pool.AddSerializedFile(b'\n\x14open_inference.proto\x12\tinference"\x13\n\x11Se
  b's\x18\x05 \x01(\x0b2\x1e.inference.InferTensorContentsR\x08contents\x1aX\n\x0fParametersEntry'
  b'\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12/\n\x05value\x18\x02 \x01(\x0b2\x19.inference.InferParameter'
  b'R\x05value:\x028\x01\x1aX\n\x0fParametersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12/\n\x05valu'
- b'e\x18\x02 \x01(\x0b2\x19.inference.InferParameterR\x05value:\x028\x01"\xd7\x01\n\x0eInferParameter'
- b'\x12\x1f\n\nbool_param\x18\x01 \x01(\x08H\x00R\tboolParam\x12!\n\x0bint64_param\x18\x02 \x01(\x03H\x00'
- b'R\nint64Param\x12#\n\x0cstring_param\x18\x03 \x01(\tH\x00R\x0bstringParam\x12#\n\x0cdouble_param\x18\x04 '
- b'\x01(\x01H\x00R\x0bdoubleParam\x12#\n\x0cuint64_param\x18\x05 \x01(\x04H\x00R\x0buint64ParamB\x12\n\x10p'
- b'arameter_choice"\xc3\x02\n\x13InferTensorContents\x12#\n\rbool_contents\x18\x01 \x03(\x08R\x0cboolContents'
- b'\x12!\n\x0cint_contents\x18\x02 \x03(\x05R\x0bintContents\x12%\n\x0eint64_contents\x18\x03 \x03(\x03R\rint'
- b"64Contents\x12#\n\ruint_contents\x18\x04 \x03(\rR\x0cuintContents\x12'\n\x0fuint64_contents\x18\x05"
- b' \x03(\x04R\x0euint64Contents\x12#\n\rfp32_contents\x18\x06 \x03(\x02R\x0cfp32Contents\x12#\n\rfp64_conten'
- b'ts\x18\x07 \x03(\x01R\x0cfp64Contents\x12%\n\x0ebytes_contents\x18\x08 \x03(\x0cR\rbytesContents"W\n'
- b"\x16RepositoryIndexRequest\x12'\n\x0frepository_name\x18\x01 \x01(\tR\x0erepositoryName\x12\x14\n\x05read"
- b'y\x18\x02 \x01(\x08R\x05ready"\xca\x01\n\x17RepositoryIndexResponse\x12E\n\x06models\x18\x01 \x03(\x0b2-'
- b'.inference.RepositoryIndexResponse.ModelIndexR\x06models\x1ah\n\nModelIndex\x12\x12\n\x04name\x18'
- b'\x01 \x01(\tR\x04name\x12\x18\n\x07version\x18\x02 \x01(\tR\x07version\x12\x14\n\x05state\x18\x03 \x01(\t'
- b'R\x05state\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"g\n\x1aRepositoryModelLoadRequest\x12\x1d\n\nmod'
- b'el_name\x18\x01 \x01(\tR\tmodelName\x12*\n\x11triton_model_name\x18\x02 \x01(\tR\x0ftritonModelName'
- b'"X\n\x1bRepositoryModelLoadResponse\x12\x1d\n\nmodel_name\x18\x01 \x01(\tR\tmodelName\x12\x1a\n\x08isLoad'
- b'ed\x18\x02 \x01(\x08R\x08isLoaded"i\n\x1cRepositoryModelUnloadRequest\x12\x1d\n\nmodel_name\x18\x01 \x01'
- b'(\tR\tmodelName\x12*\n\x11triton_model_name\x18\x02 \x01(\tR\x0ftritonModelName"^\n\x1dRepositoryModelUnlo'
- b'adResponse\x12\x1d\n\nmodel_name\x18\x01 \x01(\tR\tmodelName\x12\x1e\n\nisUnloaded\x18\x02 \x01(\x08R\ni'
- b'sUnloaded2\x9c\x06\n\x14GRPCInferenceService\x12I\n\nServerLive\x12\x1c.inference.ServerLiveReque'
- b'st\x1a\x1d.inference.ServerLiveResponse\x12L\n\x0bServerReady\x12\x1d.inference.ServerReadyRequest\x1a'
- b'\x1e.inference.ServerReadyResponse\x12I\n\nModelReady\x12\x1c.inference.ModelReadyRequest\x1a\x1d.infere'
- b'nce.ModelReadyResponse\x12U\n\x0eServerMetadata\x12 .inference.ServerMetadataRequest\x1a!.inference.Serve'
- b'rMetadataResponse\x12R\n\rModelMetadata\x12\x1f.inference.ModelMetadataRequest\x1a .inference.ModelMetadat'
- b'aResponse\x12I\n\nModelInfer\x12\x1c.inference.ModelInferRequest\x1a\x1d.inference.ModelInferResponse'
- b'\x12X\n\x0fRepositoryIndex\x12!.inference.RepositoryIndexRequest\x1a".inference.RepositoryIndexRespon'
- b'se\x12d\n\x13RepositoryModelLoad\x12%.inference.RepositoryModelLoadRequest\x1a&.inference.RepositoryModel'
- b"LoadResponse\x12j\n\x15RepositoryModelUnload\x12'.inference.RepositoryModelUnloadRequest\x1a(.inference.R"
- b'epositoryModelUnloadResponseb\x06proto3')
+ b'e\x18\x02 \x01(\x0b2\x19.inference.InferParameterR\x05value:\x028\x01"\x85\x01\n\x18ModelStreamInferRespon'
+ b'se\x12#\n\rerror_message\x18\x01 \x01(\tR\x0cerrorMessage\x12D\n\x0einfer_response\x18\x02 \x01(\x0b2'
+ b'\x1d.inference.ModelInferResponseR\rinferResponse"\xd7\x01\n\x0eInferParameter\x12\x1f\n\nbool_par'
+ b'am\x18\x01 \x01(\x08H\x00R\tboolParam\x12!\n\x0bint64_param\x18\x02 \x01(\x03H\x00R\nint64Param\x12#\n\x0c'
+ b'string_param\x18\x03 \x01(\tH\x00R\x0bstringParam\x12#\n\x0cdouble_param\x18\x04 \x01(\x01H\x00R\x0bdoubl'
+ b'eParam\x12#\n\x0cuint64_param\x18\x05 \x01(\x04H\x00R\x0buint64ParamB\x12\n\x10parameter_choice"'
+ b'\xc3\x02\n\x13InferTensorContents\x12#\n\rbool_contents\x18\x01 \x03(\x08R\x0cboolContents\x12!\n\x0cint_'
+ b'contents\x18\x02 \x03(\x05R\x0bintContents\x12%\n\x0eint64_contents\x18\x03 \x03(\x03R\rint64Contents\x12#'
+ b"\n\ruint_contents\x18\x04 \x03(\rR\x0cuintContents\x12'\n\x0fuint64_contents\x18\x05 \x03(\x04R\x0euint64"
+ b'Contents\x12#\n\rfp32_contents\x18\x06 \x03(\x02R\x0cfp32Contents\x12#\n\rfp64_contents\x18\x07 \x03(\x01'
+ b'R\x0cfp64Contents\x12%\n\x0ebytes_contents\x18\x08 \x03(\x0cR\rbytesContents"W\n\x16RepositoryIndexRequ'
+ b"est\x12'\n\x0frepository_name\x18\x01 \x01(\tR\x0erepositoryName\x12\x14\n\x05ready\x18\x02 \x01(\x08R"
+ b'\x05ready"\xca\x01\n\x17RepositoryIndexResponse\x12E\n\x06models\x18\x01 \x03(\x0b2-.inference.Repositor'
+ b'yIndexResponse.ModelIndexR\x06models\x1ah\n\nModelIndex\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12'
+ b'\x18\n\x07version\x18\x02 \x01(\tR\x07version\x12\x14\n\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n\x06r'
+ b'eason\x18\x04 \x01(\tR\x06reason"g\n\x1aRepositoryModelLoadRequest\x12\x1d\n\nmodel_name\x18\x01 \x01('
+ b'\tR\tmodelName\x12*\n\x11triton_model_name\x18\x02 \x01(\tR\x0ftritonModelName"X\n\x1bRepositoryModelLoadR'
+ b'esponse\x12\x1d\n\nmodel_name\x18\x01 \x01(\tR\tmodelName\x12\x1a\n\x08isLoaded\x18\x02 \x01(\x08R\x08is'
+ b'Loaded"i\n\x1cRepositoryModelUnloadRequest\x12\x1d\n\nmodel_name\x18\x01 \x01(\tR\tmodelName\x12*\n\x11tri'
+ b'ton_model_name\x18\x02 \x01(\tR\x0ftritonModelName"^\n\x1dRepositoryModelUnloadResponse\x12\x1d\n\nmodel_'
+ b'name\x18\x01 \x01(\tR\tmodelName\x12\x1e\n\nisUnloaded\x18\x02 \x01(\x08R\nisUnloaded2\xf7\x06\n\x14GRPCIn'
+ b'ferenceService\x12I\n\nServerLive\x12\x1c.inference.ServerLiveRequest\x1a\x1d.inference.ServerLiveRespons'
+ b'e\x12L\n\x0bServerReady\x12\x1d.inference.ServerReadyRequest\x1a\x1e.inference.ServerReadyResponse\x12'
+ b'I\n\nModelReady\x12\x1c.inference.ModelReadyRequest\x1a\x1d.inference.ModelReadyResponse\x12U\n\x0eServer'
+ b'Metadata\x12 .inference.ServerMetadataRequest\x1a!.inference.ServerMetadataResponse\x12R\n\rModelMetada'
+ b'ta\x12\x1f.inference.ModelMetadataRequest\x1a .inference.ModelMetadataResponse\x12I\n\nModelInfer\x12'
+ b'\x1c.inference.ModelInferRequest\x1a\x1d.inference.ModelInferResponse\x12Y\n\x10ModelStreamInfer\x12\x1c.i'
+ b'nference.ModelInferRequest\x1a#.inference.ModelStreamInferResponse(\x010\x01\x12X\n\x0fRepositoryInd'
+ b'ex\x12!.inference.RepositoryIndexRequest\x1a".inference.RepositoryIndexResponse\x12d\n\x13RepositoryModel'
+ b'Load\x12%.inference.RepositoryModelLoadRequest\x1a&.inference.RepositoryModelLoadResponse\x12j\n\x15Repos'
+ b"itoryModelUnload\x12'.inference.RepositoryModelUnloadRequest\x1a(.inference.RepositoryModelUnloadResponseb"
+ b'\x06proto3')
 DESCRIPTOR = _pool.FindFileByName("open_inference.proto")
 
 ServerLiveRequest = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ServerLiveRequest"])
@@ -87,6 +90,7 @@ ModelMetadataRequest = message_factory.GetMessageClass(DESCRIPTOR.message_types_
 ModelMetadataResponse = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ModelMetadataResponse"])
 ModelInferRequest = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ModelInferRequest"])
 ModelInferResponse = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ModelInferResponse"])
+ModelStreamInferResponse = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ModelStreamInferResponse"])
 InferParameter = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["InferParameter"])
 InferTensorContents = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["InferTensorContents"])
 RepositoryIndexRequest = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["RepositoryIndexRequest"])

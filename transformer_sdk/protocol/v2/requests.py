@@ -42,13 +42,14 @@ class InferRequest:
 
 @dataclass(frozen=True, slots=True)
 class InferResponse:
-    """Named outputs of a model."""
+    """Named outputs of a model; `is_last` is False for one that others follow, in an answer of several."""
 
     model_name: str
     model_version: str | None
     outputs: tuple[Tensor, ...]
     id: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    is_last: bool = True
 
     @property
     def size(self) -> int:

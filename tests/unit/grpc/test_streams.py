@@ -1,0 +1,162 @@
+"""ModelStreamInfer as Triton's clients call it: several answers to a request, several requests to a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from tests.support.fake_models import FakeModel, serving
+from transformer_sdk.errors import InvalidInput, UpstreamBroken
+from transformer_sdk.model import Call, Model, Streaming
+from transformer_sdk.protocol.v2 import grpc as wire
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
+from transformer_sdk.protocol.v2.tensors import Tensor
+from transformer_sdk.server.grpc import GrpcServer
+from transformer_sdk.server.metrics import ServerMetrics
+
+METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+
+def asked(name: str = "m", id: str = "1", *, raw: bool = True) -> pb.ModelInferRequest:  # noqa: A002
+    return wire.request_to_proto(InferRequest((Tensor.from_numpy("x", np.array([1.0])),), id), name, raw=raw)
+
+
+class StreamingModel(FakeModel, Streaming):
+    """Sends what a test puts into `said`; None is the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: asyncio.Queue[str | Exception | None] = asyncio.Queue()
+        self.is_closed = asyncio.Event()
+
+    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
+        self.calls.append(call)
+        try:
+            while (said := await self.said.get()) is not None:
+                if isinstance(said, Exception):
+                    raise said
+                tensor = Tensor.from_numpy("text", np.array([said.encode()], dtype=object))
+                yield InferResponse("m", "1", (tensor,), is_last=said == "end")
+        finally:
+            self.is_closed.set()
+
+
+@asynccontextmanager
+async def stream(*models: Model, **metadata: str) -> AsyncIterator[Any]:
+    """A call of the method."""
+    server = GrpcServer(serving(*models), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    port = await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub: Any = channel.stream_stream(
+            METHOD,
+            request_serializer=lambda one: one if isinstance(one, bytes) else one.SerializeToString(),
+            response_deserializer=pb.ModelStreamInferResponse.FromString,
+        )
+        yield stub(metadata=tuple(metadata.items()), timeout=30)
+    await server.stop(0)
+
+
+def told(answer: pb.ModelStreamInferResponse) -> tuple[str, str, bool]:
+    """Id, text, and whether it is the last to its request."""
+    response = answer.infer_response
+    (tensor,) = wire.response_from_proto(response).outputs
+    return response.id, tensor.data.item().decode(), response.parameters["triton_final_response"].bool_param
+
+
+async def test_each_response_comes_when_it_is_made_and_the_last_says_so() -> None:
+    model = StreamingModel()
+    async with stream(model) as call:
+        await call.write(asked())
+        said = []
+        for word in ("one", "two", "end"):
+            model.said.put_nowait(word)
+            said.append(told(await call.read()))
+
+        assert said == [("1", "one", False), ("1", "two", False), ("1", "end", True)]
+
+
+async def test_requests_of_a_stream_are_answered_one_after_the_other() -> None:
+    model = StreamingModel()
+    for word in ("one", "end", None, "end", None):
+        model.said.put_nowait(word)
+    async with stream(model) as call:
+        for id_ in ("1", "2"):
+            await call.write(asked(id=id_))
+        await call.done_writing()
+
+        assert [told(one) async for one in call] == [("1", "one", False), ("1", "end", True), ("2", "end", True)]
+        assert await call.code() == grpc.StatusCode.OK
+
+
+async def test_a_model_that_does_not_stream_answers_each_request_once() -> None:
+    async with stream(FakeModel()) as call:
+        await call.write(asked())
+        answer = await call.read()
+
+        assert answer.infer_response.id == "1"
+        assert answer.infer_response.parameters["triton_final_response"].bool_param
+
+
+@pytest.mark.parametrize("raw", [True, False])
+async def test_an_answer_has_the_form_of_its_request(raw: bool) -> None:
+    async with stream(FakeModel()) as call:
+        await call.write(asked(raw=raw))
+        answer = await call.read()
+
+        assert bool(answer.infer_response.raw_output_contents) is raw
+
+
+async def test_what_goes_wrong_is_a_message_with_the_requests_id_and_the_stream_goes_on() -> None:
+    model = StreamingModel()
+    for said in ("one", UpstreamBroken("the worker died"), "end"):
+        model.said.put_nowait(said)
+    async with stream(model) as call:
+        await call.write(asked(id="1"))
+        first, broken = told(await call.read()), await call.read()
+        await call.write(asked(id="2"))
+
+        assert first == ("1", "one", False)
+        assert (broken.error_message, broken.infer_response.id) == ("the worker died", "1")
+        assert told(await call.read()) == ("2", "end", True)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [(asked("unknown"), "Model with name unknown does not exist"), (b"\xff\xff", "The body is not a")],
+)
+async def test_a_request_that_cannot_be_answered_is_told(message: Any, words: str) -> None:
+    async with stream(FakeModel()) as call:
+        await call.write(message)
+
+        assert words in (await call.read()).error_message
+
+
+async def test_a_client_that_wants_a_status_gets_it() -> None:
+    model = StreamingModel()
+    model.said.put_nowait("one")
+    model.said.put_nowait(InvalidInput("no such word"))
+    async with stream(model, triton_grpc_error="true") as call:
+        await call.write(asked())
+        await call.read()
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+
+        assert (raised.value.code(), raised.value.details()) == (grpc.StatusCode.INVALID_ARGUMENT, "no such word")
+
+
+async def test_a_client_that_hangs_up_ends_the_making_of_its_answer() -> None:
+    model = StreamingModel()
+    model.said.put_nowait("one")
+    async with stream(model) as call:
+        await call.write(asked())
+        await call.read()
+        call.cancel()
+
+        await asyncio.wait_for(model.is_closed.wait(), 20)
