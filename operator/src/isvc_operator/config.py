@@ -21,7 +21,7 @@ class _Section(BaseModel):
 
 
 class IngressConfig(_Section):
-    """Key ``ingress``. The last three fields are ours."""
+    """Key ``ingress``. The last four fields are ours."""
 
     ingress_domain: str = "example.com"
     domain_template: str = "{{ .Name }}.{{ .Namespace }}.{{ .IngressDomain }}"
@@ -30,6 +30,7 @@ class IngressConfig(_Section):
     disable_ingress_creation: bool = False
     additional_domain_templates: tuple[str, ...] = ("{{ .Name }}-{{ .Namespace }}.{{ .IngressDomain }}",)
     annotations: dict[str, str] = Field(default_factory=dict)
+    allowed_service_annotations: tuple[str, ...] = ()
     tls_secret_name: str | None = None
 
 

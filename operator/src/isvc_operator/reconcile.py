@@ -14,10 +14,12 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import (
+    KIND,
     InferenceService,
     InferenceServiceStatus,
     parse_inference_service,
@@ -37,9 +39,9 @@ from isvc_operator.kube.gather import Gathered, gather
 from isvc_operator.kube.handover import Due, Handover
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
-from isvc_operator.limits import LOG_BYTES
+from isvc_operator.limits import LOG_BYTES, NAMED
 from isvc_operator.observe.component import Seen
-from isvc_operator.observe.events import event_for
+from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, stage
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
@@ -47,7 +49,7 @@ from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage import StorageContext
 from isvc_operator.resolve.storage_request import references
-from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
+from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
 from isvc_operator.text import one_line
 
 log = logging.getLogger(__name__)
@@ -62,7 +64,7 @@ Problem = tuple[str, str]  # reason and message of what stands in the way
 
 @dataclass
 class Reconciler:
-    """Reconciles services by their keys. ``now`` gives RFC 3339 times; ``config`` may be replaced at any time.
+    """Reconciles services by their keys. ``now`` gives RFC 3339 times; ``use`` replaces the configuration at any time.
 
     ``home`` is the operator's own namespace.
     """
@@ -76,6 +78,14 @@ class Reconciler:
     now: Callable[[], str]
     home: str = ""
     _without_ingress: set[ServiceKey] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.use(self.config)
+
+    def use(self, config: OperatorConfig) -> None:
+        """Go by another configuration from now on."""
+        self.config = config
+        self.cache.hosts.use(config.ingress, self.cache.of_kind(KIND))
 
     async def reconcile(self, key: ServiceKey, failures: int = 0) -> float | None:
         """Bring one service up to date; raises OperatorError where a retry is needed.
@@ -119,7 +129,8 @@ class Reconciler:
         credentials, namespace = self.config.credentials, service.metadata.namespace or ""
         objects = await self.objects.read_all(namespace, lambda known: references(service, credentials, known))
         context = StorageContext(gathered.storage_containers, objects)
-        resolved = resolve(service, gathered.runtimes, self._config_for(gathered), context)
+        config, taken = self._config_for(gathered), gathered.taken_hosts
+        resolved = resolve(service, gathered.runtimes, config, context, taken=taken)
         name = self.config.storage_initializer.ca_bundle_config_map_name
         if name and resolved.mounts_ca_bundle:
             await mirror_ca_bundle(self.objects, name, self.home, namespace)
@@ -178,6 +189,7 @@ class Reconciler:
                 *unknown_fields(service),
                 *unsupported_fields(service.spec),
                 *map(one_line, unsupported_annotations(service)),
+                *islice(refused_annotations(service, self.config.ingress), NAMED),
             ),
         )
         return observation, min((again for _, again in seen if again is not None), default=None)
@@ -213,7 +225,7 @@ class Reconciler:
         except Conflict:  # it has changed, or gone and come again: the event of that queues it
             return
         self.cache.put(json.loads(answer))
-        if event := event_for(service, status, self.now()):
+        for event in events_for(service, status, self.now()):
             await self.api.send(requests.create_event(event))
 
 

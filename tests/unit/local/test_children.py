@@ -9,7 +9,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.local.children import render_services, warnings
+from isvc_operator.local.children import render_services, taken_hosts, warnings
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.render import render
@@ -66,9 +66,40 @@ def test_everything_without_effect_is_told() -> None:
     body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
 
-    assert list(warnings(parsed(body, other))) == [
+    assert list(warnings(parsed(body, other), OperatorConfig())) == [
         "Deployment other: nothing that a service is made from; ignored",
         "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
         "InferenceService first: not supported: spec.predictor.scaleMetric",
         "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",
+    ]
+
+
+def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_has_it() -> None:
+    services = [service("bank-pay"), service("bank")]
+    for body, namespace in zip(services, ("team", "pay-team"), strict=True):
+        body["metadata"]["namespace"] = namespace
+    given = parsed(runtime(), *services)
+
+    rendered = render_services(given, (), OperatorConfig())
+
+    hosts = {
+        item.service.metadata.name: [
+            rule["host"] for child in item.children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]
+        ]
+        for item in rendered
+    }
+    assert "bank-pay-team.example.com" in hosts["bank"]
+    assert "bank-pay-team.example.com" not in hosts["bank-pay"]
+    assert list(taken_hosts(rendered)) == [
+        "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
+    ]
+
+
+def test_an_annotation_that_the_ingress_does_not_get_is_told() -> None:
+    body = service()
+    body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
+
+    assert list(warnings(parsed(body), OperatorConfig())) == [
+        "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
+        "has not allowed it in allowedServiceAnnotations)"
     ]

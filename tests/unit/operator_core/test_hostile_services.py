@@ -21,7 +21,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec, Unexpected
 from isvc_operator.kube.apply import covers, plan
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
-from isvc_operator.observe.events import event_for
+from isvc_operator.observe.events import events_for
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
@@ -155,8 +155,7 @@ def derived(body: dict[str, Any]) -> str:
     observation = Observation(service, resolved, [seen()], ingress_exists=False, problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
     assert all(len((item.message or "").encode()) <= MESSAGE_BYTES for item in status.conditions)
-    event = event_for(service, status, NOW)
-    assert event is None or len(event["message"].encode()) <= EVENT_BYTES
+    assert all(len(event["message"].encode()) <= EVENT_BYTES for event in events_for(service, status, NOW))
     return text
 
 

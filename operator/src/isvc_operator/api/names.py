@@ -64,6 +64,9 @@ INGRESS_READY: Final = "IngressReady"
 STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
 
+# --- condition reasons ------------------------------------------------------------------------------
+HOST_TAKEN: Final = "HostTaken"
+
 
 def predictor_name(service: str, predictor: str | None = None) -> str:
     """Name of the predictor's Deployment and Service (contract §4.1)."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from isvc_operator.handlers.configuration import read_config
-from isvc_operator.local.children import Manifest, Rendered, render_services, warnings
+from isvc_operator.local.children import Manifest, Rendered, render_services, taken_hosts, warnings
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.text import one_line
@@ -48,8 +48,9 @@ def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
     """The services in the files with their children."""
     given = parse_documents(read_files(files), arguments.namespace)
     installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
-    rendered = render_services(given, installed.runtimes, read_config(arguments.config_dir))
-    for warning in warnings(given):
+    config = read_config(arguments.config_dir)
+    rendered = render_services(given, installed.runtimes, config)
+    for warning in (*warnings(given, config), *taken_hosts(rendered)):
         sys.stderr.write(f"isvc: {one_line(warning)}\n")
     return rendered
 

@@ -58,7 +58,7 @@ async def run(options: Options, now: Callable[[], str]) -> None:
         worker = Worker(reconciler.reconcile, options.parallel)
 
         def use(config: OperatorConfig) -> None:
-            reconciler.config = config
+            reconciler.use(config)
             for key in service_keys(cache):
                 worker.add(key)
 

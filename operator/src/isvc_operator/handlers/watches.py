@@ -42,7 +42,8 @@ def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[S
 def concerned(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
     """The services to look at when this object changes or goes."""
     if body["kind"] == KIND:
-        return (_own_key(body),)
+        # With a service, hosts may come to others or be taken from them.
+        return (_own_key(body), *(ServiceKey(*key) for key in cache.hosts.take_changed()))
     if body["kind"] in _SHARED_KINDS:
         return service_keys(cache, _namespace(body))
     return () if (key := cache.service_of(body)) is None else (key,)

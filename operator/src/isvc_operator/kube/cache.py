@@ -11,6 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from isvc_operator.api.inference_service import KIND
+from isvc_operator.config import IngressConfig
+from isvc_operator.resolve.host_claims import HostClaims
+
 Manifest = Mapping[str, Any]
 
 
@@ -36,10 +40,11 @@ def key_of(manifest: Manifest) -> ObjectKey:
 
 
 class Cache:
-    """Objects by key, by kind, and by the service they belong to."""
+    """Objects by key, by kind, and by the service they belong to; ``hosts`` are those that the services ask for."""
 
     def __init__(self, service_label: str) -> None:
         self._service_label = service_label
+        self.hosts = HostClaims(IngressConfig())
         self._objects: dict[ObjectKey, Manifest] = {}
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
@@ -56,6 +61,8 @@ class Cache:
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
+        if key.kind == KIND:
+            self.hosts.put(manifest)
 
     def remove(self, manifest: Manifest) -> None:
         """Forget the object, unless another one has taken its name."""
@@ -64,6 +71,8 @@ class Cache:
         if known is not None and known["metadata"].get("uid") == manifest["metadata"].get("uid"):
             self._forget(key)
             self._expected.pop(key, None)
+            if key.kind == KIND:
+                self.hosts.remove(manifest)
 
     def expect(self, manifest: Manifest) -> None:
         """Tell how a write of a status that is about to be sent will leave the object.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from isvc_operator.api.errors import InvalidObject
@@ -18,13 +18,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Gathered:
-    """A service's own body, the runtimes and storage containers it may use, and what carries its label."""
+    """A service's own body, the runtimes and storage containers it may use, and what carries its label.
+
+    ``taken_hosts`` are those of its hosts that another service has, which is given as ``namespace/name``.
+    """
 
     body: Mapping[str, Any]
     runtimes: Runtimes
     storage_containers: tuple[ClusterStorageContainer, ...]
     children: tuple[Manifest, ...]
     pods: tuple[Manifest, ...]
+    taken_hosts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def headless(self) -> bool | None:
@@ -46,6 +50,7 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
         storage_containers=_parsed(cache.of_kind("ClusterStorageContainer"), parse_storage_container)[0],
         children=tuple(item for item in labelled if item["kind"] != "Pod"),
         pods=tuple(item for item in labelled if item["kind"] == "Pod"),
+        taken_hosts=cache.hosts.taken_from(*key),
     )
 
 

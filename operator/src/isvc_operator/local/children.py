@@ -14,11 +14,12 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
 from isvc_operator.render import render
-from isvc_operator.resolve import is_stopped, resolve
+from isvc_operator.resolve import Resolved, is_stopped, resolve
+from isvc_operator.resolve.host_claims import HostClaims
 from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.storage import StorageContext
-from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
+from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
 
 Manifest = dict[str, Any]
 
@@ -30,16 +31,22 @@ class Rendered:
     service: InferenceService
     children: tuple[Manifest, ...]
     objects: Objects
+    resolved: Resolved
 
 
 def render_services(given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig) -> list[Rendered]:
     """The children of every service that is not stopped; runtimes of the files replace installed namesakes."""
     every = (*installed, *given.runtimes)
     runtimes = {(item.kind, item.metadata.namespace, item.metadata.name): item for item in every}
-    return [_rendered(item, given, runtimes.values(), config) for item in given.services if not is_stopped(item)]
+    claims = HostClaims(config.ingress)
+    for item in given.services:
+        claims.put(item.as_dict())
+    return [
+        _rendered(item, given, runtimes.values(), config, claims) for item in given.services if not is_stopped(item)
+    ]
 
 
-def warnings(given: Documents) -> Iterator[str]:
+def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
     """A line for each thing in the files that has no effect."""
     for name in given.ignored:
         yield f"{name}: nothing that a service is made from; ignored"
@@ -50,12 +57,26 @@ def warnings(given: Documents) -> Iterator[str]:
     for service in given.services:
         for what in (*unsupported_fields(service.spec), *unsupported_annotations(service)):
             yield f"{service.kind} {service.metadata.name}: not supported: {what}"
+        for what in refused_annotations(service, config.ingress):
+            yield f"{service.kind} {service.metadata.name}: {what}"
         if is_stopped(service):
             yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
 
 
+def taken_hosts(rendered: Iterable[Rendered]) -> Iterator[str]:
+    """A line for each host that a service asks for and another one has."""
+    for item in rendered:
+        for host, holder in item.resolved.hosts.taken.items():
+            name = f"{item.service.kind} {item.service.metadata.name}"
+            yield f"{name}: host {host} belongs to {item.service.kind} {holder}"
+
+
 def _rendered(
-    service: InferenceService, given: Documents, runtimes: Iterable[ServingRuntime], config: OperatorConfig
+    service: InferenceService,
+    given: Documents,
+    runtimes: Iterable[ServingRuntime],
+    config: OperatorConfig,
+    claims: HostClaims,
 ) -> Rendered:
     objects = {
         Reference(body["kind"], body["metadata"]["name"]): body
@@ -63,11 +84,12 @@ def _rendered(
         if body["metadata"]["namespace"] == service.metadata.namespace
     }
     context = StorageContext(given.storage_containers, objects)
+    taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
     try:
-        resolved = resolve(service, _usable(service, list(runtimes)), config, context)
+        resolved = resolve(service, _usable(service, list(runtimes)), config, context, taken=taken)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
-    return Rendered(service, tuple(render(resolved, config)), objects)
+    return Rendered(service, tuple(render(resolved, config)), objects, resolved)
 
 
 def _usable(service: InferenceService, runtimes: Sequence[ServingRuntime]) -> Runtimes:

@@ -138,12 +138,25 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
     pods = _pods(children, machine)
     routes = routes_of(children, pods)
     if not routes:
-        raise UnusableInput(
-            f"InferenceService {name} can be called from inside a cluster only; "
-            f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
-        )
-    # The first host of the service's Ingress is that of the default template.
+        raise UnusableInput(f"InferenceService {name} {_unreachable(service)}")
+    # The first host of the service's Ingress is that of the default template, unless another service has that one.
     return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes)
+
+
+def _unreachable(service: Rendered) -> str:
+    """Why nothing leads to it, and what to do."""
+    if guards := service.resolved.ingress_annotations.guards:
+        return (
+            f"is not to be reached without what guards it: {', '.join(guards)}; allow it in the configuration "
+            "(allowedServiceAnnotations), or remove it"
+        )
+    if taken := service.resolved.hosts.taken:
+        held = ", ".join(f"{host} ({holder})" for host, holder in taken.items())
+        return f"has no host of its own: other services have {held}; rename it, or give it another namespace"
+    return (
+        "can be called from inside a cluster only; "
+        f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
+    )
 
 
 def _pods(children: Sequence[Manifest], machine: Machine) -> list[Pod]:

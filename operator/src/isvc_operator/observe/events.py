@@ -1,4 +1,4 @@
-"""The Event that tells a user what has just changed about a service."""
+"""The Events that tell a user what has just changed about a service."""
 
 from __future__ import annotations
 
@@ -12,19 +12,29 @@ from isvc_operator.api.inference_service import (
     InferenceService,
     InferenceServiceStatus,
 )
-from isvc_operator.api.names import FIELD_MANAGER, READY
+from isvc_operator.api.names import FIELD_MANAGER, HOST_TAKEN, INGRESS_READY, READY
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
 
-def event_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> Mapping[str, Any] | None:
-    """The Event for a change of ``Ready``; None where neither its status nor its reason has changed."""
-    before, after = _ready(service.status), _ready(status)
-    if after is None or (before and (before.status, before.reason) == (after.status, after.reason)):
-        return None
+def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
+    """The Events for a change of ``Ready``, by its status or reason, and for a host that another service has."""
+    events = []
+    ready = _changed(READY, service.status, status)
+    if ready:
+        became_ready = ready.status == "True"
+        state = "Ready" if became_ready else "not Ready"
+        reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
+        message = ready.message or f"InferenceService [{service.metadata.name}] is {state}"
+        events.append(_event(service, "Warning" if ready.status == "False" else "Normal", reason, message, now))
+    ingress = _changed(INGRESS_READY, service.status, status)
+    if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
+        events.append(_event(service, "Warning", HOST_TAKEN, ingress.message or "", now))
+    return events
+
+
+def _event(service: InferenceService, type_: str, reason: str, message: str, now: str) -> Mapping[str, Any]:
     metadata = service.metadata
-    became_ready = after.status == "True"
-    state = "Ready" if became_ready else "not Ready"
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -37,9 +47,9 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
             "uid": metadata.uid,
             "resourceVersion": metadata.resource_version,
         },
-        "type": "Warning" if after.status == "False" else "Normal",
-        "reason": "InferenceServiceReady" if became_ready else (after.reason or "InferenceServiceNotReady"),
-        "message": shortened(after.message or f"InferenceService [{metadata.name}] is {state}", EVENT_BYTES),
+        "type": type_,
+        "reason": reason,
+        "message": shortened(message, EVENT_BYTES),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": now,
@@ -48,5 +58,8 @@ def event_for(service: InferenceService, status: InferenceServiceStatus, now: st
     }
 
 
-def _ready(status: InferenceServiceStatus) -> Condition | None:
-    return next((item for item in status.conditions if item.type == READY), None)
+def _changed(type_: str, before: InferenceServiceStatus, after: InferenceServiceStatus) -> Condition | None:
+    """The condition as it is now, if its status or its reason is another one than before."""
+    was, now = (next((item for item in status.conditions if item.type == type_), None) for status in (before, after))
+    same = was and now and (was.status, was.reason) == (now.status, now.reason)
+    return None if same else now

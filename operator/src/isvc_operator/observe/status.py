@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from isvc_operator.api.inference_service import (
@@ -18,13 +19,14 @@ from isvc_operator.api.inference_service import (
     ModelStates,
     ModelStatus,
 )
-from isvc_operator.api.names import INGRESS_READY, SPEC_SUPPORTED, STOPPED
+from isvc_operator.api.names import HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED
 from isvc_operator.errors import InvalidCredentials
-from isvc_operator.limits import MESSAGE_BYTES
+from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, Seen, component_ready, explain
 from isvc_operator.observe.pods import is_ready
 from isvc_operator.resolve import Resolved
+from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.text import shortened, visible
 
 # Reasons of ours that KServe's clients are to take for a model that cannot be loaded.
@@ -88,9 +90,30 @@ def _ingress_ready(seen: Observation) -> Condition:
         return conds.condition(INGRESS_READY, False, "Stopped")
     if seen.resolved is None:
         return conds.condition(INGRESS_READY, None, "PredictorNotResolved")
-    if seen.ingress_exists or not seen.resolved.hosts.external:
-        return conds.condition(INGRESS_READY, True)
+    hosts = seen.resolved.hosts
+    if guards := seen.resolved.ingress_annotations.guards:
+        return conds.condition(INGRESS_READY, False, "AnnotationNotAllowed", _unguarded(guards))
+    if hosts.displaced:
+        return conds.condition(INGRESS_READY, False, HOST_TAKEN, _taken(hosts))
+    if seen.ingress_exists or not hosts.external:
+        taken = (HOST_TAKEN, _taken(hosts)) if hosts.taken else ()
+        return conds.condition(INGRESS_READY, True, *taken)
     return conds.condition(INGRESS_READY, False, "IngressNotCreated", "The Ingress does not exist yet")
+
+
+def _taken(hosts: Hosts) -> str:
+    held = ", ".join(f"{host} (InferenceService {holder})" for host, holder in islice(hosts.taken.items(), NAMED))
+    return (
+        f"older services have hosts that this one asks for: {held}; rename this one, or let the administrator change "
+        "domainTemplate or additionalDomainTemplates"
+    )
+
+
+def _unguarded(guards: Sequence[str]) -> str:
+    return (
+        f"no Ingress is made, as it would lack what guards the service: {', '.join(guards[:NAMED])}; let the "
+        "administrator allow it (allowedServiceAnnotations of ingress in inferenceservice-config), or remove it"
+    )
 
 
 def _stopped(seen: Observation) -> Condition:

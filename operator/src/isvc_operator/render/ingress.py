@@ -20,9 +20,9 @@ from isvc_operator.resolve.transformer import MODEL_NAME
 
 
 def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] | None:
-    """The Ingress, or None where the service stays inside the cluster."""
+    """The Ingress, or None where the service stays inside the cluster, or would go without what guards it."""
     hosts = resolved.hosts
-    if not hosts.external:
+    if not hosts.external or resolved.ingress_annotations.guards:
         return None
     service = resolved.service.metadata
     labels = {LABEL_SERVICE: service.name}
@@ -46,9 +46,8 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
 
 
 def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
-    """The administrator's, and the service's own over them; those of runtime and predictor are about pods."""
-    copied, own = resolved.predictor.annotations, resolved.service.metadata.annotations
-    return {**config.annotations, **{name: own[name] for name in copied if name in own}}
+    """The administrator's, and those of the service's own that are allowed over them; others are about pods."""
+    return {**config.annotations, **resolved.ingress_annotations.allowed}
 
 
 def _explain(explainer: Component | None) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isvc_operator.api.base import ObjectMeta
@@ -18,6 +19,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component, port_in_address
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
+from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.storage import StorageContext
@@ -37,6 +39,7 @@ class Resolved:
     transformer: Component | None
     explainer: Component | None
     hosts: Hosts
+    ingress_annotations: IngressAnnotations
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -56,12 +59,21 @@ class Resolved:
 
 
 _NOTHING = StorageContext()
+_NONE: Mapping[str, str] = {}
 
 
 def resolve(
-    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, context: StorageContext = _NOTHING
+    service: InferenceService,
+    runtimes: Runtimes,
+    config: OperatorConfig,
+    context: StorageContext = _NOTHING,
+    *,
+    taken: Mapping[str, str] = _NONE,
 ) -> Resolved:
-    """Resolve a service; raises InvalidSpec where it cannot be served as written."""
+    """Resolve a service; raises InvalidSpec where it cannot be served as written.
+
+    ``taken`` are hosts that other services have (``host_claims``).
+    """
     spec, metadata = service.spec, service.metadata
     chosen, predictor = _predictor(service, runtimes, config, context)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
@@ -72,8 +84,11 @@ def resolve(
     if spec.explainer and spec.explainer.containers:
         explainer = resolve_wrapper(service, EXPLAINER, spec.explainer, backend, config, context)
     names = {item.kind: item.name for item in (predictor, transformer, explainer) if item}
-    hosts = resolve_hosts(metadata, names, _address(metadata, transformer or predictor, config), config.ingress)
-    return Resolved(service, chosen, predictor, transformer, explainer, hosts)
+    hosts = resolve_hosts(metadata, names, _address(metadata, transformer or predictor, config), config.ingress, taken)
+    disallowed = config.inference_service.service_annotation_disallowed_list
+    own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
+    annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
+    return Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations)
 
 
 def _predictor(

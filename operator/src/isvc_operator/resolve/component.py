@@ -17,6 +17,7 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.config import OperatorConfig
 from isvc_operator.resolve.containers import is_grpc, merge_items
+from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.storage import StoragePlan
 
 DEFAULT_PORT = 8080
@@ -90,7 +91,11 @@ def annotations_for(
     """Annotations of the runtime, the service and the component, the last one's counting most."""
     disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
     merged = {**(runtime or {}), **service.annotations, **(component.annotations or {})}
-    return {name: value for name, value in merged.items() if name not in disallowed}
+    return {
+        name: value
+        for name, value in merged.items()
+        if name not in disallowed and not may_reach_others(name, config.ingress)
+    }
 
 
 def with_pod_defaults(pod: Mapping[str, Any], config: OperatorConfig) -> dict[str, Any]:

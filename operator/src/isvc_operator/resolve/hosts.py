@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import LABEL_VISIBILITY
@@ -15,6 +15,7 @@ from isvc_operator.resolve.placeholders import fill, values_of
 # What the API server takes for the host of an Ingress rule; it does not look at the length of a part.
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_PART = 63  # characters, in DNS
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -22,32 +23,60 @@ class Hosts:
     """``service`` and each of ``components``, by its kind, list every host name, that of the default template first.
 
     All are empty where the service is reachable inside the cluster only. ``urls`` are those of the components.
+    ``taken`` are those that another service has, which is given as ``namespace/name``; ``displaced``: one of them is
+    what the default template makes, so a URL shows another host, or there is none.
     """
 
     service: tuple[str, ...]
     components: Mapping[str, tuple[str, ...]]
-    url: str
+    url: str | None
     urls: Mapping[str, str]
     address: str
+    taken: Mapping[str, str] = field(default_factory=dict)
+    displaced: bool = False
 
     @property
     def external(self) -> bool:
         """Whether an Ingress is wanted."""
-        return bool(self.service)
+        return bool(self.service) or any(self.components.values())
 
 
-def resolve_hosts(metadata: ObjectMeta, names: Mapping[str, str], address: str, config: IngressConfig) -> Hosts:
-    """Hosts of the service named by ``metadata``, and of its components' Services, whose ``names`` are by kind."""
-    service_hosts = _hosts(metadata, metadata.name, config)
-    components = {kind: _hosts(metadata, name, config) for kind, name in names.items()}
-    external = not (config.disable_ingress_creation or is_cluster_local(metadata, config))
+def resolve_hosts(
+    metadata: ObjectMeta,
+    names: Mapping[str, str],
+    address: str,
+    config: IngressConfig,
+    taken: Mapping[str, str] = _NOTHING,
+) -> Hosts:
+    """Hosts of the service named by ``metadata``, and of its components' Services, whose ``names`` are by kind.
+
+    Those that are ``taken`` are left out; a URL shows the first of the others, if there is one.
+    """
+    every = {kind: _hosts(metadata, name, config) for kind, name in {"": metadata.name, **names}.items()}
+    free = {kind: tuple(host for host in hosts if host not in taken) for kind, hosts in every.items()}
+    service, *components = free.items()
+    external = has_ingress(metadata, config)
     return Hosts(
-        service=service_hosts if external else (),
-        components=components if external else {},
-        url=f"{config.url_scheme}://{service_hosts[0]}",
-        urls={kind: f"http://{hosts[0]}" for kind, hosts in components.items()},
+        service=service[1] if external else (),
+        components=dict(components) if external else {},
+        url=f"{config.url_scheme}://{service[1][0]}" if service[1] else None,
+        urls={kind: f"http://{hosts[0]}" for kind, hosts in components if hosts},
         address=address,
+        taken=taken,
+        displaced=any(hosts[0] in taken for hosts in every.values()),
     )
+
+
+def every_host(metadata: ObjectMeta, names: Mapping[str, str], config: IngressConfig) -> Iterator[str]:
+    """The hosts that the service's Ingress would have if nobody else had one of them."""
+    if has_ingress(metadata, config):
+        for name in (metadata.name, *names.values()):
+            yield from _hosts(metadata, name, config)
+
+
+def has_ingress(metadata: ObjectMeta, config: IngressConfig) -> bool:
+    """Whether the service shall be reachable from outside the cluster."""
+    return not (config.disable_ingress_creation or is_cluster_local(metadata, config))
 
 
 def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.names import ANNOTATION_AUTOSCALER, EXPLAINER, TRANSFORMER
+from isvc_operator.config import IngressConfig
+from isvc_operator.resolve.hosts import has_ingress
+from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
 from isvc_operator.resolve.settings import is_usable, settings_of
 
 _COMPONENT = (
@@ -55,6 +58,16 @@ def unsupported_annotations(service: InferenceService) -> Iterator[str]:
         honoured, instead = _ANNOTATIONS.get(name, ((value,), ""))
         if value not in honoured:
             yield f"annotation {name}: {value} ({instead})"
+
+
+def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:
+    """Annotations that the service's Ingress, or its Services, do not get, as they might reach others' requests."""
+    own, spec = service.metadata.annotations, service.spec
+    names = list(ingress_annotations(own, config).left_out if has_ingress(service.metadata, config) else ())
+    for component in (spec.predictor, spec.transformer, spec.explainer):
+        names += [name for name in (component and component.annotations) or () if may_reach_others(name, config)]
+    for name in dict.fromkeys([*names, *(name for name in own if may_reach_others(name, config))]):
+        yield f"annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
 
 
 def _missing(spec: InferenceServiceSpec) -> Iterator[str]:

@@ -150,3 +150,15 @@ def test_what_is_looked_for_again_is_what_is_watched() -> None:
 
 def test_no_service_has_no_key() -> None:
     assert service_keys(Cache(LABEL_SERVICE)) == []
+
+
+async def test_a_service_that_goes_concerns_the_one_that_asks_for_its_hosts(watched: Watched) -> None:
+    older = a_service_body("bank", namespace="pay-team", uid="a")
+    younger = a_service_body("bank-pay", namespace="team", uid="b")
+    for body, created in ((older, "2026-01-01"), (younger, "2026-01-02")):
+        body["metadata"]["creationTimestamp"] = created
+        await watched.event("inferenceservices", body)
+
+    queued = await watched.event("inferenceservices", older, "DELETED")
+
+    assert queued == [ServiceKey("pay-team", "bank"), ServiceKey("team", "bank-pay")]

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.inference_service import InferenceServiceStatus
 from isvc_operator.observe.conditions import condition
-from isvc_operator.observe.events import event_for
+from isvc_operator.observe.events import events_for
 from tests.support.builders import NAMESPACE, NOW, SERVICE_UID, a_service
 
 STARTING = condition("Ready", None, "LoadingModel", "copying")
@@ -18,8 +18,8 @@ GOOD = condition("Ready", True)
 
 def event_of_change(before: Any, after: Any) -> dict[str, Any] | None:
     stored = None if before is None else {"conditions": [before.as_dict()]}
-    event = event_for(a_service(status=stored), InferenceServiceStatus(conditions=[after]), NOW)
-    return None if event is None else dict(event)
+    events = events_for(a_service(status=stored), InferenceServiceStatus(conditions=[after]), NOW)
+    return dict(events[0]) if events else None
 
 
 def test_the_event_of_a_failure() -> None:
@@ -89,7 +89,7 @@ def test_no_event_tells_of(before: Any, after: Any) -> None:
 
 
 def test_no_event_is_made_before_anything_is_known() -> None:
-    assert event_for(a_service(), InferenceServiceStatus(), NOW) is None
+    assert events_for(a_service(), InferenceServiceStatus(), NOW) == []
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "…", "🙂"])

@@ -1,0 +1,128 @@
+"""Which annotations of a service reach its Ingress: only those that cannot reach the traffic of another service. Pure.
+
+An ingress controller serves all tenants from one configuration, and takes orders from annotations: a further host name
+(`server-alias`), lines of its configuration (`configuration-snippet`), a share of another Ingress' requests (`canary`).
+So a service's annotations are left out unless they are known to concern its own requests only, or the administrator
+allows them. Those that are left out are told, where an ingress controller might have read them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from isvc_operator.config import IngressConfig
+
+_NGINX: Final = "nginx.ingress.kubernetes.io/"
+_CONTOUR: Final = "projectcontour.io/"
+_HAPROXY: Final = ("haproxy.org/", "haproxy-ingress.github.io/")
+_TRAEFIK: Final = "traefik.ingress.kubernetes.io/"
+_CERT_MANAGER: Final = "cert-manager.io/"
+# Times, sizes, rates, protocols and addresses of the service's own requests, and what keeps callers away from it.
+_OWN_TRAFFIC: Final = frozenset(
+    (
+        *(
+            _NGINX + name
+            for name in (
+                "affinity", "affinity-mode", "allowlist-source-range", "auth-realm", "auth-secret", "auth-secret-type",
+                "auth-type", "backend-protocol", "client-body-buffer-size", "cors-allow-credentials",
+                "cors-allow-headers", "cors-allow-methods", "cors-allow-origin", "cors-expose-headers", "cors-max-age",
+                "denylist-source-range", "enable-cors", "enable-modsecurity", "enable-owasp-core-rules",
+                "force-ssl-redirect", "limit-burst-multiplier", "limit-connections", "limit-rate", "limit-rate-after",
+                "limit-rpm", "limit-rps", "load-balance", "proxy-body-size", "proxy-buffer-size", "proxy-buffering",
+                "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-connect-timeout", "proxy-http-version",
+                "proxy-max-temp-file-size", "proxy-next-upstream", "proxy-next-upstream-timeout",
+                "proxy-next-upstream-tries", "proxy-read-timeout", "proxy-request-buffering", "proxy-send-timeout",
+                "service-upstream", "session-cookie-max-age", "session-cookie-name", "ssl-redirect",
+                "whitelist-source-range",
+            )
+        ),
+        *(
+            _CONTOUR + name
+            for name in (
+                "num-retries", "per-try-timeout", "response-timeout", "retry-on", "tls-minimum-protocol-version",
+                "websocket-routes",
+            )
+        ),
+        *(
+            prefix + name
+            for prefix in _HAPROXY
+            for name in (
+                "allow-list", "allowlist-source-range", "balance-algorithm", "check", "deny-list",
+                "denylist-source-range", "limit-connections", "limit-rps", "load-balance", "maxconn-server",
+                "pod-maxconn", "proxy-body-size", "rate-limit-period", "rate-limit-requests", "ssl-redirect",
+                "timeout-client", "timeout-connect", "timeout-http-request", "timeout-queue", "timeout-server",
+                "timeout-tunnel", "whitelist-source-range",
+            )
+        ),
+        *(
+            _TRAEFIK + name
+            for name in (
+                "router.tls", "service.passhostheader", "service.sticky.cookie", "service.sticky.cookie.httponly",
+                "service.sticky.cookie.name", "service.sticky.cookie.secure",
+            )
+        ),
+        *(
+            _CERT_MANAGER + name
+            for name in (
+                "cluster-issuer", "duration", "issuer", "issuer-group", "issuer-kind", "private-key-algorithm",
+                "private-key-rotation-policy", "private-key-size", "renew-before", "revision-history-limit",
+            )
+        ),
+        "external-dns.alpha.kubernetes.io/ttl", "kubernetes.io/ingress.allow-http", "kubernetes.io/tls-acme",
+    )
+)  # fmt: skip
+# What a word, a number, a range or a list of them needs, and a line of a controller's configuration cannot do with.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.:/*%+_-]{0,1024}")
+# Prefixes of what ingress controllers read, and of what goes with them.
+_READ: Final = re.compile(
+    r"([^/]*\.)?ingress\.[^/]*/|ingress\.kubernetes\.io/|kubernetes\.io/(ingress|tls-acme)|nginx\.(org|com)/|"
+    r"appprotect\S*\.f5\.com/|([^/]*\.)?traefik\.io/|haproxy\.(org|com)/|haproxy-ingress\.github\.io/|"
+    r"(projectcontour|contour\.heptio|konghq|getambassador|istio|tailscale)\.(io|com)/|([^/]*\.)?konghq\.com/|"
+    r"k8s\.apisix\.apache\.org/|voyager\.appscode\.com/|networking\.gke\.io/|([^/]*\.)?router\.openshift\.io/|"
+    r"([^/]*\.)?cert-?manager\.(io|k8s\.io)/|external-dns\.alpha\.kubernetes\.io/"
+)
+# Also read of a Service: names of hosts, and routes.
+_READ_OF_SERVICES: Final = re.compile(r"external-dns\.alpha\.kubernetes\.io/|getambassador\.io/")
+# Parts of the names of those that keep callers away: a service is not to be published without what it is guarded by.
+_GUARD: Final = re.compile(
+    r"auth|jwt|oidc|allow-?list|white-?list|deny-?list|black-?list|source-range|cidr|security-group|waf|modsecurity|"
+    r"middlewares|plugins|polic(y|ies)$"
+)
+
+
+@dataclass(frozen=True)
+class IngressAnnotations:
+    """Annotations of a service: those that its Ingress gets, and the names of those that are left out of it.
+
+    ``guards`` are those left out that would have kept callers away.
+    """
+
+    allowed: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+
+
+def ingress_annotations(own: Mapping[str, str], config: IngressConfig) -> IngressAnnotations:
+    """What becomes of the annotations that a service has."""
+    allowed = {name: value for name, value in own.items() if _is_allowed(name, value, config)}
+    left_out = tuple(name for name in own if name not in allowed and _READ.match(name))
+    return IngressAnnotations(
+        allowed, left_out, tuple(name for name in left_out if _GUARD.search(name.partition("/")[2]))
+    )
+
+
+def may_reach_others(name: str, config: IngressConfig) -> bool:
+    """Whether an annotation of a Service could lead the requests of another host to it."""
+    return bool(_READ_OF_SERVICES.match(name)) and not _matches(name, config) and name not in _OWN_TRAFFIC
+
+
+def _is_allowed(name: str, value: str, config: IngressConfig) -> bool:
+    return _matches(name, config) or (name in _OWN_TRAFFIC and _PLAIN.fullmatch(value) is not None)
+
+
+def _matches(name: str, config: IngressConfig) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in config.allowed_service_annotations)
