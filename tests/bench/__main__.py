@@ -1,8 +1,8 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
 Suites: operator (a real API server), start (the cluster of `make cluster-up`), storage (a real S3), transformer (our
-SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, latency, memory,
-serverstart, httplayer; `dataplane` stands for these seven.
+SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
+serverstart, httplayer; `dataplane` stands for these eight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.bench.environments import UV
 from tests.bench.options import Options
 from tests.bench.report import RESULTS, Report
 
-DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "memory")
+DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory")
 SUITES = ("operator", "start", "storage", "transformer", *DATAPLANE)
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
 MATPLOTLIB = "matplotlib==3.10.8"

@@ -18,7 +18,7 @@ from tests.bench.processes import Command, Server, free_port
 from tests.bench.work import Question, Work
 from torchserve_adapter.launch import find_java
 
-_QUIET = """<Configuration status="error">
+QUIET = """<Configuration status="error">
   <Appenders><Console name="out" target="SYSTEM_OUT"><PatternLayout pattern="%m%n"/></Console></Appenders>
   <Loggers><Root level="warn"><AppenderRef ref="out"/></Root></Loggers>
 </Configuration>
@@ -105,7 +105,7 @@ def torchserve(place: Place, port: int, model: Mapping[str, int], **properties: 
         "models": json.dumps({place.work.name: {"1.0": entry}}), **properties,
     })  # fmt: skip
     logging = place.folder / "log4j2.xml"
-    logging.write_text(_QUIET)
+    logging.write_text(QUIET)
     python = place.python("torchserve")
     argv = (
         python.with_name("torchserve"), "--foreground", "--ncs", "--disable-token-auth", "--enable-model-api",
