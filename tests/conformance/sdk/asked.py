@@ -208,6 +208,9 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
     },
     "bodies, v2": {
         "JSON": _v2("echo", {"id": "7", "inputs": [_INT]}),
+        "parameters": _v2("echo", {"id": "7", "parameters": {"a": "b", "c": True, "d": 1, "e": 1.5}, "inputs": [
+            {**_INT, "parameters": {"a": "b", "c": True, "d": 1, "e": 1.5}}]}),
+        "a parameter that is a list": _v2("echo", {"id": "7", "parameters": {"a": [1]}, "inputs": [_INT]}),
         "no id": _v2("echo", {"inputs": [_INT]}),
         "raw tensors": _v2("echo", {"id": "7", "inputs": [
             {"name": "x", "shape": [1], "datatype": "INT64", "parameters": {"binary_data_size": 8}}]},
@@ -239,6 +242,10 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "binary, Avro": _event(b"Obj\x01\xff", content_type="application/avro"),
         "binary, octets": _event(b"\xff\x00", content_type="application/octet-stream"),
         "binary, text": _event(b"plain", content_type="text/plain"),
+        "binary, Avro by `ce-content-type`": _event(
+            b"Obj\x01\xff", content_type="application/json", ce_content_type="application/avro"),
+        "binary, broken JSON by `ce-content-type`": _event(b"{", ce_content_type="application/json"),
+        "binary, bytes that are no text by `ce-content-type`": _event(b"0\x80", ce_content_type="application/json"),
         "binary, JSON called Avro": _event(_JSON, content_type="application/avro"),
         "binary, broken JSON": _event(b"{", content_type="application/json"),
         "binary, broken JSON called an event": _event(b"{", content_type="application/cloudevents+json"),

@@ -60,6 +60,7 @@ for _protocol, _data in {"v1": lambda _: _V1, "v2": _infer_request}.items():
         rows=_rows(_protocol, {
             "asks for predictions": lambda client, url, data: client.infer(url, data, "m"),
             "asks below a path": lambda client, url, data: client.infer(f"{url}/under", data, model_name="m"),
+            "asks by a URL that ends with a slash": lambda client, url, data: client.infer(f"{url}/", data, "m"),
             "needs a model's name": lambda client, url, data: client.infer(url, data),
             "sends headers": lambda client, url, data: client.infer(url, data, "m", headers=dict(_HEADERS)),
             "is refused": lambda client, url, data: client.infer(url, data, "refused"),

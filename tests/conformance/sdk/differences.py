@@ -40,6 +40,12 @@ DIFFERENT: Mapping[str, str] = {
     "InferRequest.from_bytes: reads FP16 as JSON": _FP16,
     "Infer*.to_rest: with FP16 as JSON": _FP16,
     "InferRequest.to_grpc: refuse FP16 that is not raw": _FP16,
+    "InferRe*.from_grpc: gives *parameters": "parameters are values, as over HTTP. KServe: messages of gRPC",
+    "InferRequest.to_grpc: takes parameters that are fractions": "gRPC has them. KServe refuses them",
+    "InferResponse.to_rest: sends outputs that are wanted without a form as the request says": (
+        "`binary_data_output` is for all outputs that say nothing of their own. KServe: JSON"
+    ),
+    "bodies, v2: a parameter that is a list": "400 with `error`. KServe: 422 with `detail`",
     "Infer*.from_bytes: refuses a document without *puts": _DOCUMENT,
     "InferResponse.from_rest: refuses a document without outputs": _DOCUMENT,
     "InferRequest.from_bytes: refuses a tensor of more bytes than there are": _DATA,

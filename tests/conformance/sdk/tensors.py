@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -389,3 +391,60 @@ cases(
     send_FP16_as_raw_bytes=lambda sdk: _response_over_grpc(sdk, _response(sdk, ("y", [1], "FP16", [0.5]))),
     refuse_an_unknown_datatype=lambda sdk: _response(sdk, ("y", [1], "INT7", [1])).to_grpc(),
 )  # fmt: skip
+
+# --- what programs do with them: copies, parameters of gRPC, bodies byte by byte
+
+
+def _of_body(sdk: Sdk) -> Any:
+    return _read_request(sdk, {"id": "7", "inputs": [_RAW_INPUT]}, _RAW)
+
+
+def _parameter(sdk: Sdk, **value: Any) -> Any:
+    return sdk("protocol.grpc.grpc_predict_v2_pb2").InferParameter(**value)
+
+
+cases(
+    "InferRequest",
+    can_be_copied_deeply=lambda sdk: [copy.deepcopy(one) == one for one in (_request(sdk), _of_body(sdk))],
+    can_be_pickled=lambda sdk: [
+        pickle.loads(pickle.dumps(one)).inputs[0].as_numpy() for one in (_request(sdk), _of_body(sdk))
+    ],
+    equals_one_that_was_sent=lambda sdk: (
+        _of_body(sdk).inputs[0].as_numpy().tolist() == _request(sdk).inputs[0].as_numpy().tolist()
+    ),
+)
+cases(
+    "InferRequest.to_rest",
+    is_byte_for_byte_the_same=lambda sdk: _request(
+        sdk, _raw_input(sdk), ("z", [1], "INT64", [1], {"a": "b"}), parameters={"p": 1.5, "q": True, "r": "s"}
+    ).to_rest(),
+)
+cases(
+    "InferResponse.to_rest",
+    is_byte_for_byte_the_same=lambda sdk: _answered(
+        sdk, [("b", {"binary_data": True}), ("a", {"binary_data": False})], parameters={"p": 1}
+    ),
+    sends_outputs_that_are_wanted_without_a_form_as_the_request_says=lambda sdk: _answered(
+        sdk, [("b",)], use_binary_outputs=True
+    ),
+)
+cases(
+    "InferRequest.to_grpc",
+    takes_parameters_of_gRPC=lambda sdk: _request(sdk, parameters={"a": _parameter(sdk, int64_param=1)}).to_grpc(),
+    takes_parameters_of_inputs=lambda sdk: _request(sdk, ("x", [1], "INT64", [1], {"a": "b", "c": 1})).to_grpc(),
+    takes_parameters_that_are_fractions=lambda sdk: _request(sdk, parameters={"a": 1.5}).to_grpc(),
+    takes_parameters_that_are_lists=lambda sdk: _request(sdk, parameters={"a": [1]}).to_grpc(),
+)
+cases(
+    "InferRequest.from_grpc",
+    gives_parameters_of_inputs=lambda sdk: (
+        sdk.InferRequest.from_grpc(
+            _request(sdk, ("x", [1], "INT64", [1], {"a": "b", "c": 1, "d": True})).to_grpc()
+        ).inputs
+    ),
+    gives_its_own_parameters=lambda sdk: sdk.InferRequest.from_grpc(_request(sdk, parameters={"a": 1}).to_grpc()),
+)
+cases(
+    "InferResponse.from_grpc",
+    gives_parameters=lambda sdk: sdk.InferResponse.from_grpc(_response(sdk, parameters={"a": 1}).to_grpc()),
+)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from transformer_sdk.errors import InvalidInput as BadRequest
 from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput, NamedTensor
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse, RequestedOutput
 from transformer_sdk.protocol.v2 import grpc as wire
@@ -32,8 +33,11 @@ def request_of_hook(request: InferRequest) -> requests.InferRequest:
         return requests.InferRequest(
             tuple(one.tensor() for one in request.inputs),
             request.id,
-            dict(request.parameters or {}),
-            tuple(requests.RequestedOutput(one.name, one.parameters or {}) for one in request.request_outputs or ()),
+            parameters.for_grpc(request.parameters),
+            tuple(
+                requests.RequestedOutput(one.name, parameters.for_grpc(one.parameters))
+                for one in request.request_outputs or ()
+            ),
         )
     except BadRequest as error:
         raise InvalidInput(str(error)) from error
@@ -42,8 +46,8 @@ def request_of_hook(request: InferRequest) -> requests.InferRequest:
 def response_of_hook(response: InferResponse) -> requests.InferResponse:
     """Raises InvalidInput where data, datatype and shape of an output do not agree."""
     outputs = tuple(one.tensor() for one in response.outputs)
-    parameters = dict(response.parameters or {})
-    return requests.InferResponse(response.model_name, response.model_version, outputs, response.id, parameters)
+    own = parameters.for_grpc(response.parameters)
+    return requests.InferResponse(response.model_name, response.model_version, outputs, response.id, own)
 
 
 def response_of_message(message: object) -> requests.InferResponse:
@@ -90,9 +94,9 @@ def response_to_proto(response: InferResponse) -> ModelInferResponse:
 
 
 def _named(kind: type[_T], tensor: tensors.Tensor, *, raw: bool) -> _T:
-    parameters = dict(tensor.parameters) or None
+    own = dict(tensor.parameters) or None
     if raw:
-        made = kind(tensor.name, tensor.shape, tensor.datatype, None, parameters)
+        made = kind(tensor.name, tensor.shape, tensor.datatype, None, own)
         made.take_raw(tensors.to_buffer(tensor))
         return made
-    return kind(tensor.name, tensor.shape, tensor.datatype, tensors.to_values(tensor), parameters)
+    return kind(tensor.name, tensor.shape, tensor.datatype, tensors.to_values(tensor), own)

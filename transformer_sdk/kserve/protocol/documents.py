@@ -9,6 +9,7 @@ import orjson
 
 from transformer_sdk.errors import InvalidInput as BadDocument
 from transformer_sdk.kserve.errors import InvalidInput
+from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
 from transformer_sdk.protocol import json_text
 from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
@@ -43,13 +44,15 @@ def write(tensors: Iterable[tuple[NamedTensor, bool]]) -> tuple[list[dict[str, A
         if tensor.data is None:
             raise InvalidInput(f'Tensor "{tensor.name}" has no data.')
         head: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
-        parameters = {name: value for name, value in (tensor.parameters or {}).items() if name != SIZE}
+        own = {name: value for name, value in parameters.values(tensor.parameters).items() if name != SIZE}
         if as_raw:
             buffers.append(_buffer(tensor))
-            parameters[SIZE] = len(buffers[-1])
-        else:
+            own[SIZE] = len(buffers[-1])
+        if own:
+            head["parameters"] = own
+        if not as_raw:
             head["data"] = _json(tensor)
-        described.append({**head, "parameters": parameters} if parameters else head)
+        described.append(head)
     return described, buffers
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.errors import InvalidInput as BadTensor
 from transformer_sdk.kserve.errors import InferenceError, InvalidInput
+from transformer_sdk.kserve.protocol.parameters import for_grpc
 from transformer_sdk.protocol.v2.document import TensorDocument
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class NamedTensor:
         """As the rest of this SDK has it; raises InvalidInput."""
         from transformer_sdk.protocol.v2 import rest, tensors
 
-        parameters = {name: value for name, value in (self.parameters or {}).items() if name != SIZE}
+        parameters = {name: value for name, value in for_grpc(self.parameters).items() if name != SIZE}
         try:
             if self._raw_data is not None:
                 raw = memoryview(self._raw_data)
@@ -104,6 +105,11 @@ class NamedTensor:
             return rest.from_json(TensorDocument(self.name, self.datatype, tuple(self.shape), data), parameters)
         except BadTensor as error:
             raise InvalidInput(str(error)) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: a view of a request's body is neither copied nor pickled."""
+        raw = self._raw_data
+        return {**vars(self), "_raw_data": bytes(raw) if isinstance(raw, memoryview) else raw}
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but raw data."""

@@ -12,6 +12,7 @@ from transformer_sdk.errors import InvalidInput as BadDocument
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import join, read, write
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput
+from transformer_sdk.kserve.protocol.parameters import values
 from transformer_sdk.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
 
 if TYPE_CHECKING:
@@ -106,11 +107,11 @@ class InferRequest:
         }
         if self.request_outputs:
             document["outputs"] = [
-                {"name": one.name, **({"parameters": one.parameters} if one.parameters else {})}
+                {"name": one.name, **({"parameters": values(one.parameters)} if one.parameters else {})}
                 for one in self.request_outputs
             ]
         if self.parameters:
-            document["parameters"] = self.parameters
+            document["parameters"] = values(self.parameters)
         return join(document, buffers)
 
     def to_grpc(self) -> ModelInferRequest:
@@ -225,7 +226,7 @@ class InferResponse:
             "outputs": described,
         }
         if self.parameters:
-            document["parameters"] = self.parameters
+            document["parameters"] = values(self.parameters)
         return join(document, buffers)
 
     def to_grpc(self) -> ModelInferResponse:

@@ -55,8 +55,11 @@ class Exchange:
     @property
     def content_type(self) -> bytes:
         """Of the body, without its parameters."""
-        if self.event and self.event.structured:
-            given = str(self.event.attributes.get("datacontenttype", "")).encode()
+        event = self.event
+        if event and (said := event.attributes.get("content-type")):  # `ce-content-type`, which KServe reads first
+            given = str(said).encode()
+        elif event and event.structured:
+            given = str(event.attributes.get("datacontenttype", "")).encode()
         else:
             given = header(self.call.headers, b"content-type") or b""
         return given.partition(b";")[0].strip().lower()
