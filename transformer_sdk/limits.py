@@ -76,7 +76,7 @@ MAX_FILES = 65536
 # Bytes of a body, or of what it becomes, that are read and written on the event loop; more is, in a thread.
 ON_LOOP_BYTES = 64 * 1024
 # Lists and objects in a JSON body that this process makes objects of: the garbage collector looks at all in one go.
-MAX_JSON_CONTAINERS = 1_000_000
+MAX_JSON_CONTAINERS = 500_000
 # Lists and objects within one another, in a JSON body of more than 128 KiB.
 MAX_JSON_DEPTH = 100
 

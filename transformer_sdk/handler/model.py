@@ -162,8 +162,8 @@ class HandlerModel(Streaming):
 
     async def _submit_tensors(self, request: InferRequest, call: Call) -> frames.Answer | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
-        texts = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype == "BYTES"])
-        frame = await off_loop(texts, tensors.frame, request, call.id, call.headers)
+        copied = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype in ("BYTES", "BF16")])
+        frame = await off_loop(copied, tensors.frame, request, call.id, call.headers)
         return await self.queue.submit(frame, size, "v2", call)
 
     def _infer_response(self, request: InferRequest, answer: frames.Answer) -> InferResponse:

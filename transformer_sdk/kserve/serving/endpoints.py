@@ -10,6 +10,7 @@ from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
+from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol import cloudevents
 from transformer_sdk.protocol.cloudevents import AnswerStyle
 from transformer_sdk.protocol.v2.document import json_length
@@ -89,7 +90,8 @@ class HookEndpoints:
         served = self._asked(request.params)
         call = self._calls.begin(request)
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
-        if event := cloudevents.unwrap(request.headers, request.body):
+        weight = cloudevents.weight(request.headers, request.body)
+        if event := await off_loop(weight, cloudevents.unwrap, request.headers, request.body):
             exchange.body, exchange.event = event.payload, event
         exchange.takes_pieces = event is None
         try:
@@ -100,7 +102,9 @@ class HookEndpoints:
             raise
         if isinstance(response, StreamingResponse):
             return response
-        return cloudevents.wrap(event, response, served.name, self._style) if event else response
+        if event is None:
+            return response
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, served.name, self._style)
 
     def _asked(self, params: Mapping[str, str]) -> ServedModel:
         return self._models.served(params["model"], params.get("version"))

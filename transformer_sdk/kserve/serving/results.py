@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from typing import Any
 
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.kserve.protocol.documents import dump
-from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.protocol.infer_type import InferOutput, InferResponse
 from transformer_sdk.kserve.serving import headers as hook_headers
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -25,10 +24,15 @@ _ELEMENT = 8  # bytes that one weighs
 def weight(result: Any) -> int:
     """What it costs to write a result, as bytes; that of lists within lists is not known."""
     if isinstance(result, InferResponse):
-        return sum([_ELEMENT * math.prod(one.shape) for one in result.outputs])
+        return sum([_data_weight(one) for one in result.outputs])
     if isinstance(result, dict):
         return sum([_ELEMENT * _elements(one) for one in result.values()])
     return 0
+
+
+def _data_weight(output: InferOutput) -> int:
+    raw = output.raw_data
+    return _ELEMENT * _elements(output.data) if raw is None else len(raw)
 
 
 def _elements(value: Any) -> int:

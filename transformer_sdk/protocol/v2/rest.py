@@ -30,13 +30,16 @@ from transformer_sdk.protocol.v2.document import (
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput, wanted_outputs
 from transformer_sdk.protocol.v2.tensors import Tensor
 
+# Data of these types is copied; a backslash may hide their names.
+_COPIED = (b"BYTES", b"BF16", b"\\")
+
 
 def weight(body: bytes, json_length: int | None = None) -> int:
     """What `decode_request` costs, as `json_text.weight` has it: the memory of numbers is not even copied."""
     if json_length is None or len(body) <= ON_LOOP_BYTES:
         return json_text.weight(body)
     text = body[:json_length]
-    if b"BYTES" in text or b"\\" in text:
+    if any(word in text for word in _COPIED):
         return len(body)
     return json_text.weight(text)
 

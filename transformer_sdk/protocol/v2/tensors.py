@@ -115,7 +115,12 @@ def to_buffer(tensor: Tensor) -> bytes:
         return bfloat16.narrow(to_flat(tensor)).tobytes()
     if tensor.datatype != "BYTES":
         return to_flat(tensor).tobytes()
-    return b"".join(itertools.chain.from_iterable((_LENGTH.pack(len(item)), item) for item in tensor.data.flat))
+    flat = tensor.data.reshape(-1)
+    return b"".join(_joined(flat[start : start + _ITEMS]) for start in range(0, flat.size, _ITEMS))
+
+
+def _joined(items: Array) -> bytes:
+    return b"".join(itertools.chain.from_iterable((_LENGTH.pack(len(item)), item) for item in items))
 
 
 def dtype(name: str, datatype: str) -> np.dtype[Any]:

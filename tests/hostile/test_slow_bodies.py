@@ -1,0 +1,73 @@
+"""No body that is within the limit holds the event loop: while it is held, no probe is answered.
+
+A search tries bodies of each kind, goes on from the slowest that it has found, and is the same in every run.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.hostile.slow_bodies.kinds import KINDS, Body, any_body, neighbour
+from tests.hostile.slow_bodies.serving import MAX_BODY, Served
+from transformer_sdk.limits import ON_LOOP_BYTES
+
+HELD_S = 0.05
+# This machine may be so many times slower than the one for which that was said.
+ROOM = 3
+BODIES = 3  # for each path, unless the search is given minutes
+
+HELD_IT_ONCE = {
+    "1.6-million-empty-texts": Body("v2-binary", 1, (0,), MAX_BODY),
+    "parts-of-a-form": Body("multipart", 0, (0,), MAX_BODY),
+    "inputs": Body("v2-inputs", 0, (0,), MAX_BODY),
+    "nested-numbers": Body("v2", 8, (13,), MAX_BODY),
+    "attributes-of-an-event": Body("event", 1, (0,), MAX_BODY),
+    "inputs-over-grpc": Body("grpc", 1, (0,), MAX_BODY),
+    "parameters-over-grpc": Body("grpc", 2, (0,), MAX_BODY),
+    "empty-texts-over-grpc": Body("grpc", 8, (0,), MAX_BODY),
+}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    logging.disable(logging.WARNING)  # errors that say what is wrong with megabytes
+    found = Served()
+    yield found
+    await found.close()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("body", HELD_IT_ONCE.values(), ids=HELD_IT_ONCE)
+async def test_what_held_the_event_loop_once_does_so_no_more(body: Body, served: Served) -> None:
+    for path in KINDS[body.kind].paths:
+        held, status = await served.held_by(path, body.bytes(), body.headers)
+
+        assert held < ROOM * HELD_S, (path, status)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_body_of_a_kind_holds_the_event_loop(kind: str, served: Served, pytestconfig: pytest.Config) -> None:
+    minutes = pytestconfig.getoption("--hostile-minutes") or 0
+    paths = KINDS[kind].paths
+    found = [await _slowest(served, kind, path, 60 * minutes / len(KINDS) / len(paths)) for path in paths]
+
+    assert max(held for held, _, _ in found) < ROOM * HELD_S, found
+
+
+async def _slowest(served: Served, kind: str, path: str, seconds: float) -> tuple[float, str, Body]:
+    """How long the slowest body held the loop, of some, and of as many as there is time for."""
+    chance = random.Random(f"{kind} {path}")
+    slowest = (0.0, path, any_body(kind, chance, MAX_BODY))
+    tried, ends = 0, time.monotonic() + seconds
+    while tried < BODIES or time.monotonic() < ends:
+        size = ON_LOOP_BYTES if tried % 3 == 1 else MAX_BODY
+        body = neighbour(slowest[2], chance) if tried % 2 else any_body(kind, chance, size)
+        held, _ = await served.held_by(path, body.bytes(), body.headers)
+        slowest = max(slowest, (held, path, body), key=lambda one: one[0])
+        tried += 1
+    return slowest
