@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from storage_initializer.compression import Compression
 from storage_initializer.contents import Contents, exact, shown
 from storage_initializer.errors import ArchiveError
 from storage_initializer.limits import MAX_MANIFEST
@@ -77,7 +78,7 @@ def _check_zip(path: Path, contents: Contents, name: str) -> bytes:
 def _check_tar(path: Path, contents: Contents, name: str) -> bytes:
     """The whole file is read, once: the manifest is its last member."""
     manifest = None
-    with open_tar(path, contents, gzipped=True) as archive:
+    with open_tar(path, contents, Compression.GZIP) as archive:
         for member in archive:
             if member.isdir():
                 contents.add_folder(member.name)

@@ -8,11 +8,13 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from storage_initializer.archive import MANIFEST
+from storage_initializer.compression import DamagedError, compression_of, open_decompressed
 from storage_initializer.contents import Contents, exact
 from storage_initializer.zips import open_zip
 
+# The ends of names of archives that are unpacked: those that KServe unpacks.
+UNPACKED = (".zip", ".tar", ".tar.gz", ".tgz", ".taz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_GZIP = b"\x1f\x8b"
 # torch puts everything below one folder, named after the file that was saved.
 _SAVED = {"data.pkl", "version"}
 _EXPORTED = "archive_format"
@@ -20,13 +22,9 @@ _EXPORTED = "archive_format"
 
 def suffix_of(path: Path) -> str:
     """The end of a name that would tell what the file is; empty for what is neither an archive nor a torch model."""
-    with path.open("rb") as stream:
-        start = stream.read(tarfile.BLOCKSIZE)
-    if start.startswith(_ZIP):
+    if is_zip(path):
         return _suffix_of_zip(path)
-    if start.startswith(_GZIP):
-        return ".tar.gz" if _is_tar(_unzipped_start(path)) else ""
-    return ".tar" if _is_tar(start) else ""
+    return ".tar" if _is_tar(_start_of_content(path)) else ""
 
 
 def is_zip(path: Path) -> bool:
@@ -44,11 +42,12 @@ def _suffix_of_zip(path: Path) -> str:
         return ".pt2" if _EXPORTED in inside else ".zip"
 
 
-def _unzipped_start(path: Path) -> bytes:
+def _start_of_content(path: Path) -> bytes:
+    """Decompressed; empty where that proves impossible."""
     try:
-        with gzip.open(path) as stream:
+        with open_decompressed(path, compression_of(path)) as stream:
             return stream.read(tarfile.BLOCKSIZE)
-    except (OSError, EOFError, zlib.error):
+    except (DamagedError, gzip.BadGzipFile, EOFError, zlib.error):
         return b""
 
 

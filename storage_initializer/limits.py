@@ -60,6 +60,8 @@ MAX_ZIP_DIRECTORY = 8 << 20
 """Bytes of a zip's directory, which is held in memory."""
 MAX_TAR_HEADER = 64 << 10
 """Bytes of all headers of a tar's member: its own, its long names, its extended attributes."""
+MAX_XZ_MEMORY = 128 << 20
+"""Bytes of memory that a .tar.xz may ask for; ``xz -9`` asks for 65 MiB."""
 MAX_MANIFEST = 1 << 20
 """Bytes of MAR-INF/MANIFEST.json."""
 MAX_CONFIG = 1 << 20

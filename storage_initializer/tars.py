@@ -1,4 +1,4 @@
-"""A tar's members, gzipped or not, one after the other: it has no directory, so each is checked as it comes.
+"""A tar's members, compressed or not, one after the other: it has no directory, so each is checked as it comes.
 
 What ``tarfile`` leaves open is closed here: headers of any size, which it would read into memory; a damaged header,
 which it takes for the end; and gzip's checksum, which comes after the end.
@@ -10,17 +10,19 @@ import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from storage_initializer.compression import Compression, DamagedError, open_decompressed
 from storage_initializer.contents import Contents
 from storage_initializer.limits import MAX_TAR_HEADER
 
 _CHUNK = 64 << 10
+_SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.BZIP2: ".bz2", Compression.XZ: ".xz"}
 _END = bytes(tarfile.BLOCKSIZE)
 # ValueError is for numbers that are none, RecursionError for headers of headers.
-_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, RecursionError)
+_DAMAGE = (tarfile.TarError, DamagedError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, RecursionError)
 
 
 class Tar:
@@ -56,23 +58,14 @@ class Tar:
 
 
 @contextmanager
-def open_tar(path: Path, contents: Contents, *, gzipped: bool) -> Iterator[Tar]:
+def open_tar(path: Path, contents: Contents, compression: Compression) -> Iterator[Tar]:
     """What proves damaged in the block is an ``ArchiveError``, too."""
     try:
-        with ExitStack() as opened:
-            stream: IO[bytes] = opened.enter_context(path.open("rb"))
-            if gzipped:
-                stream = cast(IO[bytes], opened.enter_context(gzip.GzipFile(fileobj=stream)))
+        with open_decompressed(path, compression) as stream:
             yield Tar(stream, contents)
     except _DAMAGE as error:
-        kind = "tar.gz" if gzipped else "tar"
+        kind = f"tar{_SUFFIXES[compression]}"
         raise contents.damaged(f"is truncated or not a {kind} ({path.stat().st_size} bytes: {error})") from error
-
-
-def is_gzipped(path: Path) -> bool:
-    """By what it holds: a server that knows of ``Content-Encoding`` unzips a ``.tar.gz`` on its way."""
-    with path.open("rb") as stream:
-        return stream.read(2) == b"\x1f\x8b"
 
 
 class _Reader:

@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from storage_initializer.compression import compression_of
 from storage_initializer.contents import Contents, folded, shown
 from storage_initializer.errors import EmptySourceError, NoSpaceError
-from storage_initializer.kinds import is_zip
+from storage_initializer.kinds import UNPACKED, is_zip
 from storage_initializer.limits import MAX_LINKS
 from storage_initializer.progress import format_size
 from storage_initializer.sharing import share_file
-from storage_initializer.tars import is_gzipped, open_tar
+from storage_initializer.tars import open_tar
 from storage_initializer.zips import is_executable, open_zip
 
 log = logging.getLogger(__name__)
 
-_TARS = (".tar", ".tar.gz", ".tgz")
 _BUFFER_BYTES = 1 << 20
 _REPACK = "pack the model's files again"
 
@@ -38,7 +38,7 @@ def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath 
     if len(names) != 1:
         return None
     ((path, name),) = names.items()
-    return path if name.name.lower().endswith((".zip", *_TARS)) else None
+    return path if name.name.lower().endswith(UNPACKED) else None
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -66,7 +66,8 @@ def _unzip(archive: Path, target: _Target, contents: Contents) -> None:
 
 def _untar(archive: Path, target: _Target, contents: Contents) -> None:
     links: dict[PurePosixPath, PurePosixPath] = {}
-    with open_tar(archive, contents, gzipped=is_gzipped(archive)) as source:
+    # By its content: a server that knows of Content-Encoding unzips a .tar.gz on its way.
+    with open_tar(archive, contents, compression_of(archive)) as source:
         for member in source:
             if member.isdir():
                 contents.add_folder(member.name)

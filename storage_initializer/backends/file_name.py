@@ -9,12 +9,14 @@ from email.message import Message
 from pathlib import PurePosixPath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from storage_initializer.kinds import UNPACKED
+
 # Of a program that sends files; what it sends is not told by that.
 _PROGRAMS = (".php", ".asp", ".aspx", ".ashx", ".cgi", ".fcgi", ".pl", ".jsp", ".do", ".action", ".cfm")
 # A number is a version's, as in ``bert-1.0`` or ``bert.v2``.
 _TYPE = re.compile(r"\.(?!v?\d)[A-Za-z0-9_-]{1,16}")
 # A query may hold host names and much else that has a dot.
-_MODELS = (".zip", ".tar", ".tar.gz", ".tgz", ".mar", ".pt", ".pt2", ".onnx")
+_MODELS = (*UNPACKED, ".mar", ".pt", ".pt2", ".onnx")
 _UNNAMED = "model"
 
 

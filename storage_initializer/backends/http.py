@@ -35,7 +35,7 @@ from storage_initializer.uri import Uri
 _START_BYTES = 512
 _PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.DOTALL | re.IGNORECASE)
 _PAGES = (".html", ".htm", ".xhtml")
-_ZIPPED = (".gz", ".tgz", ".tar")
+_ZIPPED = (".gz", ".tgz", ".taz", ".tar")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _REDIRECTS = (301, 302, 303, 307, 308)
 

@@ -200,6 +200,13 @@ BOUNDS = (
         test=_ARCHIVES,
     ),
     Bound(
+        what="memory that a `.tar.xz` asks for",
+        constant=f"{_LIMITS}:MAX_XZ_MEMORY",
+        unit=Unit.BYTES,
+        beyond="exit code 14",
+        test="tests/integration/storage/test_unpack.py::test_a_tar_that_asks_for_gigabytes_of_memory_is_refused",
+    ),
+    Bound(
         what="`MAR-INF/MANIFEST.json` of an archive",
         constant=f"{_LIMITS}:MAX_MANIFEST",
         unit=Unit.BYTES,

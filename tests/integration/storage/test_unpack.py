@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import random
 import tarfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
 from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
-from storage_initializer.limits import MAX_LINKS
+from storage_initializer.limits import MAX_LINKS, MAX_XZ_MEMORY
 from storage_initializer.unpack import lone_archive, unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
 from tests.support.model_folder import read_tree
@@ -43,13 +46,28 @@ def named(*names: str) -> dict[PurePosixPath, PurePosixPath]:
 # --- which ones --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["m.zip", "m.tar", "m.tar.gz", "m.tgz", "M.ZIP", "below/m.zip"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "m.zip",
+        "m.tar",
+        "m.tar.gz",
+        "m.tgz",
+        "m.taz",
+        "m.tar.bz2",
+        "m.tbz2",
+        "m.tar.xz",
+        "m.txz",
+        "M.ZIP",
+        "below/m.zip",
+    ],
+)
 def test_one_archive_alone_is_unpacked(name: str) -> None:
     assert lone_archive(named(name)) == PurePosixPath(name)
 
 
 @pytest.mark.parametrize(
-    "names", [["m.mar"], ["m.gz"], ["m.tar.xz"], ["zip"], ["m.zip", "n.zip"], ["m.zip", "README.md"]]
+    "names", [["m.mar"], ["m.gz"], ["m.tar.zst"], ["zip"], ["m.zip", "n.zip"], ["m.zip", "README.md"]]
 )
 def test_all_else_stays_as_it_is(names: list[str]) -> None:
     assert lone_archive(named(*names)) is None
@@ -96,12 +114,60 @@ def test_a_zip_that_was_written_to_a_pipe_is_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-@pytest.mark.parametrize(("name", "mode"), [("m.tar", "w"), ("m.tar.gz", "w:gz"), ("m.tgz", "w:gz"), ("m.tar.gz", "w")])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("m.tar", "w"),
+        ("m.tar.gz", "w:gz"),
+        ("m.tgz", "w:gz"),
+        ("m.tar.gz", "w"),
+        ("m.tar.bz2", "w:bz2"),
+        ("m.txz", "w:xz"),
+        ("m.tar", "w:xz"),
+    ],
+)
 def test_a_tar_is_unpacked(tmp_path: Path, name: str, mode: str, form: int) -> None:
     """Also one that a server has unzipped on the way."""
     unpack(write_tar(tmp_path / name, mode, form), tmp_path / "out")
 
     assert read_tree(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
+def test_one_that_several_processors_have_compressed_is_unpacked(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    """Each of them makes a stream of its own; xz pads them with zeros."""
+    packed = write_tar(tmp_path / "plain.tar", "w").read_bytes()
+    padding = bytes(4) if compress is lzma.compress else b""
+    (tmp_path / "m.tar").write_bytes(compress(packed[:1000]) + padding + compress(packed[1000:]) + padding)
+
+    unpack(tmp_path / "m.tar", tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize(
+    ("compress", "kind"), [(bz2.compress, "tar.bz2"), (lzma.compress, "tar.xz")], ids=["bzip2", "xz"]
+)
+def test_one_that_is_cut_off_or_followed_by_something_else_is_refused(
+    tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
+) -> None:
+    whole = compress(write_tar(tmp_path / "plain.tar", "w").read_bytes())
+    for number, content in enumerate((whole[:-20], whole + b"and more")):
+        (tmp_path / "m.tar").write_bytes(content)
+        with pytest.raises(ArchiveError, match=rf"^m\.tar is truncated or not a {kind} \({len(content)} bytes: "):
+            unpack(tmp_path / "m.tar", tmp_path / str(number))
+
+
+def test_a_tar_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path) -> None:
+    """By the size of its dictionary, which is in the header of its block."""
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2 * MAX_XZ_MEMORY}]
+    packed = write_tar(tmp_path / "plain.tar", "w").read_bytes()
+    (tmp_path / "m.tar.xz").write_bytes(lzma.compress(packed, filters=filters))
+
+    with pytest.raises(ArchiveError, match="Memory usage limit exceeded"):
+        unpack(tmp_path / "m.tar.xz", tmp_path / "out")
 
 
 def test_files_are_readable_and_no_more_whatever_the_archive_says(tmp_path: Path) -> None:

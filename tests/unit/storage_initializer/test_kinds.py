@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +31,14 @@ def holding(content: bytes) -> Callable[[Path], object]:
     return lambda path: path.write_bytes(content)
 
 
+def recompressed(compress: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    def make(path: Path) -> None:
+        tar_of(member("config.json"))(path)
+        path.write_bytes(compress(path.read_bytes()))
+
+    return make
+
+
 def half_of(make: Callable[[Path], object]) -> Callable[[Path], object]:
     def cut(path: Path) -> None:
         make(path)
@@ -46,7 +56,9 @@ def half_of(make: Callable[[Path], object]) -> Callable[[Path], object]:
         (zip_with("bert/data.pkl", "bert/version", "bert/data/0"), ".pt"),
         (zip_with("bert/archive_format", "bert/models/model.json"), ".pt2"),
         (tar_of(member("config.json")), ".tar"),
-        (write_tar, ".tar.gz"),
+        (write_tar, ".tar"),
+        (recompressed(bz2.compress), ".tar"),
+        (recompressed(lzma.compress), ".tar"),
         (holding(gzip.compress(b"one file alone")), ""),
         (holding(gzip.compress(bytes(1024))), ""),
         (holding(b"\x1f\x8b and no more"), ""),
@@ -55,8 +67,8 @@ def half_of(make: Callable[[Path], object]) -> Callable[[Path], object]:
         (holding(bytes(1024)), ""),
         (holding(b"PK"), ""),
     ],
-    ids=["zip", "empty zip", "mar", "torch.save", "torch.export", "tar", "tar.gz", "gzip", "gzip of zeros",
-         "gzip cut off", "onnx", "noise", "zeros", "two letters"],
+    ids=["zip", "empty zip", "mar", "torch.save", "torch.export", "tar", "tar.gz", "tar.bz2", "tar.xz", "gzip",
+         "gzip of zeros", "gzip cut off", "onnx", "noise", "zeros", "two letters"],
 )  # fmt: skip
 def test_an_archive_or_a_model_of_torch_is_known(tmp_path: Path, make: Callable[[Path], object], suffix: str) -> None:
     make(tmp_path / "download")

@@ -1,0 +1,100 @@
+"""How a tar is compressed, by its first bytes, and its content without that: in pieces, and in bounded memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from storage_initializer.limits import MAX_XZ_MEMORY
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_CHUNK = 64 << 10
+
+
+class Compression(Enum):
+    """The first bytes of what is compressed so."""
+
+    NONE = b""
+    GZIP = b"\x1f\x8b"
+    BZIP2 = b"BZh"
+    XZ = b"\xfd7zXZ\0"
+
+
+class DamagedError(Exception):
+    """What is compressed ends too early, or is something else."""
+
+
+def compression_of(path: Path) -> Compression:
+    with path.open("rb") as stream:
+        start = stream.read(6)
+    return next((each for each in Compression if each.value and start.startswith(each.value)), Compression.NONE)
+
+
+@contextmanager
+def open_decompressed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
+    """To be read from its beginning to its end; raises ``DamagedError``."""
+    with path.open("rb") as stream:
+        match compression:
+            case Compression.NONE:
+                yield stream
+            case Compression.GZIP:
+                with gzip.GzipFile(fileobj=stream) as opened:
+                    yield cast(IO[bytes], opened)
+            case Compression.BZIP2:
+                yield cast(IO[bytes], io.BufferedReader(_Decompressed(stream, bz2.BZ2Decompressor)))
+            case Compression.XZ:
+                yield cast(IO[bytes], io.BufferedReader(_Decompressed(stream, _xz)))
+
+
+class _Decompressed(io.RawIOBase):
+    """One compressed stream after the other, as programs leave them that compress on several processors."""
+
+    def __init__(self, stream: IO[bytes], make: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> None:
+        self._stream = stream
+        self._make = make
+        self._decompressor = make()
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        while not self._decompressor.eof or self._begin_next():
+            if chunk := self._decompress(len(view)):
+                view[: len(chunk)] = chunk
+                return len(chunk)
+        return 0
+
+    def _decompress(self, size: int) -> bytes:
+        data, self._pending = self._pending, b""
+        if not data and self._decompressor.needs_input and not (data := self._stream.read(_CHUNK)):
+            raise DamagedError("it ends too early")
+        try:
+            return self._decompressor.decompress(data, size)
+        except (OSError, lzma.LZMAError) as error:
+            raise DamagedError(str(error)) from None
+
+    def _begin_next(self) -> bool:
+        """Whether there is another; zeros between them are padding."""
+        rest = self._decompressor.unused_data.lstrip(b"\0")
+        while not rest:
+            if not (chunk := self._stream.read(_CHUNK)):
+                return False
+            rest = chunk.lstrip(b"\0")
+        self._decompressor, self._pending = self._make(), rest
+        return True
+
+
+def _xz() -> lzma.LZMADecompressor:
+    """A few bytes may ask for gigabytes of memory."""
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
