@@ -32,6 +32,7 @@ class ServedModels(Models):
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
         super().__init__()
         self._users = repository
+        self._wrapped: dict[str, ServedModel] = {}
         self._threads = threads
         self._metrics = metrics
         self._look_at_all()
@@ -51,7 +52,10 @@ class ServedModels(Models):
 
     def served(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not; raises ModelNotFound."""
-        return cast("ServedModel", self.known(name, version))
+        if version is not None:
+            return cast("ServedModel", self.known(name, version))
+        self._look_at(name)
+        return self._wrapped[name] if name in self._wrapped else cast("ServedModel", self.known(name))
 
     async def load(self, name: str) -> None:
         """By the repository; raises ModelNotReady where it fails, says no, or the model cannot answer afterwards."""
@@ -82,9 +86,8 @@ class ServedModels(Models):
     async def close(self) -> None:
         """When the last request is answered."""
         self._threads.close()
-        for versions in self._versions.values():
-            for one in versions.values():
-                await cast("ServedModel", one).model._close_clients()
+        for one in self._wrapped.values():
+            await one.model._close_clients()
 
     async def stop(self) -> None:
         """Unload every model, in the thread that loaded it; one that fails keeps no other from being stopped."""
@@ -103,19 +106,20 @@ class ServedModels(Models):
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _look_at_all(self) -> None:
-        for name in {**self._users.get_models(), **self._versions}:
+        for name in {**self._users.get_models(), **self._wrapped}:
             self._look_at(name)
 
     def _look_at(self, name: str) -> None:
         """Serve the model of this name as the repository has it now, or forget it."""
         model = self._users.get_model(name)
-        served = cast("dict[str, ServedModel]", self._versions.get(name, {})).get(ServedModel.version)
-        if model is None:
-            if served:
-                self.remove(name)
-        elif served is None or served.given is not model:
+        known = self._wrapped.get(name)
+        if model is (known.given if known else None):
+            return
+        if known:
             self.remove(name)
-            served = self._serving(name, model)
+            del self._wrapped[name]
+        if model is not None:
+            served = self._wrapped[name] = self._serving(name, model)
             self.add(served)
             if served.ask is None and not model.ready:
                 self.mark_unready(name, UNREADY)
