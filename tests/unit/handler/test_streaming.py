@@ -45,9 +45,9 @@ class Scripted:
         return outcome
 
 
-def model(transport: Scripted) -> HandlerModel:
+def model(transport: Scripted, limits: BatchLimits | None = None) -> HandlerModel:
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
-    return HandlerModel("m", "1", transport, BatchLimits(), metrics, 1)
+    return HandlerModel("m", "1", transport, limits or BatchLimits(), metrics, 1)
 
 
 def call(id: str = "1") -> Call:  # noqa: A002
@@ -187,6 +187,32 @@ async def test_over_http_an_answer_that_breaks_off_is_not_ended(caplog: pytest.L
     assert [message.get("body", b"") for message in sent] == [b"", b"one "]
     assert all(message.get("more_body", True) for message in sent)
     assert caplog.messages == ["POST /predictions/m broke off with 502: the worker died (request 7)"]
+
+
+async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_there_is_room() -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(2, continuous=True))
+    asking = [asyncio.ensure_future(served.raw(b"{}", "", "", call(name))) for name in "abc"]
+    (first, _), (second, _) = await transport.batches.get(), await transport.batches.get()
+
+    assert (ids(first), ids(second), served.queue.waiting) == (["a"], ["b"], 1)
+    transport.outcomes.put_nowait(done(b"whole"))
+    third, _ = await transport.batches.get()
+    assert ids(third) == ["c"]
+    transport.outcomes.put_nowait(done(b"whole"))
+    transport.outcomes.put_nowait(done(b"whole"))
+    assert await asyncio.gather(*asking) == [Response(b"whole")] * 3
+
+
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+async def test_a_model_with_a_running_batch_refuses_v1_before_it_is_asked(verb: str) -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(2, continuous=True))
+
+    answer = await Server(served).ask("POST", f"/v1/models/m:{verb}", b'{"instances": [1]}')
+
+    assert (answer.status, answer.document) == (501, error(REFUSAL))
+    assert transport.batches.empty()
 
 
 async def test_before_the_first_piece_an_error_is_an_answer_like_any() -> None:

@@ -202,3 +202,22 @@ def test_several_model_files_have_their_own_names() -> None:
 def test_model_files_that_would_have_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"a\.onnx and a\.pt would have the same name"):
         bare_files([Path("a.pt"), Path("a.onnx")], None)
+
+
+@pytest.mark.parametrize(("yaml", "size"), [({}, 1), ({"batchSize": 8}, 8)])
+def test_a_running_batch_has_the_size_that_is_stated_or_torchserves_default(yaml: dict[str, Any], size: int) -> None:
+    limits = plan(yaml={**yaml, "continuousBatching": True}).limits
+
+    assert (limits.continuous, limits.max_batch_size) == (True, size)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        ({"workerType": "thread"}, "bert.mar asks for continuousBatching, which needs a process of its own"),
+        ({"sequenceBatching": True}, "continuousBatching and sequenceBatching together are not supported"),
+    ],
+)
+def test_what_a_running_batch_does_not_go_with_is_refused(yaml: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        plan(yaml={**yaml, "continuousBatching": True})

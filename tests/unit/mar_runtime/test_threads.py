@@ -7,10 +7,15 @@ import gc
 import sys
 import threading
 import weakref
+from typing import Any, cast
 
 import pytest
 
-from mar_runtime.threads import WorkThread
+from mar_runtime.runner import PoolPolicy
+from mar_runtime.spec import HandlerSpec
+from mar_runtime.threads import HandlerThreads, WorkThread, _Worker
+from transformer_sdk.handler.frames import Answer, Batch, Part, Piece, Request, Result
+from transformer_sdk.handler.pieces import Emit
 
 
 async def test_calls_run_one_after_another_in_one_thread() -> None:
@@ -59,3 +64,28 @@ async def test_a_closed_thread_ends_after_what_it_was_asked_for() -> None:
     thread.close()
 
     (await done).join()
+
+
+class SendsPieces:
+    """As a loaded handler."""
+
+    def run(self, batch: Batch, emit: Emit) -> Result:
+        for word in (b"one ", b"two "):
+            emit(Piece(batch.requests[0].id, Answer(word)))
+        return Result([Answer(b"three")], 0.0)
+
+
+async def test_pieces_of_a_handler_in_a_thread_come_ahead_of_its_result() -> None:
+    spec = HandlerSpec(
+        model="m", folder="/models/m", handler="handler.py", envelope="none", batch_size=1, threads=1, gpu=None,
+        packages=None, limit_max_image_pixels=True,
+    )  # fmt: skip
+    threads = HandlerThreads(spec, "m.mar", PoolPolicy(), (), lambda *_: None, lambda _: None)
+    thread, pieces = WorkThread("worker"), list[bytes]()
+    threads._idle.append(_Worker(thread, cast(Any, SendsPieces())))
+
+    batch = Batch("raw", [Request("1", (), [Part("body", "", b"")])])
+    result = await threads.send(batch, lambda: True, lambda piece: not pieces.append(piece.answer.body))
+    thread.close()
+
+    assert (pieces, result.answers) == ([b"one ", b"two "], [Answer(b"three")])
