@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import archives
+from tests.conformance import archives, torchserve_grpc
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import predictions
 from tests.conformance.cases import CASES
@@ -30,6 +30,7 @@ class Recording:
     metrics: str
     endpoints: Mapping[str, Answer] = field(default_factory=dict)
     methods: Mapping[str, Any] = field(default_factory=dict)
+    torchserve_grpc: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 # Never the same twice, so no case.
@@ -69,6 +70,11 @@ def recorded(directories: Mapping[str, Path]) -> Record:
                 batch.name: _ask_at_once(runtime, batch.requests) for batch in BATCHES if batch.envelope == envelope
             }
             recording = Recording(cases, _ask(runtime, REQUEST_ID), batches, runtime.metrics())
+            if not envelope:
+                answers = {
+                    case.feature: torchserve_grpc.call(runtime.grpc_port, case) for case in torchserve_grpc.CASES
+                }
+                recording = replace(recording, torchserve_grpc=answers)
             return _with_endpoints(recording, runtime) if kind in OURS and envelope == "kserve" else recording
 
     return record

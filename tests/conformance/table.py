@@ -10,6 +10,8 @@ from tests.conformance.cases import envelopes, loading, requests, results, stock
 from tests.conformance.endpoints import METHODS, TORCHSERVES, V1, V2, Endpoint
 from tests.conformance.test_bad_archives import BAD
 from tests.conformance.test_bad_handlers import DEATHS
+from tests.conformance.torchserve_grpc import CASES as GRPC_CASES
+from tests.conformance.torchserve_grpc import GrpcCase
 from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/conformance.md"
@@ -94,6 +96,11 @@ _AROUND = (
     ("`OPTIONS /predictions/<model>`, and of the other ways to ask a model", "OpenAPI, of the model",
      "the same, of ours",
      "tests/unit/endpoints/test_description.py::test_a_model_is_described_by_its_own_paths"),
+    ("requests of one sequence by `StreamPredictions2`", "in order", "the same",
+     "tests/unit/grpc/test_torchserve_api.py"
+     "::test_requests_of_a_sequence_are_answered_in_order_and_an_error_ends_none"),
+    ("`StreamPredictions` of a handler that answers in pieces", "a message for each", "the same",
+     "tests/unit/grpc/test_torchserve_api.py::test_an_answer_is_streamed_as_the_model_makes_it"),
     ("`/ping` with any method", "200", "the same",
      "tests/unit/endpoints/test_torchserve.py::test_ping_is_answered_whatever_the_method"),
     ("no `batchSize`: requests to `/predictions/<model>` that come at once", "one by one", "the same",
@@ -176,6 +183,7 @@ def render() -> str:
             _section("The v2 protocol, gRPC", ("method", "test"), ((f"`{one.name}`", _ENDPOINTS) for one in METHODS)),
             _section("More of the v2 protocol", _ENDPOINT_COLUMNS, _MORE),
             _section("TorchServe's API, besides predictions", _ENDPOINT_COLUMNS, map(_endpoint_row, TORCHSERVES)),
+            _section("TorchServe's gRPC API, on the port of the others", _HANDLER_COLUMNS, map(_grpc_row, GRPC_CASES)),
         ]
     )
 
@@ -220,6 +228,14 @@ def _bad_handlers() -> Iterator[tuple[str, ...]]:
 
 def _bad_archives() -> Iterator[tuple[str, ...]]:
     return ((bad.feature, str(bad.exit_code), f"test_bad_archives and {bad.name}") for bad in BAD)
+
+
+def _grpc_row(case: GrpcCase) -> tuple[str, ...]:
+    theirs = case.answer[0] if case.answer[0].isupper() else "answered"
+    if case.ours is None:
+        return case.feature, theirs, "the same", _ENDPOINTS
+    ours = case.ours[0] if case.ours[0].isupper() else "answered"
+    return case.feature, theirs, f"{ours}, {case.why}", _ENDPOINTS
 
 
 def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The v1 and v2 protocols: every endpoint of ours, asked of a model that TorchServe's stock handler runs."""
+"""Every endpoint of ours, asked of a model that TorchServe's stock handler runs; and TorchServe's own gRPC API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from tests.conformance.conftest import Record
 from tests.conformance.endpoints import ENDPOINTS, METHODS, Endpoint, Method
-from tests.support.runtimes import OURS
+from tests.conformance.torchserve_grpc import CASES, GrpcCase
+from tests.support.runtimes import OURS, TORCHSERVE
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -23,3 +24,11 @@ def test_an_endpoint_answers(recorded: Record, kind: str, endpoint: Endpoint) ->
 @pytest.mark.parametrize("method", [pytest.param(method, id=method.name) for method in METHODS])
 def test_a_grpc_method_answers(recorded: Record, kind: str, method: Method) -> None:
     assert recorded(kind, "kserve").methods[method.name] == method.response
+
+
+@pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.feature) for case in CASES])
+def test_a_method_of_torchserves_own_answers(recorded: Record, kind: str, case: GrpcCase) -> None:
+    expected = case.answer if kind == TORCHSERVE or case.ours is None else case.ours
+
+    assert recorded(kind, "").torchserve_grpc[case.feature] == expected

@@ -36,6 +36,7 @@ from transformer_sdk.protocol.v2 import fields
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, wanted_outputs
+from transformer_sdk.server import torchserve_grpc
 from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
 from transformer_sdk.server.grpc_messages import MessageReceiver, readers_within
@@ -45,7 +46,7 @@ from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 log = logging.getLogger(__name__)
 
 _SERVICE = "inference.GRPCInferenceService"
-_STREAM = "ModelStreamInfer"
+_WITH_DATA = ("ModelInfer", "Predictions")  # whose messages may be large
 _REQUEST_ID = "x-request-id"
 # Of Triton's protocol: whether a response is the last to its request, and by what a client asks for errors as statuses.
 _FINAL = "triton_final_response"
@@ -68,6 +69,7 @@ _CODES = {
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Method = Callable[[bytes, Call], Awaitable[bytes]]
 _StreamMethod = Callable[[bytes, Call], AsyncGenerator[bytes, None]]
+_Tell = Callable[[Exception, Call], bytes]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -105,18 +107,24 @@ class GrpcServer:
         # Health is asked for by messages of a few bytes: they do not wait for others, nor for room.
         infer = MessageReceiver(readers_within(budget, max_message_size), budget)
         other = MessageReceiver(MIN_GRPC_READERS)
-        service = InferenceService(models)
+        service, torchserves = InferenceService(models), torchserve_grpc.InferenceAPIsService(models)
         answers: dict[str, _Answering | _StreamAnswering] = {
-            f"/{_SERVICE}/{name}": _Answering(
-                name, method, metrics, budget, infer if name == "ModelInfer" else other, request_timeout_s
+            f"/{of_service}/{name}": _Answering(
+                name, method, metrics, budget, infer if name in _WITH_DATA else other, request_timeout_s
             )
-            for name, method in service.methods().items()
+            for of_service, methods in ((_SERVICE, service.methods()), (torchserve_grpc.SERVICE, torchserves.methods()))
+            for name, method in methods.items()
         }
         # A stream without a request takes a turn, too; it does not keep others from theirs.
         streams = MessageReceiver(readers_within(budget, max_message_size), budget)
-        answers[f"/{_SERVICE}/{_STREAM}"] = _StreamAnswering(
-            service.model_stream_infer, metrics, budget, streams, request_timeout_s
-        )
+        answers |= {
+            path: _StreamAnswering(path.rpartition("/")[2], method, tell, metrics, budget, streams, request_timeout_s)
+            for path, method, tell in (
+                (f"/{_SERVICE}/ModelStreamInfer", service.model_stream_infer, _triton_error),
+                (f"/{torchserve_grpc.SERVICE}/StreamPredictions", torchserves.stream_predictions, _status_only),
+                (f"/{torchserve_grpc.SERVICE}/StreamPredictions2", torchserves.stream_predictions, _torchserve_error),
+            )
+        }
         self._server.add_generic_rpc_handlers((_Handlers(answers),))
 
     async def start(self) -> int:
@@ -300,18 +308,23 @@ class _Answering:
 class _StreamAnswering:
     """Answers the requests of a stream one after the other, each within `timeout_s` until the first response.
 
-    An error is a message of the stream, which goes on; a client may ask for a status instead, which ends it.
+    `tell` makes a message of the stream of an error in a request, and the stream goes on; or it raises the error, which
+    becomes the stream's status and ends it.
     """
 
     def __init__(
         self,
+        name: str,
         method: _StreamMethod,
+        tell: _Tell,
         metrics: ServerMetrics,
         budget: ByteBudget,
         receiver: MessageReceiver,
         timeout_s: float,
     ) -> None:
+        self._name = name
         self._method = method
+        self._tell = tell
         self._metrics = metrics
         self._budget = budget
         self._receiver = receiver
@@ -337,10 +350,10 @@ class _StreamAnswering:
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
             code = _code(error)
-            await _abort(context, code, error, call, _STREAM)
+            await _abort(context, code, error, call, self._name)
         finally:
             held.release()
-            self._metrics.observe_grpc(_STREAM, code.name, time.perf_counter() - started)
+            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
 
     async def _next(self, context: _Context, held: Held) -> bytes | None:
         """Another request; None where the client has no more."""
@@ -354,12 +367,27 @@ class _StreamAnswering:
             async with contextlib.aclosing(self._method(body, call)) as answers:
                 async for answer in answers:
                     await context.write(answer)
-        except Exception as error:
-            if header(call.headers, _WANTS_STATUS) == b"true":
-                raise
-            told = pb.ModelStreamInferResponse(error_message=_told(error, call, _STREAM))
-            told.infer_response.id = call.id
-            await context.write(told.SerializeToString())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            await context.write(self._tell(error, call))
+
+
+def _triton_error(error: Exception, call: Call) -> bytes:
+    """As Triton does, unless the client asks for a status."""
+    if header(call.headers, _WANTS_STATUS) == b"true":
+        raise error
+    told = pb.ModelStreamInferResponse(error_message=_told(error, call, "ModelStreamInfer"))
+    told.infer_response.id = call.id
+    return told.SerializeToString()
+
+
+def _torchserve_error(error: Exception, call: Call) -> bytes:
+    """As TorchServe does."""
+    code: int = _code(error).value[0]
+    return torchserve_grpc.error(call, code, _told(error, call, "StreamPredictions2"))
+
+
+def _status_only(error: Exception, _: Call) -> bytes:
+    raise error
 
 
 def _streamed(asked: InferRequest, answer: InferResponse, id: str, raw: bool) -> bytes:  # noqa: A002

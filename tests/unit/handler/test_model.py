@@ -20,6 +20,7 @@ from transformer_sdk.errors import InferenceFailed, UnprocessableInput
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.calls import HandlerCalls
 from transformer_sdk.handler.model import HandlerModel, OnPiece
+from transformer_sdk.messages import Response
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
@@ -59,6 +60,26 @@ def tensor(name: str, *values: float) -> dict[str, Any]:
 
 def infer_request(*inputs: dict[str, Any], **more: Any) -> bytes:
     return orjson.dumps({"id": "an-id", "inputs": inputs, **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "row"),
+    [
+        ("body", [], {"body": "x"}),
+        ("body", [("k", b"1"), ("k", b"2")], {"body": "x", "k": "2"}),
+        ("data", [("k", b"1")], {"data": "x", "k": "1"}),
+        ("", [("k", b"1")], {"k": "1"}),
+    ],
+)
+async def test_a_handler_gets_the_pieces_of_a_request_by_their_names(
+    name: str, fields: list[tuple[str, bytes]], row: dict[str, str]
+) -> None:
+    rows = InProcess("none", lambda data, _: [{key: value.decode() for key, value in one.items()} for one in data])
+
+    answer = await model(rows).raw(b"x", "", "", CALL, name=name, fields=fields)
+
+    assert isinstance(answer, Response)
+    assert orjson.loads(answer.body) == row
 
 
 @pytest.mark.parametrize(

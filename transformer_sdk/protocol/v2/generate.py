@@ -1,4 +1,4 @@
-"""Writes open_inference_pb2.py and its types from open_inference.proto: python -m transformer_sdk.protocol.v2.generate
+"""Writes the messages of gRPC and their types from the .proto files: python -m transformer_sdk.protocol.v2.generate
 
 protoc's own Python module would not do. It needs a protobuf at least as new as protoc, and it registers its messages
 where KServe's SDK registers others of the same names: one process could not import both.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-_HERE = Path(__file__).parent
-_PROTO = "open_inference.proto"
+_PROTOCOL = Path(__file__).parents[1]
+PROTOS = (_PROTOCOL / "v2/open_inference.proto", _PROTOCOL / "torchserve/inference_apis.proto")
 _HEADER = """\
 # ruff: noqa
 # fmt: off
@@ -35,26 +35,27 @@ DESCRIPTOR = _pool.FindFileByName("{proto}")
 _MESSAGE = '{name} = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["{name}"])'
 
 
-def generate() -> dict[str, str]:
+def generate(proto: Path) -> dict[str, str]:
     """Texts by file name. Needs grpcio-tools."""
     with tempfile.TemporaryDirectory() as folder:
-        descriptors, types = Path(folder, "descriptors"), Path(folder, "open_inference_pb2.pyi")
+        descriptors, types = Path(folder, "descriptors"), Path(folder, f"{proto.stem}_pb2.pyi")
         subprocess.run(
             [
-                *(sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={_HERE}"),
-                *(f"--descriptor_set_out={descriptors}", f"--pyi_out={folder}", _PROTO),
+                *(sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={proto.parent}"),
+                *(f"--descriptor_set_out={descriptors}", f"--pyi_out={folder}", proto.name),
             ],
             check=True,
         )
         (file,) = FileDescriptorSet.FromString(descriptors.read_bytes()).file
         module = _MODULE.format(
-            proto=_PROTO,
+            proto=proto.name,
             descriptor=pprint.pformat(file.SerializeToString(deterministic=True), width=110),
             messages="\n".join(_MESSAGE.format(name=message.name) for message in file.message_type),
         )
-        return {"open_inference_pb2.py": _HEADER + module, types.name: _HEADER + types.read_text()}
+        return {f"{proto.stem}_pb2.py": _HEADER + module, types.name: _HEADER + types.read_text()}
 
 
 if __name__ == "__main__":
-    for name, text in generate().items():
-        (_HERE / name).write_text(text)
+    for proto in PROTOS:
+        for name, text in generate(proto).items():
+            (proto.parent / name).write_text(text)

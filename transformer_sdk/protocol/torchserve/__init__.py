@@ -1,0 +1,1 @@
+"""TorchServe's own inference API over gRPC."""
