@@ -138,3 +138,6 @@ MAX_RETRY_PAUSE = 5.0
 
 # Requests that wait for each thread of sync hooks.
 HOOKS_WAITING = 256
+
+# Seconds that a model may take to say whether it can answer, where it overrides `healthy`.
+HEALTHY_TIMEOUT = 5.0

@@ -119,6 +119,8 @@ DIFFERENT: Mapping[str, str] = {
     "`get_input_types`: async": _VERSIONS,
     "`get_input_types`: sync, returns an awaitable": _AWAITED,
     "hooks: an async `validate`": _AWAITED,
+    "hooks: a `predict` that yields": "the content type is named: `application/octet-stream`",
+    "hooks: an `explain` that yields": "it is streamed, as `predict` is. KServe: 500",
     "`healthy`: sync*": _AWAITED,
     "`healthy`: raises*": "a model that cannot say whether it is ready is not (503, with the words). KServe: 500",
     "what the last hook returns, v1: None": "500 that says that a hook has no return. KServe: 200 and `null`",

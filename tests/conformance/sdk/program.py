@@ -232,6 +232,15 @@ class Naming(Ready):
         return {"predictions": [str(one) for one in result["predictions"]]}
 
 
+class Streaming(Ready):
+    async def predict(self, payload: Any, headers: Any = None) -> Any:
+        for one in payload["instances"]:
+            yield str(one)
+
+    async def explain(self, payload: Any, headers: Any = None) -> Any:
+        yield "because"
+
+
 class AskingFor(Ready):
     """The headers of the predictor's answer."""
 
@@ -315,7 +324,7 @@ MODELS = [
     Tensors("tensors"),
     OwnCall("own-call"), SyncCall("sync-call"), NamedCall("named-call"), Bare("bare"), WithHeaders("with-headers"),
     *(Ready(name) for name in ("alone", "refused", "missing", "busy", "broken", "garbage", "redirected", "empty")),
-    Doubling("doubling"), Naming("naming"), AskingFor("asking"), Control("control"),
+    Doubling("doubling"), Naming("naming"), Streaming("streaming"), AskingFor("asking"), Control("control"),
     answering("healthy", healthy=lambda self: later(True)), answering("sick", healthy=lambda self: later(False)),
     answering("healthy-none", healthy=lambda self: later(None)),
     answering("healthy-raises", healthy=raising), answering("healthy-sync", healthy=lambda self: True),

@@ -36,6 +36,13 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_CLIENT}test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be",
     ),
     Bound(
+        what="time in which a model says whether it can answer, by a `healthy` of its own",
+        constant="transformer_sdk.limits:HEALTHY_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="it cannot: 503",
+        test="tests/unit/kserve_sdk/test_lifecycle.py::test_a_model_that_does_not_say_whether_it_is_ready_is_not",
+    ),
+    Bound(
         what="requests that wait for each thread of sync hooks",
         constant="transformer_sdk.limits:HOOKS_WAITING",
         unit=Unit.COUNT,

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.hooked_models import NOBODY, Ready
+from transformer_sdk import limits
 from transformer_sdk.errors import ModelNotFound
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
@@ -219,6 +220,14 @@ def test_a_model_whose_healthy_raises_is_not_ready_and_the_server_goes_on(health
 
     assert [reply.status for reply in replies] == [503, 503, 200]
     assert "its `healthy` raised LookupError: sick" in replies[0].json()["error"]
+
+
+async def test_a_model_that_does_not_say_whether_it_is_ready_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HEALTHY_TIMEOUT", 0.01)
+    repository = ModelRepository()
+    repository.update(with_method("healthy", lambda self: asyncio.Event().wait())("m"))
+
+    assert await served(repository).served("m").trouble() == "did not say within 0.01 s whether it is"
 
 
 def test_a_healthy_that_is_sync_counts() -> None:

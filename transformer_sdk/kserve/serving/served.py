@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from transformer_sdk import limits
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.errors import NotReady, ServingError, Unsupported, UpstreamBroken
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
@@ -70,7 +72,9 @@ class ServedModel(Forwarder):
         if self.ask is None:
             return "" if self.model.ready else UNREADY
         try:
-            return "" if await call(self.ask) else UNREADY
+            return "" if await asyncio.wait_for(call(self.ask), limits.HEALTHY_TIMEOUT) else UNREADY
+        except asyncio.TimeoutError:
+            return f"did not say within {limits.HEALTHY_TIMEOUT:g} s whether it is"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no yes
             return f"does not say whether it is: its `healthy` raised {type(error).__name__}: {words_of(error)}"
 
