@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.support.namespace import Namespace
+from tests.support.played_pods import make_pod, play_initializer
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
@@ -118,37 +119,6 @@ def test_an_unknown_field_inside_of_a_containers_field_is_told_with_its_path(
     namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
     assert ".resources.limit: field not declared in schema" in condition["message"]
-
-
-def make_pod(namespace: Namespace) -> None:
-    labels = {
-        "serving.kserve.io/inferenceservice": "torchserve",
-        "component": "predictor",
-        "app": f"isvc.{PREDICTOR}",
-    }
-    namespace.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "torchserve-predictor-1", "namespace": namespace.name, "labels": labels},
-            "spec": {
-                "initContainers": [{"name": "storage-initializer", "image": "i:1"}],
-                "containers": [{"name": "kserve-container", "image": "i:1"}],
-            },
-        }
-    )
-
-
-def play_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
-    status = {
-        "name": "storage-initializer",
-        "state": state,
-        "ready": False,
-        "restartCount": 0,
-        "image": "",
-        "imageID": "",
-    }
-    namespace.patch_status("pod", "torchserve-predictor-1", {"phase": "Pending", "initContainerStatuses": [status]})
 
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
