@@ -7,6 +7,7 @@ from typing import Final
 # --- one object, such as an InferenceService -------------------------------------------------------------
 NESTING: Final = 32  # levels of objects and lists inside of one another
 VALUES: Final = 20_000  # fields and items, on all levels
+SECRETS: Final = 100  # that a service account lists: they are read one by one
 URI_CHARACTERS: Final = 8192  # of a storageUri
 FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} add to a container
 

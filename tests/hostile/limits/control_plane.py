@@ -24,6 +24,15 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SIZE}::test_what_has_more_values_is_named_with_the_place_where_there_are_too_many",
     ),
     Bound(
+        what="secrets that a service account lists, where a service downloads in its name",
+        constant="isvc_operator.limits:SECRETS",
+        unit=Unit.COUNT,
+        setting="name one secret in the annotation `serving.kserve.io/storageSecretName`",
+        beyond="the service is not Ready: `InvalidCredentials`",
+        test="tests/unit/operator_core/resolve/test_storage_request.py::"
+        "test_of_an_account_that_lists_too_many_secrets_none_is_read",
+    ),
+    Bound(
         what="characters of a `storageUri`",
         constant="isvc_operator.limits:URI_CHARACTERS",
         unit=Unit.COUNT,

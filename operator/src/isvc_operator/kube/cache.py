@@ -8,14 +8,15 @@ resource version and ignored.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import IngressConfig
 from isvc_operator.resolve.host_claims import HostClaims
 
 Manifest = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class ObjectKey(NamedTuple):
@@ -49,6 +50,7 @@ class Cache:
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
         self._expected: dict[ObjectKey, Manifest] = {}
+        self._read: dict[ObjectKey, tuple[Manifest, Any]] = {}
 
     def put(self, manifest: Manifest) -> None:
         """Keep the object, unless a newer state of it is known."""
@@ -90,6 +92,15 @@ class Cache:
         """The object as last seen."""
         return self._objects.get(key)
 
+    def read(self, manifest: Manifest, how: Callable[[Manifest], T]) -> T:
+        """What ``how`` makes of an object of the cache; it is asked once for each state of the object."""
+        key = key_of(manifest)
+        known = self._read.get(key)
+        if known is None or known[0] is not manifest:
+            known = self._read[key] = manifest, how(manifest)
+        found: T = known[1]
+        return found
+
     def kinds(self) -> list[str]:
         """The kinds of which there is an object."""
         return [kind for kind, keys in self._by_kind.items() if keys]
@@ -110,6 +121,7 @@ class Cache:
 
     def _forget(self, key: ObjectKey) -> None:
         known = self._objects.pop(key, None)
+        self._read.pop(key, None)
         self._by_kind[key.kind].pop(key, None)
         if known is None or not (service := self.service_of(known)):
             return

@@ -47,7 +47,7 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
     return Gathered(
         body=body,
         runtimes=_runtimes(cache, key.namespace),
-        storage_containers=_parsed(cache.of_kind("ClusterStorageContainer"), parse_storage_container)[0],
+        storage_containers=_parsed(cache, cache.of_kind("ClusterStorageContainer"), parse_storage_container)[0],
         children=tuple(item for item in labelled if item["kind"] != "Pod"),
         pods=tuple(item for item in labelled if item["kind"] == "Pod"),
         taken_hosts=cache.hosts.taken_from(*key),
@@ -56,17 +56,27 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
 
 def _runtimes(cache: Cache, namespace: str) -> Runtimes:
     own = (item for item in cache.of_kind("ServingRuntime") if item["metadata"]["namespace"] == namespace)
-    namespaced, broken_here = _parsed(own, parse_serving_runtime)
-    cluster, broken = _parsed(cache.of_kind("ClusterServingRuntime"), parse_serving_runtime)
+    namespaced, broken_here = _parsed(cache, own, parse_serving_runtime)
+    cluster, broken = _parsed(cache, cache.of_kind("ClusterServingRuntime"), parse_serving_runtime)
     return Runtimes(namespaced, cluster, unreadable={**broken, **broken_here})
 
 
-def _parsed(bodies: Iterable[Manifest], parse: Callable[[Manifest], T]) -> tuple[tuple[T, ...], dict[str, str]]:
+def _parsed(
+    cache: Cache, bodies: Iterable[Manifest], parse: Callable[[Manifest], T]
+) -> tuple[tuple[T, ...], dict[str, str]]:
     """Those that can be read, and what is wrong with the others: they must not stop services that do not use them."""
+
+    def attempt(body: Manifest) -> T | InvalidObject:
+        try:
+            return parse(body)
+        except InvalidObject as error:
+            return error
+
     found, broken = [], {}
     for body in bodies:
-        try:
-            found.append(parse(body))
-        except InvalidObject as error:
-            broken[body["metadata"]["name"]] = str(error)
+        outcome = cache.read(body, attempt)
+        if isinstance(outcome, InvalidObject):
+            broken[body["metadata"]["name"]] = str(outcome)
+        else:
+            found.append(outcome)
     return tuple(found), broken

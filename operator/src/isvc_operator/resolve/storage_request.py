@@ -15,6 +15,8 @@ from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import CredentialsConfig
+from isvc_operator.errors import InvalidCredentials
+from isvc_operator.limits import SECRETS
 from isvc_operator.resolve.objects import Objects, Reference, annotations_of
 from isvc_operator.resolve.own_containers import server_first
 from isvc_operator.resolve.sources import Source, given_sources, stored_uri
@@ -53,7 +55,13 @@ class StorageRequest:
         if annotated := self.annotated_secret(config, known):
             return (annotated,)
         account = known.get(self.account) or {}
-        return tuple(dict.fromkeys(item["name"] for item in account.get("secrets") or () if item.get("name")))
+        names = tuple(dict.fromkeys(item["name"] for item in account.get("secrets") or () if item.get("name")))
+        if len(names) > SECRETS:
+            raise InvalidCredentials(
+                f"service account {self.account.name} lists {len(names)} secrets, and no more than {SECRETS} are read; "
+                f"name the one for storage in its annotation {config.storage_secret_name_annotation}"
+            )
+        return names
 
     def spec_secret(self, config: CredentialsConfig, known: Objects) -> str:
         """The secret in which ``spec`` is looked up."""

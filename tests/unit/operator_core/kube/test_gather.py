@@ -99,3 +99,20 @@ def test_the_clusters_storage_containers_are_read() -> None:
 
     assert gathered is not None
     assert [item.spec for item in gathered.storage_containers] == [container.spec]
+
+
+def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many services may use a runtime, and however large it is."""
+    parsed = []
+    monkeypatch.setattr(
+        "isvc_operator.kube.gather.parse_serving_runtime", lambda body: parsed.append(body["spec"]) or body["spec"]
+    )
+    first, second = a_runtime_body(), a_runtime_body(protocols=["v2"])
+    cache = cache_with(a_service_body(), first)
+
+    found = [gather(cache, KEY) for _ in range(3)]
+    cache.put({**second, "metadata": {**second["metadata"], "resourceVersion": "2"}})
+    found += [gather(cache, KEY) for _ in range(3)]
+
+    assert parsed == [first["spec"], second["spec"]]
+    assert [item and item.runtimes.cluster for item in found] == [(first["spec"],)] * 3 + [(second["spec"],)] * 3

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import CredentialsConfig
+from isvc_operator.errors import InvalidCredentials
+from isvc_operator.limits import SECRETS
 from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.storage_request import references
 from tests.support.builders import a_service
@@ -43,6 +45,14 @@ def test_first_the_account_is_wanted() -> None:
 
 def test_then_the_secrets_that_it_lists() -> None:
     assert wanted({ACCOUNT: an_account("one", "two")}) == {ACCOUNT, secret("one"), secret("two")}
+
+
+def test_of_an_account_that_lists_too_many_secrets_none_is_read() -> None:
+    names = [f"s{number}" for number in range(SECRETS)]
+
+    assert len(wanted({ACCOUNT: an_account(*names)})) == SECRETS + 1
+    with pytest.raises(InvalidCredentials, match="lists 101 secrets, and no more than 100 are read; name the one"):
+        wanted({ACCOUNT: an_account(*names, "one-more")})
 
 
 def test_a_secret_that_an_annotation_names_takes_their_place() -> None:
