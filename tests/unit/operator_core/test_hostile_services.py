@@ -22,12 +22,22 @@ from isvc_operator.errors import InvalidSpec, Unexpected
 from isvc_operator.kube.apply import covers, plan
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
 from isvc_operator.observe.events import events_for
+from isvc_operator.observe.pods import first_failure
+from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
-from tests.support.builders import NOW, a_runtime_body, a_service_body, seen, the_shipped_runtime
+from tests.support.builders import (
+    NOW,
+    a_crashed_pod,
+    a_pod,
+    a_runtime_body,
+    a_service_body,
+    seen,
+    the_shipped_runtime,
+)
 from tests.support.reconciling import Cluster, cluster_with
 
 CONFIG = OperatorConfig()
@@ -282,3 +292,33 @@ def test_a_storage_uri_that_is_too_long_is_told() -> None:
 
     assert derived(a_service_body(model={"storageUri": fits})).startswith("[")
     assert derived(a_service_body(model={"storageUri": f"{fits}a"})).endswith("…' has more than 8192 characters")
+
+
+# --- what pods say ---------------------------------------------------------------------------------------
+
+SAID = st.text(st.characters(exclude_categories=()), max_size=200) | st.sampled_from(
+    ["a\nReady: True", "\r\n\r\n", "\x1b]0;title\x07", "x" * 100_000, "\n" * 5000, "\ud800", "a\u2028b\u202ec", " "]
+)
+
+
+@given(said=SAID, log=SAID, progress=SAID, reason=SAID, crashed=st.booleans(), refused=st.booleans())
+def test_whatever_a_pod_says_is_quoted_and_bounded(
+    said: str, log: str, progress: str, reason: str, *, crashed: bool, refused: bool
+) -> None:
+    body = a_crashed_pod() if crashed else a_pod(phase="Failed")
+    body["status"] |= {"reason": reason, "message": said}
+    for status in body["status"].get("containerStatuses", ()):
+        status["state"] = {"terminated": {"exitCode": 1, "message": said, "reason": reason}}
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": said} if refused else {"type": "Other"}
+    rollout = rollout_of({"metadata": {}, "status": {"conditions": [refusal]}})
+    component = seen(rollout=rollout, pods=[body], failure=first_failure([body]), log=log, progress=progress)
+    service = parse_inference_service(a_service_body())
+
+    status = derive_status(Observation(service, None, [component], ingress_exists=False), NOW)
+
+    assert len(json.dumps(status.as_dict())) < 8 * MESSAGE_BYTES
+    for item in status.conditions:
+        ours, *others = (item.message or "").split("\n")
+        assert (item.reason or "a").isalnum()
+        assert all(line.isprintable() for line in (ours, *others) for line in line.split("\t"))
+        assert all(line.startswith(("| ", "Last log lines:", "Requests are still")) for line in others)

@@ -43,4 +43,6 @@ def _read(folder: Path | None) -> dict[str, str]:
         return {}
     if not folder.is_dir():
         raise ConfigError(f"configuration folder {folder} does not exist; mount the ConfigMap there")
-    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir() if path.is_file()
+    }

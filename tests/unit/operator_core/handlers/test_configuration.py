@@ -52,6 +52,12 @@ def test_each_file_is_a_key_and_folders_are_none(tmp_path: Path) -> None:
     assert read_config(tmp_path) == expected
 
 
+def test_a_file_that_is_no_text_is_of_no_concern_where_no_key_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "logo").write_bytes(b"\xff\xfe\x00")
+
+    assert read_config(tmp_path) == OperatorConfig()
+
+
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist; mount the ConfigMap there"):
         read_config(tmp_path / "none")
