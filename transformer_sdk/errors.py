@@ -9,6 +9,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     │  └─ ModelNotFound         404
     ├─ MethodNotAllowed         405
     ├─ ClientTooSlow            408
+    ├─ SequenceLost             410
     ├─ BodyTooLarge             413
     ├─ EncodedBody              415
     ├─ UnprocessableInput       422
@@ -19,6 +20,8 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     ├─ UpstreamError            the upstream's own status
     ├─ UpstreamBroken           502
     ├─ NotReady                 503 with Retry-After
+    │  ├─ SequenceQueueFull     503 with Retry-After
+    │  └─ TooManySequences      503 with Retry-After
     ├─ BuffersFull              503 with Retry-After
     ├─ TooManyConnections       503 with Retry-After
     ├─ DeadlineExceeded         504
@@ -87,6 +90,19 @@ class ClientTooSlow(ServingError):
     """The client took too long to send a request, or to read its answer."""
 
     status = 408
+
+
+class SequenceLost(ServingError):
+    """The state that earlier requests of this sequence have made is gone."""
+
+    status = 410
+    component = "worker"
+
+    def __init__(self, model: str, sequence_id: str) -> None:
+        super().__init__(
+            f"The worker of model {model} that had sequence {sequence_id} died, and the sequence's state with it; "
+            "begin a new one, with another id or with the header ts_request_sequence_start: true."
+        )
 
 
 class BodyTooLarge(ServingError):
@@ -193,6 +209,30 @@ class TooManyConnections(ServingError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} connections are open already (--max-connections); connect again later.")
+
+
+class SequenceQueueFull(NotReady):
+    """More requests of one sequence wait than may; the status is TorchServe's."""
+
+    component = "queue"
+
+    def __init__(self, model: str, sequence_id: str, limit: int) -> None:
+        super().__init__(
+            f"{limit} requests of sequence {sequence_id} wait for model {model} already (maxSequenceJobQueueSize); "
+            "wait for their answers."
+        )
+
+
+class TooManySequences(NotReady):
+    """Every place of a sequence is taken until one has ended; the status is TorchServe's."""
+
+    component = "queue"
+
+    def __init__(self, model: str, limit: int) -> None:
+        super().__init__(
+            f"Model {model} has {limit} sequences already (maxNumSequence), or as many as the workers that it has "
+            "take; a place is free when one has ended (sequenceMaxIdleMSec)."
+        )
 
 
 class DeadlineExceeded(ServingError):

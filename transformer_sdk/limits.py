@@ -141,3 +141,8 @@ HOOKS_WAITING = 256
 
 # Seconds that a model may take to say whether it can answer, where it overrides `healthy`.
 HEALTHY_TIMEOUT = 5.0
+
+# Bytes of a sequence's id, of a model that keeps state between requests.
+MAX_SEQUENCE_ID = 1024
+# Ids of sequences that a model has lost with a worker, and refuses to go on with; the oldest are forgotten first.
+MAX_LOST_SEQUENCES = 10_000

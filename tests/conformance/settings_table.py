@@ -78,6 +78,12 @@ _MINIMUM = f"{_RULES}::test_an_empty_configuration_gets_the_minimum_and_each_set
 _FOLLOWED = f"{_PLAN}::test_all_that_can_be_said_is_followed"
 _CHANGED = f"{_RULES}::test_a_change_says_what_was_what_is_and_why"
 _CORS = "tests/unit/endpoints/test_cors.py::test_every_answer_says_who_may_read_it"
+_SEQUENCES = "tests/unit/model_store/test_sequence_settings.py"
+_OF_SEQUENCES = (
+    f"{_SEQUENCES}::test_all_that_can_be_said_of_sequences_is_followed",
+    "tests/conformance/test_sequences.py::test_more_than_torchserve_takes_is_refused_with_its_status",
+)
+_HEADERS_OF_SEQUENCES = (f"{_SEQUENCES}::test_the_headers_may_have_other_names",)
 _GPUS = "tests/unit/mar_runtime/test_devices.py::test_an_archive_has_the_gpus_that_it_asks_for"
 # By setting: the tests of what isvc-mar honours, and of what the adapter gives TorchServe otherwise.
 HONOURED: Mapping[str, tuple[str, ...]] = {
@@ -163,6 +169,24 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "clientTimeoutInMills": (
         f"{_PLAN}::test_an_archive_says_how_long_its_clients_wait",
         f"{_BATCHING}::test_an_archive_says_how_long_its_clients_wait",
+    ),
+    "sequenceBatching": ("tests/conformance/test_sequences.py::test_requests_of_a_sequence_are_added_up_in_order",),
+    "sequenceMaxIdleMSec": (
+        *_OF_SEQUENCES,
+        "tests/unit/torchserve_adapter/test_client.py"
+        "::test_the_limits_of_sequences_are_torchserves_with_a_shorter_time",
+    ),
+    "sequenceTimeoutMSec": _OF_SEQUENCES[:1],
+    "maxSequenceJobQueueSize": _OF_SEQUENCES,
+    "maxNumSequence": (
+        *_OF_SEQUENCES,
+        f"{_SEQUENCES}::test_without_a_number_there_is_a_place_for_each_request_of_a_batch_of_each_worker",
+    ),
+    "ts_header_key_sequence_id": _HEADERS_OF_SEQUENCES,
+    "ts_header_key_sequence_start": _HEADERS_OF_SEQUENCES,
+    "ts_header_key_sequence_end": (
+        *_HEADERS_OF_SEQUENCES,
+        "tests/unit/handler/test_stateful.py::test_a_sequence_ends_with_the_request_that_says_so",
     ),
 }
 

@@ -150,6 +150,22 @@ _AROUND = (
      "tests/integration/torchserve/test_ends.py::test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them"),
     ("five deaths in a row, without an answer between, `isvc-mar`", "tries for five minutes", "exit code 4",
      "tests/integration/mar_runtime/test_ends.py::test_a_loop_of_crashes_ends_the_server_with_the_last_of_them"),
+    ("`sequenceBatching`: requests with `ts_request_sequence_id`, several sequences at once",
+     "in order, in one worker, at most one of each in a batch", "the same",
+     "tests/conformance/test_sequences.py::test_requests_of_a_sequence_are_added_up_in_order"),
+    ("`sequenceBatching`: a request without an id", "a sequence of its own, whose id the handler sees", "the same",
+     "tests/conformance/test_sequences.py::test_a_request_without_an_id_begins_a_sequence_of_its_own"),
+    ("`maxNumSequence`, `maxSequenceJobQueueSize`: more than that", "503", "503, with what is full",
+     "tests/conformance/test_sequences.py::test_more_than_torchserve_takes_is_refused_with_its_status"),
+    ("`sequenceMaxIdleMSec`: a sequence that has been idle so long", "its place is free", "the same",
+     "tests/conformance/test_sequences.py::test_a_place_is_free_again_when_a_sequence_has_been_idle"),
+    ("`sequenceBatching`: a worker dies, `isvc-mar`", "500 for the request that it held, others hang",
+     "502 for the request that it held, 410 for its sequences",
+     "tests/conformance/test_sequences.py::test_when_a_worker_dies_its_sequences_are_told_and_the_others_go_on"),
+    ("`sequenceBatching`: a worker dies, `kserve-torchserve`", "500 for the request that it held, others hang",
+     "502 for the request that it held, then exit code 4",
+     "tests/conformance/test_sequences.py"
+     "::test_torchserve_behind_the_adapter_ends_with_the_worker_whose_sequences_it_would_not_answer"),
 )  # fmt: skip
 ELSEWHERE = tuple(row[-1] for row in (*_MORE, *_AROUND))
 _OTHERS = (

@@ -84,6 +84,7 @@ class BatchQueue(Generic[P, R]):
     `alone`: each request with one of these keys is a batch of its own.
     `ahead`: as many again are sent to wait where the model runs, while batches are so short that the model would be
     idle for a good part of the time until the next one arrives.
+    `runs_again`: a batch that fails is run again one request at a time. Not so where a run may have changed state.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class BatchQueue(Generic[P, R]):
         *,
         alone: Container[Hashable] = (),
         ahead: bool = False,
+        runs_again: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
@@ -105,6 +107,7 @@ class BatchQueue(Generic[P, R]):
         self._concurrency = concurrency
         self._alone = alone
         self._ahead = ahead
+        self._runs_again = runs_again
         self._clock = clock
         self._is_short = False  # the last batch was
         self._expected = 0  # instances, if all who were there when the last batch ended ask again
@@ -308,7 +311,8 @@ class BatchQueue(Generic[P, R]):
         try:
             results = await self._results(batch)
         except (InferenceFailed, UpstreamBroken) as error:
-            results = [error] if len(entries) == 1 else await self._run_alone(key, entries)
+            alone = self._runs_again and len(entries) > 1
+            results = await self._run_alone(key, entries) if alone else [error] * len(entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
         else:  # what fails takes what a timeout, a worker's restart or many batches take

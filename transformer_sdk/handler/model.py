@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, get_args
 
 import msgspec
@@ -44,6 +46,7 @@ class _ManyInstances(msgspec.Struct):
 
 _instances = msgspec.json.Decoder(_Instances)
 _many_instances = msgspec.json.Decoder(_ManyInstances)
+_DOCUMENT = re.compile(rb"\s*\{")
 # Times that a byte of a form costs what one of JSON does.
 _FORM_WEIGHT = 4
 
@@ -63,8 +66,19 @@ class Transport(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The lane of requests of a form that are never merged."""
+
+    form: frames.Form
+
+
 class HandlerModel(Streaming):
-    """One version of a model whose handler is reached by `transport`."""
+    """One version of a model whose handler is reached by `transport`.
+
+    `stateful`: no batch is run again, as the handler may have changed its state by then; so only requests that are a
+    row each are merged, which the handler can tell from one another.
+    """
 
     def __init__(
         self,
@@ -77,14 +91,18 @@ class HandlerModel(Streaming):
         *,
         envelope: str = "kserve",
         ahead: bool = False,
+        stateful: bool = False,
     ) -> None:
         self.name = name
         self.version = version
         # Batches that a worker takes at a time: requests that join a running batch are one each.
         self.slots = limits.max_batch_size if limits.continuous else 1
-        alone = () if limits.merges_rows else _rows(envelope)
+        alone: set[Hashable] = set() if limits.merges_rows else set(_rows(envelope))
+        self._keeps_apart = stateful and envelope not in ("none", "body")
+        if self._keeps_apart:
+            alone |= {"v1", "explain", "v2", _Apart("raw"), _Apart("raw-explain")}
         self.queue: BatchQueue[frames.Request, frames.Answer | Stream] = BatchQueue(
-            name, self._run, limits, metrics, workers * self.slots, alone=alone, ahead=ahead
+            name, self._run, limits, metrics, workers * self.slots, alone=alone, ahead=ahead, runs_again=not stateful
         )
         self._continuous = limits.continuous
         self.queue.merging = not limits.continuous
@@ -140,7 +158,9 @@ class HandlerModel(Streaming):
         if fields:
             cut = [*cut, *(frames.Part(one, "", value) for one, value in fields)]
         frame = frames.Request(call.id, headers, cut)
-        answer = await self.queue.submit(frame, size, "raw-explain" if explain else "raw", call)
+        form: frames.Form = "raw-explain" if explain else "raw"
+        lane = _Apart(form) if self._keeps_apart and not _is_row(frame) else form
+        answer = await self.queue.submit(frame, size, lane, call)
         return _streaming(answer) if isinstance(answer, Stream) else _response(answer)
 
     async def _ask_instances(self, form: frames.Form, request: PredictRequest, call: Call) -> Response:
@@ -174,7 +194,8 @@ class HandlerModel(Streaming):
         return tensors.response(answer.body, request, self.name, self.version)
 
     async def _run(self, batch: Batch[frames.Request]) -> Sequence[frames.Answer | ServingError]:
-        frame = frames.Batch(batch.key, list(batch.payloads))  # type: ignore[arg-type]
+        form = batch.key.form if isinstance(batch.key, _Apart) else batch.key
+        frame = frames.Batch(form, list(batch.payloads))  # type: ignore[arg-type]
         streams = _Streams(batch)
         try:
             result = await self._transport.send(frame, batch.is_wanted, streams.take)
@@ -239,6 +260,11 @@ def _rows(envelope: str) -> Collection[str]:
     The tensors of kservev2 are the inputs of one call: a handler may take them by their places in the list.
     """
     return get_args(frames.Form) if envelope in ("none", "body", "kservev2") else ("raw", "raw-explain")
+
+
+def _is_row(request: frames.Request) -> bool:
+    """Whether the handler is sure to get the request as one row: it is no document with instances or tensors."""
+    return all(part.name == "body" and _DOCUMENT.match(part.value) is None for part in request.parts)
 
 
 def _size(body: bytes) -> int:

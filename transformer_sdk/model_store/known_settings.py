@@ -133,8 +133,6 @@ _SEVERAL_PROCESSES = (
 )
 _HTTPS = _refused(_PLAIN, "`https://…`", lambda value: value.startswith("https"))
 _FILLED_IN = _otherwise("what is missing in it is filled in, and a model without a worker gets one")
-_SEQUENCES = "which needs requests of one sequence in one worker; serve it with the runtime kserve-torchserve"
-_NO_SEQUENCES = _without_effect("requests of a sequence may go to several workers; serve with kserve-torchserve")
 
 # Keys of config.properties; also of the environment, as TS_NAME, with enable_envvars_config=true.
 PROPERTIES = _by_name(
@@ -210,10 +208,8 @@ PROPERTIES = _by_name(
         "ts_open_inference_protocol",
         _without_effect("v2 is always served, by REST and gRPC; remove it", unless="oip"),
     ),
-    *(
-        Setting(f"ts_header_key_sequence_{what}", (_SAME,), (_NO_SEQUENCES,))
-        for what in ("id", "start", "end")
-    ),
+    *_same("ts_header_key_sequence_id", "ts_header_key_sequence_start"),
+    _both("ts_header_key_sequence_end", _otherwise("a request that has it as `true` ends its sequence at once")),
     _both("workflow_store", _without_effect("workflows are not served; call the models from a transformer")),
     _both("model_server_home", _without_effect("the server has a folder of its own, --work-dir; remove it")),
     _of_torchserve("debug", "write default_workers_per_model=1 for one worker", unless="false"),
@@ -286,12 +282,9 @@ ARCHIVE = _by_name(
         (_SAME,),
         (_without_effect("packages of requirementsFile are the archive's own in any case; remove it", unless="false"),),
     ),
-    Setting("sequenceBatching", (_SAME,), (_refused(_SEQUENCES, "`true`", _is_true),)),
-    *(
-        Setting(name, (_SAME,), (_NO_SEQUENCES,))
-        for name in ("sequenceMaxIdleMSec", "sequenceTimeoutMSec", "maxSequenceJobQueueSize", "maxNumSequence")
-    ),
-    *_same("continuousBatching"),
+    *_same("sequenceBatching", "sequenceTimeoutMSec", "maxSequenceJobQueueSize", "continuousBatching"),
+    Setting("sequenceMaxIdleMSec", (_otherwise("a tenth shorter: TorchServe's must not be over first"),), (_SAME,)),
+    Setting("maxNumSequence", (_SAME,), (_otherwise("without it `batchSize` for each worker; TorchServe takes 1"),)),
     _both(
         "asyncCommunication",
         _refused("which is not supported; remove it from the archive's YAML, and let the handler return its results "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE, BatchLimits
+from transformer_sdk.batching.sequences import SequenceHeaders, SequenceLimits
 from transformer_sdk.messages import Headers
 from transformer_sdk.model_store.errors import ConfigurationError
 
@@ -52,6 +54,40 @@ def batch_limits(
 def stated_batch_size(options: BatchOptions, parameters: Mapping[str, Any]) -> int:
     """What a handler is told in `system_properties["batch_size"]`, as TorchServe tells it: 1 where nothing is said."""
     return options.max_batch_size or whole(parameters, "batchSize") or 1
+
+
+def sequence_limits(archive: str, yaml: Mapping[str, Any], batch_size: int, workers: int) -> SequenceLimits | None:
+    """For an archive whose handler keeps state between the requests of a sequence; None for any other.
+
+    Where no number of sequences is given there is a place for each request of a batch of each worker, as TorchServe's
+    documentation has it. Raises ConfigurationError for what cannot be served.
+    """
+    if (asked := yaml.get("sequenceBatching")) in (None, False):
+        return None
+    if asked is not True:
+        raise ConfigurationError(f"{archive} has sequenceBatching: {asked!r}; write true or false.")
+    if not (max_idle_ms := whole(yaml, "sequenceMaxIdleMSec", 0)):
+        raise ConfigurationError(
+            f"{archive} asks for sequenceBatching and has no sequenceMaxIdleMSec, without which TorchServe answers "
+            "none of its requests; write how many milliseconds a sequence may be without one."
+        )
+    timeout_ms = whole(yaml, "sequenceTimeoutMSec", 0)
+    return SequenceLimits(
+        max_sequences=whole(yaml, "maxNumSequence") or batch_size * workers,
+        max_idle_s=max_idle_ms / 1000,
+        timeout_s=timeout_ms / 1000 if timeout_ms else math.inf,
+        queue_size=whole(yaml, "maxSequenceJobQueueSize") or 1,
+    )
+
+
+def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
+    """By which headers clients tell of sequences."""
+
+    def name(what: str) -> bytes:
+        told = properties.get(f"ts_header_key_sequence_{what}", "").strip() or f"ts_request_sequence_{what}"
+        return told.lower().encode("latin-1")
+
+    return SequenceHeaders(name("id"), name("start"), name("end"))
 
 
 def envelope(properties: Mapping[str, str]) -> str:

@@ -313,4 +313,18 @@ BOUNDS = (
         beyond="the connection is closed",
         test=f"{_GRPC}test_a_silent_client_is_asked_whether_it_is_there",
     ),
+    Bound(
+        what="the id of a sequence, in a header",
+        constant="transformer_sdk.limits:MAX_SEQUENCE_ID",
+        unit=Unit.BYTES,
+        beyond="400",
+        test="tests/unit/handler/test_stateful.py::test_an_id_that_is_too_long_is_refused",
+    ),
+    Bound(
+        what="sequences lost with a worker that a model refuses to go on with",
+        constant="transformer_sdk.limits:MAX_LOST_SEQUENCES",
+        unit=Unit.COUNT,
+        beyond="those lost first are forgotten: their ids begin new sequences",
+        test="tests/unit/batching/test_sequences.py::test_ids_of_lost_sequences_are_forgotten_when_there_are_too_many",
+    ),
 )

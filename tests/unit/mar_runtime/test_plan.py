@@ -12,6 +12,7 @@ from mar_runtime.archives import ModelManifest
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
 from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.settings import BatchOptions
 from transformer_sdk.model_store.versions import ModelVersion
@@ -221,3 +222,26 @@ def test_a_running_batch_has_the_size_that_is_stated_or_torchserves_default(yaml
 def test_what_a_running_batch_does_not_go_with_is_refused(yaml: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         plan(yaml={**yaml, "continuousBatching": True})
+
+
+SEQUENCES = {"sequenceBatching": True, "sequenceMaxIdleMSec": 1000}
+
+
+def test_a_model_that_keeps_state_has_as_many_workers_as_it_says_and_none_is_replaced() -> None:
+    options = Options(BatchOptions(), max_requests=100, max_memory_mib=2048)
+
+    made = plan(yaml={**SEQUENCES, "minWorkers": 2, "maxWorkers": 3, "batchSize": 4}, options=options, devices=8)
+
+    assert made.policy == PoolPolicy(workers=2, response_timeout_s=120, startup_timeout_s=120)
+    assert made.sequences == SequenceLimits(max_sequences=12, max_idle_s=1.0)
+
+
+def test_a_model_that_keeps_state_and_says_no_number_has_one_worker() -> None:
+    assert plan(yaml=SEQUENCES, devices=8).policy == PoolPolicy(
+        workers=1, response_timeout_s=120, startup_timeout_s=120
+    )
+
+
+def test_sequences_are_not_served_in_threads() -> None:
+    with pytest.raises(ConfigurationError, match=r"^bert\.mar asks for sequenceBatching with workerType: thread"):
+        plan(yaml={**SEQUENCES, "workerType": "thread"})

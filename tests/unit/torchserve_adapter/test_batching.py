@@ -239,3 +239,25 @@ def test_running_batches_and_sequences_together_are_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="continuousBatching and sequenceBatching together"):
         Wishes(BatchOptions(), {}, {"a.mar": both}).limits("a", "1.0", "a.mar")
+
+
+STATEFUL = {"batchSize": 4, "sequenceBatching": True, "sequenceMaxIdleMSec": 1000}
+
+
+@pytest.mark.parametrize("written", [{}, {"load_models": "all"}, in_models(batchSize=4), in_snapshot(batchSize=4)])
+def test_torchserve_itself_makes_the_batches_of_an_archive_that_keeps_state(written: dict[str, str]) -> None:
+    draft = Draft(dict(written))
+
+    form_batches_here(draft, ARCHIVES, wishes(draft, STATEFUL))
+
+    assert draft.properties == written
+
+
+def test_beside_one_that_batches_an_archive_that_keeps_state_has_its_own_size_in_the_snapshot() -> None:
+    draft = Draft({"load_models": "all", "model_store": "/store"})
+
+    yaml = {"a.mar": STATEFUL, "b.mar": {"batchSize": 8}}
+    form_batches_here(draft, ARCHIVES, Wishes(BatchOptions(), dict(draft.properties), yaml))
+
+    made = json.loads(draft.get("model_snapshot"))["models"]
+    assert (made["a"]["1.0"]["batchSize"], made["b"]["2.0"]["batchSize"]) == (4, 1)

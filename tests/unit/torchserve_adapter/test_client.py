@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, Version
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.errors import NotReady, ServingError
 from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Piece, Request, Result, decode_batch, encode
 from transformer_sdk.handler.wire import Kind, framed
@@ -37,6 +38,13 @@ async def echo(request: web.Request) -> web.Response:
     said = f"{request.raw_path} {request.content_type} ".encode()
     answers = [Answer(said + one.parts[0].value[-3:]) for one in received.requests]
     return web.Response(body=encode(Result(answers, 0.25)))
+
+
+async def echo_sequence(request: web.Request) -> web.Response:
+    """The sequence that TorchServe would put the frame into, and the headers in the frame."""
+    (received,) = decode_batch(await request.read()).requests
+    said = f"{request.headers.getall('ts_request_sequence_id')} {received.headers}"
+    return web.Response(body=encode(Result([Answer(said.encode())], 0.25)))
 
 
 async def fail_on_large(request: web.Request) -> web.Response:
@@ -113,6 +121,11 @@ async def default_version(_: web.Request) -> web.Response:
     return web.json_response([described("2.0")])
 
 
+async def stateful(_: web.Request) -> web.Response:
+    sequences = {"stateful": True, "sequenceMaxIdleMSec": 60000, "sequenceTimeoutMSec": 0, "maxNumSequence": 8}
+    return web.json_response([described("1.0", "READY") | sequences | {"maxSequenceJobQueueSize": 3}])
+
+
 async def not_found(_: web.Request) -> web.Response:
     return web.json_response({"code": 404, "type": "X", "message": "Model not found"}, status=404)
 
@@ -167,6 +180,7 @@ async def client() -> AsyncIterator[TorchServeClient]:
     for model, handler in (
         ("a b", echo),
         ("large", fail_on_large),
+        ("stateful", echo_sequence),
         ("full", refuse),
         ("busy", refuse_in_words),
         ("dying", lose_the_worker),
@@ -185,6 +199,7 @@ async def client() -> AsyncIterator[TorchServeClient]:
     app.router.add_post("/models", managed)
     app.router.add_get("/models/{model:one|two}/all", versions)
     app.router.add_get("/models/two", default_version)
+    app.router.add_get("/models/stateful/all", stateful)
     app.router.add_get("/models/troubled/all", trouble)
     app.router.add_get("/models/{model}/all", not_found)
     async with TestServer(app) as server, client_of(str(server.make_url("")).rstrip("/")) as made:
@@ -369,3 +384,20 @@ async def test_an_answer_that_breaks_off_after_a_piece_is_an_error(
         await transport.send(batch(b"one"), wanted, lambda _: True)
 
     assert (raised.value.status, raised.value.message) == (status, message)
+
+
+SEQUENCES = SequenceLimits(max_sequences=8, max_idle_s=54.0, queue_size=3)
+
+
+async def test_the_limits_of_sequences_are_torchserves_with_a_shorter_time(client: TorchServeClient) -> None:
+    assert await client.describe("stateful") == (replace(VERSION, startup_timeout_s=60, sequences=SEQUENCES),)
+
+
+async def test_torchserve_is_told_the_mark_of_a_sequence_and_the_handler_its_id(client: TorchServeClient) -> None:
+    transport = client.transport("stateful", replace(VERSION, sequences=SEQUENCES), lambda: None)
+    told = (b"ts_request_sequence_id", b"client's")
+    request = Request("0", (told, (b"isvc-sequence", b"7")), [])
+
+    result = await transport.send(Batch("raw", [request]), wanted, no_piece)
+
+    assert result.answers == [Answer(f"['7'] {(told,)}".encode())]

@@ -13,12 +13,14 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.support.batching import turns_of_the_loop
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.errors import DeadlineExceeded, NotReady
 from transformer_sdk.handler.frames import Answer as HandlerAnswer
 from transformer_sdk.handler.frames import Batch, Request, Result
@@ -37,8 +39,15 @@ Answer = tuple[Version, ...] | None
 Step = Answer | str | int | Callable[[], None]
 
 
-def version(workers: int, name: str = "1.0", *, max_workers: int = 1, batch_size: int = 1) -> Version:
-    return Version(name, "bert.mar", workers, max_workers, batch_size, 120, 120)
+def version(
+    workers: int,
+    name: str = "1.0",
+    *,
+    max_workers: int = 1,
+    batch_size: int = 1,
+    sequences: SequenceLimits | None = None,
+) -> Version:
+    return Version(name, "bert.mar", workers, max_workers, batch_size, 120, 120, sequences=sequences)
 
 
 READY = (version(1),)
@@ -435,3 +444,52 @@ def test_a_version_with_underscores_is_read_from_the_log() -> None:
     deaths.feed(DIED.replace("Retry worker", "no worker"))
 
     assert [deaths.count("my_bert_model", "1_0"), deaths.count("bert", "1.0")] == [1, 0]
+
+
+RECOVERS = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Auto recovery start timestamp: 1795404600896"
+STATEFUL = (version(2, batch_size=4, sequences=SequenceLimits(16, 54.0)),)
+
+
+async def test_torchserve_has_as_many_requests_of_sequences_as_its_workers_take(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, STATEFUL)
+    await watched.look()
+    model, held = watched.models.get("bert"), list[Batch]()
+
+    async def hold(batch: Batch, *_: object) -> Result:
+        held.append(batch)
+        return await asyncio.Event().wait()
+
+    watched.client.transports["1.0"].send = hold
+    calls = [Call(((b"ts_request_sequence_id", b"%d" % number),), "id", lambda: False) for number in range(9)]
+    asked = [asyncio.create_task(model.raw(b"", "", "", call)) for call in calls]
+    await turns_of_the_loop()
+
+    assert [len(batch.requests) for batch in held] == [1] * 8  # two workers with batches of four
+    for task in asked:
+        task.cancel()
+
+
+async def test_sequences_of_a_worker_that_died_end_the_pod_as_torchserve_answers_none_of_them(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, STATEFUL, RECOVERS, ANSWERED, STATEFUL)
+
+    await watched.look()
+    with pytest.raises(ModelFailed, match=r"^A worker of model bert \(bert\.mar\) died, and TorchServe does not serve"):
+        await watched.look()
+
+
+async def test_a_model_without_sequences_recovers(tmp_path: Path) -> None:
+    client = await watch(tmp_path, READY, RECOVERS, DIED, READY)
+
+    assert client.seen == [False, True, True]
+
+
+async def test_a_registered_model_that_keeps_state_is_given_up_until_it_is_registered_anew(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, STATEFUL, RECOVERS, STATEFUL, (), STATEFUL, configured=False, registering=True)
+
+    for _ in range(2):
+        await watched.look()
+    assert "died, and TorchServe does not serve sequences" in watched.models.reasons["bert"]
+    for _ in range(2):
+        await watched.look()
+
+    assert watched.models.ready

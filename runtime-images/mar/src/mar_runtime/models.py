@@ -20,19 +20,21 @@ from mar_runtime.devices import GpuTurns, choose
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
 from mar_runtime.pool import WorkerPool
 from mar_runtime.process import workers_context
-from mar_runtime.runner import Runner
+from mar_runtime.runner import PoolPolicy, Runner
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.spec import HandlerSpec
 from mar_runtime.tensor_model import TensorModel
 from mar_runtime.threads import HandlerThreads
 from transformer_sdk.batching.queue import BatchQueue
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.errors import ModelNotFound, ServingError
 from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.handler.stateful import StatefulModel
 from transformer_sdk.model import LOADING, Models
 from transformer_sdk.model_store import notices
 from transformer_sdk.model_store.errors import ModelFailed, StartError
 from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.settings import batch_limits
+from transformer_sdk.model_store.settings import batch_limits, sequence_headers
 from transformer_sdk.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
@@ -80,11 +82,13 @@ class _Prepared:
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """One version of a model: its queue, and what works it off."""
+    """A queue of a version of a model, and what works it off. `on_workers` learns how many workers there are."""
 
+    version: str
     queue: BatchQueue[Any, Any]
     runner: Runner | TensorModel
     slots: int = 1  # batches that a worker takes at a time
+    on_workers: Callable[[int], None] = lambda _: None
 
 
 class ServedModels:
@@ -247,20 +251,52 @@ class ServedModels:
             withheld=self._around.withheld,
         )
         gpus = self._gpu_turns.take(prepared.workers) if prepared.gpus is None else prepared.gpus
-        how = (spec, version.archive, plan.policy, gpus, self._samples.take)
-        runner: Runner
-        if plan.worker_type == "thread":
-            runner = HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case
-        else:
-            runner = WorkerPool(self._context, *how, on_failure)
-        metrics = self._metrics.batches.of_model(version.name)
-        model = HandlerModel(
-            version.name, version.version, runner, plan.limits, metrics, plan.policy.workers,
-            envelope=plan.envelope, ahead=self._ahead and plan.worker_type == "process",
-        )  # fmt: skip
-        self._parts.setdefault(version.name, []).append(_Part(model.queue, runner, model.slots))
+        if plan.sequences:
+            one = dataclasses.replace(plan.policy, workers=1)
+            runners = [
+                self._runner(prepared, spec, one, [gpus[index % len(gpus)]] if gpus else (), on_failure)
+                for index in range(plan.policy.workers)
+            ]
+            await self._serve_stateful(prepared, plan.sequences, runners)
+            return
+        runner = self._runner(prepared, spec, plan.policy, gpus, on_failure)
+        model = self._handler_model(prepared, runner, plan.policy.workers)
+        self._parts.setdefault(version.name, []).append(_Part(version.version, model.queue, runner, model.slots))
         await runner.start()
         self._models.add(model, default=version.is_default)
+
+    async def _serve_stateful(self, prepared: _Prepared, limits: SequenceLimits, runners: Sequence[Runner]) -> None:
+        """Each of the `runners` has one worker, and a queue of its own: its sequences must not go to another."""
+        version, options = prepared.request.version, self._around.options
+        if options.max_requests or options.max_memory_mib:
+            log.info("model %s keeps state: its workers are not replaced while they live", version.name)
+        workers = [self._handler_model(prepared, runner, 1) for runner in runners]
+        headers = sequence_headers(self._around.properties)
+        model = StatefulModel(workers, limits, headers, timeout_s=prepared.plan.limits.timeout_s)
+        parts = [
+            _Part(version.version, worker.queue, runner, on_workers=functools.partial(model.worker_changed, index))
+            for index, (worker, runner) in enumerate(zip(workers, runners, strict=True))
+        ]
+        self._parts.setdefault(version.name, []).extend(parts)
+        await asyncio.gather(*(runner.start() for runner in runners))
+        self._models.add(model, default=version.is_default)
+
+    def _runner(
+        self, prepared: _Prepared, spec: HandlerSpec, policy: PoolPolicy, gpus: Sequence[int], on_failure: OnFailure
+    ) -> Runner:
+        how = (spec, prepared.request.version.archive, policy, gpus, self._samples.take)
+        if prepared.plan.worker_type == "thread":
+            return HandlerThreads(*how, self._failed.put_nowait)  # what hangs in it is the server's, in any case
+        return WorkerPool(self._context, *how, on_failure)
+
+    def _handler_model(self, prepared: _Prepared, runner: Runner, workers: int) -> HandlerModel:
+        version, plan = prepared.request.version, prepared.plan
+        stateful = plan.sequences is not None
+        return HandlerModel(
+            version.name, version.version, runner, plan.limits, self._metrics.batches.of_model(version.name), workers,
+            envelope=plan.envelope, stateful=stateful,
+            ahead=self._ahead and plan.worker_type == "process" and not stateful,
+        )  # fmt: skip
 
     def _is_on(self, setting: str) -> bool:
         """Of a setting that is on where nothing is said."""
@@ -280,21 +316,24 @@ class ServedModels:
         limits = batch_limits(self._around.options.batching, own, self._around.properties)
         metrics = self._metrics.batches.of_model(request.name)
         model = TensorModel(request.name, "1", engine, limits, metrics, ahead=self._ahead)
-        self._parts.setdefault(request.name, []).append(_Part(model.queue, model))
+        self._parts.setdefault(request.name, []).append(_Part(model.version, model.queue, model))
         self._models.add(model, default=True)
         # What torch's import made stays for good: a full collection would look at all of it, in the middle of serving.
         gc.collect()
         gc.freeze()
 
     def _on_workers(self, name: str, part: _Part, workers: int, why: str) -> None:
-        """As many batches run at a time as the workers take; without any, the model is not ready."""
+        """As many batches run at a time as the workers take; a version without any worker is not ready."""
         part.queue.concurrency = workers * part.slots
+        part.on_workers(workers)
         if name not in self._in_service:
             return
-        if not workers:
-            self._models.mark_recovering(name, f"lost its worker ({why}); a new one is being started")
-        elif all(part.queue.concurrency for part in self._parts[name]):
+        parts = self._parts[name]
+        lacking = {one.version for one in parts} - {one.version for one in parts if one.queue.concurrency}
+        if not lacking:
             self._models.mark_ready(name)
+        elif not workers:
+            self._models.mark_recovering(name, f"lost its worker ({why}); a new one is being started")
 
     def _give_up(self, name: str, error: BaseException) -> None:
         """A model that was loaded while the server runs does not take it from the others."""

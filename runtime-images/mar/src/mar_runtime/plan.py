@@ -14,8 +14,16 @@ from mar_runtime.archives import ModelManifest
 from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.runner import PoolPolicy
 from transformer_sdk.batching.limits import BatchLimits
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
+from transformer_sdk.model_store.settings import (
+    BatchOptions,
+    batch_limits,
+    envelope,
+    sequence_limits,
+    stated_batch_size,
+    whole,
+)
 from transformer_sdk.model_store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
@@ -70,6 +78,7 @@ class ArchivePlan:
     stated_batch_size: int  # that the handler is told
     policy: PoolPolicy
     worker_type: WorkerType
+    sequences: SequenceLimits | None = None  # of a handler that keeps state between requests
 
 
 def archive_plan(
@@ -104,22 +113,32 @@ def archive_plan(
         return whole(parameters, name) or whole(properties, server_wide) or 120
 
     workers = whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0)
-    may_multiply = not workers and worker_type == "process"
+    most_workers = max(workers or 1, whole(parameters, "maxWorkers", 0) or 0)
+    batch_size = stated_batch_size(options.batching, parameters)
+    sequences = sequence_limits(request.version.archive, yaml_config, batch_size, most_workers)
+    if sequences and worker_type == "thread":
+        raise ConfigurationError(
+            f"{request.version.archive} asks for sequenceBatching with workerType: thread, which is not supported; "
+            "write workerType: process."
+        )
+    may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
         handler=manifest.handler,
         envelope=named,
         requirements=manifest.requirements_file if installs else None,
         limits=limits,
-        stated_batch_size=stated_batch_size(options.batching, parameters),
+        stated_batch_size=batch_size,
         policy=PoolPolicy(
             workers=workers or 1,
             more_workers=max(1, min(devices, _MOST_WORKERS)) - 1 if may_multiply else 0,
             response_timeout_s=seconds("responseTimeout", "default_response_timeout"),
             startup_timeout_s=seconds("startupTimeout", "default_startup_timeout"),
-            max_requests=options.max_requests,
-            max_memory_mib=options.max_memory_mib,
+            # The state of its sequences would go with a worker that is replaced.
+            max_requests=0 if sequences else options.max_requests,
+            max_memory_mib=0 if sequences else options.max_memory_mib,
         ),
         worker_type=cast(WorkerType, worker_type),
+        sequences=sequences,
     )
 
 

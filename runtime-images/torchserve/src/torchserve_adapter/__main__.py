@@ -42,7 +42,7 @@ from transformer_sdk.model_store.models import Model, requested_models, select
 from transformer_sdk.model_store.properties import Draft
 from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
 from transformer_sdk.model_store.safety import check_mar
-from transformer_sdk.model_store.settings import BatchOptions, cors_headers
+from transformer_sdk.model_store.settings import BatchOptions, cors_headers, sequence_limits
 from transformer_sdk.server.run import listen
 
 log = logging.getLogger("torchserve_adapter")
@@ -132,6 +132,7 @@ def _configure(
     for file in {file for model in models for file in model.archive.split(", ")}:
         check_mar(store / file)
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
+        sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served
     form_batches_here(draft, archives, wishes)
     for change in draft.changes:
         log.info("config.properties: %s", change)

@@ -15,7 +15,7 @@ from typing import Any
 
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.model_store.archives import Archive
-from transformer_sdk.model_store.models import Table, entries, parse_table, snapshot_models
+from transformer_sdk.model_store.models import Table, entries, file_name, parse_table, snapshot_models
 from transformer_sdk.model_store.properties import Draft
 from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
 from transformer_sdk.model_store.versions import requested_versions
@@ -62,6 +62,10 @@ class Wishes:
         """What the version's handler is told; TorchServe, which gets batches of one, would say 1."""
         return stated_batch_size(self.options, self._parameters(model, version, archive))
 
+    def keeps_state(self, archive: str) -> bool:
+        """Whether the archive's handler does, between the requests of a sequence."""
+        return self.archives.get(file_name(archive), {}).get("sequenceBatching") is True
+
     def registered(self, batch_size: int, *, merges_rows: bool, continuous: bool) -> BatchLimits:
         """For one that was registered while TorchServe ran."""
         limits = batch_limits(
@@ -90,8 +94,9 @@ class Wishes:
 
 
 def form_batches_here(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) -> None:
-    """TorchServe gets batchSize 1 for every version in the configuration, but for those with a running batch."""
-    usable = [_usable(yaml) for yaml in wishes.archives.values()]
+    """TorchServe gets batchSize 1 for every version in the configuration, but for those with a running batch, and those
+    that keep state: of their sequences it makes the batches itself."""
+    usable = [_usable(yaml) for file, yaml in wishes.archives.items() if not wishes.keeps_state(file)]
     yaml_batches = any(yaml.get("batchSize", 1) > 1 or yaml.get("continuousBatching") for yaml in usable)
     if yaml_batches and "model_snapshot" not in draft.properties:
         draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, wishes)), f"batchSize 1: {_WHY}")
@@ -101,7 +106,10 @@ def form_batches_here(draft: Draft, archives: Mapping[str, Archive], wishes: Wis
         table = document.get("models", {}) if setting == "model_snapshot" else document
         whys = set()
         for name, version, parameters in entries(setting, table):
-            formed, why = _formed(wishes.limits(name, version, parameters.get("marName", "")))
+            archive = parameters.get("marName", "")
+            if wishes.keeps_state(archive):
+                continue
+            formed, why = _formed(wishes.limits(name, version, archive))
             if {"batchSize": 1, **parameters} != {"batchSize": 1, **parameters, **formed}:
                 parameters.update(formed)
                 whys.add(why)
@@ -121,11 +129,12 @@ def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) 
     models: Table = {}
     for one in requested_versions(draft.properties, archives, draft.get("model_store")):
         yaml = _usable(wishes.archives.get(one.archive, {}))
-        formed, _ = _formed(wishes.limits(one.name, one.version, one.archive))
         workers = whole(draft.properties, "default_workers_per_model") or 1
         parameters = {"minWorkers": workers, "maxWorkers": workers, "maxBatchDelay": 100, **one.parameters, **yaml}
         parameters = {name: value for name, value in parameters.items() if name not in _BATCHINGS}
-        parameters |= {"marName": one.archive, **formed, "defaultVersion": one.is_default}
+        parameters |= {"marName": one.archive, "defaultVersion": one.is_default}
+        if not wishes.keeps_state(one.archive):
+            parameters |= _formed(wishes.limits(one.name, one.version, one.archive))[0]
         models.setdefault(one.name, {})[one.version] = parameters
     return {"modelCount": len(models), "models": models}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,6 +13,7 @@ import orjson
 
 from torchserve_adapter.errors import broken_connections
 from torchserve_adapter.transport import VersionTransport
+from transformer_sdk.batching.sequences import SequenceLimits
 from transformer_sdk.client.address import Address
 from transformer_sdk.client.pool import Limits, Pool
 from transformer_sdk.errors import ServingError
@@ -21,6 +23,7 @@ _NOT_FOUND = 404
 _PAGE = 100  # the most models that TorchServe lists at once
 _KEPT = Limits(idle_s=600.0)  # a request after a pause need not connect anew; one that was closed is not used
 _SHORT_S = 5.0
+_IDLE_SHARE = 0.9
 _LONG_S = 86400.0  # of what loads a model, and ends it by a limit of its own
 
 
@@ -36,12 +39,15 @@ class Version:
     response_timeout_s: int
     startup_timeout_s: int
     continuous: bool = False
+    sequences: SequenceLimits | None = None  # of a handler that keeps state between requests
 
 
 class TorchServeClient:
     """TorchServe's three listeners, found by the addresses in its effective configuration."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
+        sequence_header = properties.get("ts_header_key_sequence_id", "").strip() or "ts_request_sequence_id"
+        self._sequence_header = sequence_header.encode("latin-1")
         self._addresses = [
             Address.parse(properties[f"{name}_address"]) for name in ("inference", "management", "metrics")
         ]
@@ -62,6 +68,7 @@ class TorchServeClient:
         return VersionTransport(
             self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_answer,
             continuous=version.continuous,
+            sequence_header=self._sequence_header if version.sequences else None,
         )  # fmt: skip
 
     async def describe(self, model: str) -> tuple[Version, ...] | None:
@@ -121,4 +128,17 @@ def _version(described: Mapping[str, Any]) -> Version:
         response_timeout_s=described["responseTimeout"],
         startup_timeout_s=described["startupTimeout"],
         continuous=described.get("continuousBatching") is True,
+        sequences=_sequences(described) if described.get("stateful") else None,
+    )
+
+
+def _sequences(described: Mapping[str, Any]) -> SequenceLimits:
+    """TorchServe's, but for the time that a sequence may be idle. Were TorchServe's own over first, its next request
+    could go to another worker, or, at that very moment, be forgotten."""
+    timeout_ms = described["sequenceTimeoutMSec"]
+    return SequenceLimits(
+        max_sequences=described["maxNumSequence"],
+        max_idle_s=_IDLE_SHARE * described["sequenceMaxIdleMSec"] / 1000,
+        timeout_s=timeout_ms / 1000 if timeout_ms else math.inf,
+        queue_size=described["maxSequenceJobQueueSize"],
     )

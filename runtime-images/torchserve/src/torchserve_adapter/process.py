@@ -24,6 +24,8 @@ _KEPT_PROBLEMS = 3
 _STOP_S = 5
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 _WORKER_DIED = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Retry worker: ")
+# Logged first, and alone where TorchServe makes batches of sequences: it does not come to the retry then.
+_WORKER_LOST = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Auto recovery start timestamp: ")
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
 _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
@@ -33,6 +35,7 @@ class WorkerDeaths:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._lost: set[str] = set()
         self.news = asyncio.Event()
 
     def feed(self, line: str) -> None:
@@ -40,10 +43,22 @@ class WorkerDeaths:
         if found := _WORKER_DIED.search(line):
             self._counts[found["version"]] += 1
             self.news.set()
+        elif found := _WORKER_LOST.search(line):
+            self._lost.add(found["version"])
+            self.news.set()
 
     def count(self, model: str, version: str) -> int:
         """Since the last answer."""
         return self._counts[f"{model}_{version}"]
+
+    def has_lost(self, model: str, version: str) -> bool:
+        """Whether a worker was ever lost, be there another or not."""
+        return f"{model}_{version}" in self._lost
+
+    def forget(self, model: str, version: str) -> None:
+        """An earlier model had this name."""
+        self.forgive(model, version)
+        self._lost.discard(f"{model}_{version}")
 
     def forgive(self, model: str, version: str) -> None:
         """A worker has answered."""

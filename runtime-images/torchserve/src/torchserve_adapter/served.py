@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
@@ -13,19 +14,24 @@ from torchserve_adapter.process import WorkerDeaths
 from torchserve_adapter.transport import VersionTransport
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetricsRegistry
+from transformer_sdk.batching.queue import BatchQueue
 from transformer_sdk.handler.model import HandlerModel
+from transformer_sdk.handler.stateful import StatefulModel
 from transformer_sdk.model import Models
 from transformer_sdk.model_store.models import file_name
+from transformer_sdk.model_store.settings import sequence_headers
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class _Served:
-    """One version: its queue, in the model, and the way to its workers."""
+    """One version: what clients see of it, its queue, and the way to its workers."""
 
-    model: HandlerModel
+    model: HandlerModel | StatefulModel
+    queue: BatchQueue[Any, Any]
     transport: VersionTransport
+    slots: int  # frames that a worker takes at a time
 
 
 class ServedVersions:
@@ -70,8 +76,8 @@ class ServedVersions:
         """The model's versions have so many workers now."""
         for one in described:
             served = self._versions[name].get(one.version)
-            if served and served.model.queue.concurrency != (batches := one.workers * served.model.slots):
-                served.model.queue.concurrency = batches
+            if served and served.queue.concurrency != (batches := one.workers * served.slots):
+                served.queue.concurrency = batches
 
     def refuse_all_waiting(self) -> None:
         """There will be no worker for those that wait for one."""
@@ -87,7 +93,7 @@ class ServedVersions:
         versions = self._versions.pop(name, {})
         _refuse_waiting(versions)
         for served in versions.values():
-            await served.model.queue.drained()
+            await served.queue.drained()
 
     def _make(self, name: str, version: Version, configured: bool) -> _Served:
         if configured:
@@ -95,23 +101,33 @@ class ServedVersions:
         else:
             merges_rows = file_name(version.archive) not in self._rows_alone
             limits = self._wishes.registered(version.batch_size, merges_rows=merges_rows, continuous=version.continuous)
-        log.info("model %s, version %s: %s", name, version.version, _said(limits))
+        log.info("model %s, version %s: %s", name, version.version, _said(limits, stateful=bool(version.sequences)))
         answered = functools.partial(self._deaths.forgive, name, version.version)
         transport = self._client.transport(name, version, answered)
         metrics = self._metrics.of_model(name)
         envelope = self._wishes.envelope
-        model = HandlerModel(name, version.version, transport, limits, metrics, version.workers, envelope=envelope)
-        return _Served(model, transport)
+        stateful = version.sequences is not None
+        model = HandlerModel(
+            name, version.version, transport, limits, metrics, version.workers, envelope=envelope, stateful=stateful
+        )
+        if version.sequences is None:
+            return _Served(model, model.queue, transport, model.slots)
+        model.queue.merging = False  # a frame is one request to TorchServe, which makes batches of them itself
+        headers = sequence_headers(self._wishes.properties)
+        sequences = StatefulModel([model], version.sequences, headers, timeout_s=limits.timeout_s, marks=True)
+        return _Served(sequences, model.queue, transport, version.batch_size)
 
 
 def _refuse_waiting(versions: Mapping[str, _Served]) -> None:
     for served in versions.values():
-        if not served.model.queue.concurrency:
+        if not served.queue.concurrency:
             served.transport.give_up()
-            served.model.queue.concurrency = 1
+            served.queue.concurrency = 1
 
 
-def _said(limits: BatchLimits) -> str:
+def _said(limits: BatchLimits, *, stateful: bool) -> str:
+    if stateful:
+        return "TorchServe makes batches of requests of several sequences, as its handler keeps state between them"
     if limits.continuous:
         return f"requests join and leave a running batch of up to {limits.max_batch_size} (continuousBatching)"
     if limits.max_batch_size == 1:

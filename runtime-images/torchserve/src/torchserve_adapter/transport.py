@@ -23,7 +23,9 @@ from transformer_sdk.client.pool import Pool
 from transformer_sdk.errors import ClientGone, NotReady, ServingError, UpstreamError
 from transformer_sdk.handler import frames
 from transformer_sdk.handler.model import OnPiece
+from transformer_sdk.handler.stateful import take_sequence
 from transformer_sdk.handler.wire import Kind, Unframer
+from transformer_sdk.messages import Headers
 
 _WORKER_DIED = "Worker died."
 _KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory
@@ -36,7 +38,10 @@ _FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 
 
 class VersionTransport:
-    """Sends frames to one version of a model."""
+    """Sends frames to one version of a model.
+
+    `sequence_header` is where TorchServe looks for the sequence of a request to a model that keeps state.
+    """
 
     def __init__(
         self,
@@ -48,8 +53,10 @@ class VersionTransport:
         on_answer: Callable[[], None],
         *,
         continuous: bool = False,
+        sequence_header: bytes | None = None,
     ) -> None:
         self._pool = pool
+        self._sequence_header = sequence_header
         self._path = path
         self._model = model
         self._on_answer = on_answer
@@ -81,7 +88,11 @@ class VersionTransport:
         self._given_up = True
 
     async def _send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
-        answer = await self._ask(frames.encode(batch), is_wanted)
+        headers: Headers = _FRAME_HEADERS
+        if self._sequence_header:
+            sequence, batch = take_sequence(batch)
+            headers = (*headers, (self._sequence_header, sequence))
+        answer = await self._ask(frames.encode(batch), headers, is_wanted)
         try:
             if answer.header(_STREAMED):
                 result = await self._read_stream(answer, on_piece)
@@ -124,11 +135,11 @@ class VersionTransport:
         except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of an answer
             raise self._lost_worker(time.monotonic() - last) from error
 
-    async def _ask(self, frame: bytes, is_wanted: Callable[[], bool]) -> Answer:
+    async def _ask(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> Answer:
         pause, longest = _ASK_AGAIN_S
         while True:
             started = time.monotonic()
-            answer = await self._post(frame)
+            answer = await self._post(frame, headers)
             if answer.status == 200:
                 return answer
             message = message_of(answer.body)
@@ -137,10 +148,10 @@ class VersionTransport:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _post(self, frame: bytes) -> Answer:
+    async def _post(self, frame: bytes, headers: Headers) -> Answer:
         try:
             with broken_connections():
-                return await self._pool.request("POST", self._path, _FRAME_HEADERS, frame, self._timeout_s, stream=True)
+                return await self._pool.request("POST", self._path, headers, frame, self._timeout_s, stream=True)
         except PredictorTimeout as error:
             raise self._silent() from error
 

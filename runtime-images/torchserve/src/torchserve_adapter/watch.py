@@ -151,6 +151,11 @@ class ModelWatch:
             self._lose(model, versions)
 
     def _check_deaths(self, model: Model, versions: Sequence[Version]) -> None:
+        if any(one.sequences and self._torchserve.deaths.has_lost(model.name, one.version) for one in versions):
+            raise ModelFailed(
+                f"A worker of model {_named(model)} died, and TorchServe does not serve sequences (sequenceBatching) "
+                f"again after that; {self._last(model)}"
+            )
         deaths = max((self._torchserve.deaths.count(model.name, one.version) for one in versions), default=0)
         if deaths >= _MAX_DEATHS:
             raise ModelFailed(f"The worker of model {_named(model)} died {deaths} times in a row; {self._last(model)}")
@@ -184,7 +189,7 @@ class ModelWatch:
     def _pardon(self, name: str, versions: Sequence[Version]) -> None:
         """An earlier model had this name: what became of its workers is no matter of this one."""
         for one in versions:
-            self._torchserve.deaths.forgive(name, one.version)
+            self._torchserve.deaths.forget(name, one.version)
         self._report(name).unlink(missing_ok=True)
 
     def _lose(self, model: Model, versions: Sequence[Version]) -> None:
