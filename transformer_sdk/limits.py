@@ -8,7 +8,7 @@ from __future__ import annotations
 # Bytes of the request line and all headers: proxies take less, and a session's cookies and tokens are far below.
 MAX_HEAD = 64 * 1024
 # Bytes of an answer in pieces that may wait for a client who reads more slowly than the model writes.
-MAX_STREAM_BUFFER = 4 * 1024 * 1024
+MAX_STREAM_BUFFER = 1024 * 1024
 
 # Inputs, and requested outputs, of a v2 request.
 MAX_TENSORS = 1024

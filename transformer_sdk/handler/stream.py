@@ -37,7 +37,7 @@ class Stream:
             return False
         self._waiting.append(body)
         self._size += len(body) + _PIECE_BYTES
-        if self._size > MAX_STREAM_BUFFER:
+        if self._size > MAX_STREAM_BUFFER and len(self._waiting) > 1:  # one alone may be larger
             self._waiting.clear()
             self.fail(ClientTooSlow(f"The client left {MAX_STREAM_BUFFER} bytes of its answer unread."))
             return False
