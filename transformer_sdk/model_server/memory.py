@@ -60,7 +60,7 @@ class Wave:
     def is_over(self) -> bool:
         """Looked at once a second: true once, when little has been held for a few looks after much."""
         budget = self.budget
-        is_calm = budget.peak >= LEAST_WAVE and budget.held <= budget.peak // 8
+        is_calm = budget.peak >= min(LEAST_WAVE, budget.limit // 2) and budget.held <= budget.peak // 8
         self._calm_looks = self._calm_looks + 1 if is_calm else 0
         if self._calm_looks < _CALM_LOOKS:
             return False

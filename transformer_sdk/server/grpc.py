@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 import uuid
@@ -39,7 +40,7 @@ from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, wa
 from transformer_sdk.server import torchserve_grpc
 from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
-from transformer_sdk.server.grpc_messages import MessageReceiver, readers_within
+from transformer_sdk.server.grpc_messages import Arrival, MessageReceiver, readers_within
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
 
@@ -268,36 +269,34 @@ class _Answering:
         self._budget = budget
         self._receiver = receiver
         self._timeout_s = timeout_s
-        self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(self._read_and_answer)
+        self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(
+            functools.partial(self._answer, None)
+        )
 
     def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Of a new call."""
-        if (arrival := self._receiver.arrival()) is None:
-            return self._reading
+        arrival = self._receiver.arrival()
+        return (
+            grpc.unary_unary_rpc_method_handler(functools.partial(self._answer, arrival)) if arrival else self._reading
+        )
 
-        async def answer(body: bytes, context: _Context) -> bytes:
-            arrival.end()
-            return await self._answer(body, context)
-
-        return grpc.unary_unary_rpc_method_handler(answer)
-
-    async def _read_and_answer(self, _: object, context: _Context) -> bytes:
-        return await self._answer(None, context)
-
-    async def _answer(self, body: bytes | None, context: _Context) -> bytes:
+    async def _answer(self, arrival: Arrival | None, body: bytes, context: _Context) -> bytes:
+        """Without an arrival `body` is none: it has to be read."""
         started = time.perf_counter()
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by a client that hung up
         try:
-            if body is None:
-                body = await self._receiver.read(context, held)
-            else:
+            if arrival:
+                arrival.end()
                 self._receiver.hold(body, held)
+            else:
+                body = await self._receiver.read(context, held)
             answered = await self._method(body, call)
             context.set_trailing_metadata(_metadata(call))
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+            body = b""  # gRPC keeps this frame, in a cycle with the aborted call, until the next full collection
             code = _code(error)
             await _abort(context, code, error, call, self._name)
         finally:
@@ -350,6 +349,7 @@ class _StreamAnswering:
                 body = await self._next(context, held)
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+            body = None  # as above
             code = _code(error)
             await _abort(context, code, error, call, self._name)
         finally:
@@ -442,7 +442,10 @@ async def _abort(context: _Context, code: grpc.StatusCode, error: Exception, cal
         metadata.append(("x-component", error.component))
         if error.retry_after_s:
             metadata.append(("retry-after", str(error.retry_after_s)))
-    await context.abort(code, _told(error, call, what), tuple(metadata))
+    told = _told(error, call, what)
+    if isinstance(error, ServingError):
+        error.__traceback__ = error.__cause__ = error.__context__ = None  # its frames hold the message
+    await context.abort(code, told, tuple(metadata))
 
 
 def _told(error: Exception, call: Call, what: str) -> str:

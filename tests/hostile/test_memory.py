@@ -1,0 +1,99 @@
+"""Bodies and messages that take memory: there is a bound for all of them together, and what they took comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+import psutil
+import pytest
+
+from tests.hostile.health import healthy
+from tests.integration.mar_runtime.serving import model_dir, told
+from tests.support.runtimes import OURS, Runtime
+from tests.support.visitor import Visitor
+from tests.support.waiting import eventually
+from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+
+MIB = 1024 * 1024
+SIZE = 6 * MIB  # of a body, below the limit for one
+BUDGET = 24 * MIB
+CLIENTS = 40
+OTHERWISE = 60 * MIB  # what else a server may take: buffers of sockets, connections, the answers
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+
+
+@pytest.fixture(scope="module", params=OURS)
+def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    folder = model_dir(tmp_path_factory.mktemp("memory"), {"m": {}})
+    with Runtime(request.param, folder, "--max-buffered-bytes", str(BUDGET)) as running:
+        running.wait_ready(["m"])
+        told(running, "m")
+        yield running
+
+
+def resident(runtime: Runtime) -> int:
+    """Bytes of the server's own process."""
+    return int(psutil.Process(runtime.process.pid).memory_info().rss)
+
+
+def visit(runtime: Runtime, model: str, body: bytes) -> Visitor:
+    head = b"POST /v1/models/%b:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (model.encode(), SIZE)
+    return Visitor(socket.create_connection(("127.0.0.1", runtime.port), timeout=20)).send(head, body)
+
+
+def test_bodies_for_an_unknown_model_are_not_kept(runtime: Runtime) -> None:
+    before = resident(runtime)
+    with contextlib.ExitStack() as clients, healthy(runtime.port):
+        sent = [clients.enter_context(visit(runtime, "unknown", bytes(SIZE - 1))) for _ in range(CLIENTS)]
+        statuses = {client.answer()[0] for client in sent}
+        grown = resident(runtime) - before
+
+    assert statuses == {404}
+    assert grown < OTHERWISE
+
+
+def test_unfinished_bodies_are_bounded_together(runtime: Runtime) -> None:
+    before = resident(runtime)
+    with contextlib.ExitStack() as clients, healthy(runtime.port):
+        sent = [clients.enter_context(visit(runtime, "m", bytes(SIZE - 1))) for _ in range(CLIENTS)]
+        refused = [client.answer()[:2] for client in sent[BUDGET // SIZE + 1 :]]
+        grown = resident(runtime) - before
+
+    assert {(status, headers["retry-after"]) for status, headers in refused} == {(503, "1")}
+    assert grown < BUDGET + OTHERWISE
+    assert told(runtime, "m")
+
+
+def test_messages_over_grpc_are_bounded_together(runtime: Runtime) -> None:
+    before = resident(runtime)
+    with healthy(runtime.port):
+        codes, grown = asyncio.run(stalled_messages(runtime, before))
+
+    assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL}
+    assert grown < 2 * BUDGET + 16 * SIZE + OTHERWISE
+    eventually(lambda: resident(runtime) < before + OTHERWISE, "the memory is given back")
+    assert told(runtime, "m")
+
+
+async def stalled_messages(runtime: Runtime, before: int) -> tuple[list[grpc.StatusCode], int]:
+    """What becomes of many large messages at a time, and how much the server grows by them."""
+    tensor = {"name": "x", "datatype": "FP32", "shape": [SIZE // 8]}
+    content = np.ones(SIZE // 8, np.float32).tobytes()
+    message = pb.ModelInferRequest(model_name="m", inputs=[tensor], raw_input_contents=[content]).SerializeToString()
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    async with contextlib.AsyncExitStack() as channels:
+        calls = []
+        for _ in range(CLIENTS):
+            channel = grpc.aio.insecure_channel(f"127.0.0.1:{runtime.grpc_port}", options)
+            calls.append((await channels.enter_async_context(channel)).unary_unary(INFER)(message, timeout=60))
+        codes = [asyncio.ensure_future(call.code()) for call in calls]
+        grown = 0
+        while not all(code.done() for code in codes):
+            grown = max(grown, resident(runtime) - before)
+            await asyncio.wait(codes, timeout=0.05)
+        return [code.result() for code in codes], grown
