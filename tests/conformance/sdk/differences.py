@@ -40,6 +40,8 @@ DIFFERENT: Mapping[str, str] = {
     "InferRequest.from_bytes: reads FP16 as JSON": _FP16,
     "Infer*.to_rest: with FP16 as JSON": _FP16,
     "InferRequest.to_grpc: refuse FP16 that is not raw": _FP16,
+    "InferRe*.from_bytes: reads raw bytes that are no text": "they are bytes. KServe: an error",
+    "InferRequest.to_rest: sends raw text of a body to a predictor": "raw, as it came. KServe: as JSON",
     "InferRe*.from_grpc: gives *parameters": "parameters are values, as over HTTP. KServe: messages of gRPC",
     "InferRequest.to_grpc: takes parameters that are fractions": "gRPC has them. KServe refuses them",
     "InferResponse.to_rest: sends outputs that are wanted without a form as the request says": (

@@ -448,3 +448,48 @@ cases(
     "InferResponse.from_grpc",
     gives_parameters=lambda sdk: sdk.InferResponse.from_grpc(_response(sdk, parameters={"a": 1}).to_grpc()),
 )
+
+# --- raw text
+
+_TEXT = b"\3\0\0\0cat\4\0\0\0\xf0\x9f\x90\x95"
+_NO_TEXT = b"\2\0\0\0\xff\xd8\0\0\0\0"
+
+
+def _raw_bytes(kind: str, sdk: Sdk, raw: bytes) -> Any:
+    """What a body with raw BYTES becomes, and what goes on from there."""
+    described = {"name": "x", "shape": [2], "datatype": "BYTES", "parameters": {"binary_data_size": len(raw)}}
+    if kind == "InferRequest":
+        made = _read_request(sdk, {"id": "7", "inputs": [described]}, raw)
+        one = made.inputs[0]
+    else:
+        made = sdk.InferResponse.from_bytes(*_body({"model_name": "m", "outputs": [described]}, raw))
+        one = made.outputs[0]
+    return [one.data, one.as_numpy(), one.parameters]
+
+
+for _message in ("InferRequest", "InferResponse"):
+    table(
+        f"{_message}.from_bytes",
+        rows={"reads raw text as text": _TEXT, "reads raw bytes that are no text": _NO_TEXT},
+        run=lambda sdk, raw, message=_message: _raw_bytes(message, sdk, raw),
+    )
+    cases(
+        f"{_message}.from_grpc",
+        reads_raw_text_as_bytes=lambda sdk, message=_message: _raw_text_of_grpc(sdk, message),
+    )
+
+
+def _raw_text_of_grpc(sdk: Sdk, message: str) -> Any:
+    pb = sdk("protocol.grpc.grpc_predict_v2_pb2")
+    tensor = {"name": "x", "shape": [2], "datatype": "BYTES"}
+    if message == "InferRequest":
+        sent = pb.ModelInferRequest(model_name="m", inputs=[tensor], raw_input_contents=[_TEXT])
+        return sdk.InferRequest.from_grpc(sent).inputs[0].as_numpy()
+    sent = pb.ModelInferResponse(model_name="m", outputs=[tensor], raw_output_contents=[_TEXT])
+    return sdk.InferResponse.from_grpc(sent).outputs[0].as_numpy()
+
+
+@case("sends raw text of a body to a predictor", "InferRequest.to_rest")
+def _text_goes_on(sdk: Sdk) -> Any:
+    described = {"name": "x", "shape": [2], "datatype": "BYTES", "parameters": {"binary_data_size": len(_TEXT)}}
+    return _read_request(sdk, {"id": "7", "inputs": [described]}, _TEXT).to_rest()

@@ -27,7 +27,7 @@ def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview
         size = (one.parameters or {}).get(SIZE)
         if size is not None:
             end = position + checked_size(one, size, len(binary) - position)
-            tensor.take_raw(binary[position:end])
+            tensor.take_raw(binary[position:end], reads_text=True)
             tensor.parameters = {name: value for name, value in (one.parameters or {}).items() if name != SIZE}
             position = end
         elif one.data is None:

@@ -39,33 +39,36 @@ class NamedTensor:
         self.parameters = None if parameters is None else dict(parameters)
         self._data: Any = data
         self._raw_data: bytes | memoryview | None = None
+        self._reads_text = False
 
     @property
     def data(self) -> Any:
         """As it was given: a list, flat or nested, or an array. What came as raw bytes is a flat list."""
         if self._data is None and self._raw_data is not None:
-            self._data = self.tensor().data.reshape(-1).tolist()
+            values = self.tensor().data.reshape(-1).tolist()
+            self._data = _as_text(values) if self._reads_text else values
         return self._data
 
     @data.setter
     def data(self, data: Sequence[Any] | Array | None) -> None:
-        self._data, self._raw_data = data, None
+        self._data, self._raw_data, self._reads_text = data, None, False
 
     @property
     def raw_data(self) -> bytes | memoryview | None:
         """The bytes, if the data was given so."""
         return self._raw_data
 
-    def take_raw(self, data: bytes | memoryview) -> None:
-        """Have these bytes as data."""
+    def take_raw(self, data: bytes | memoryview, *, reads_text: bool = False) -> None:
+        """Have these bytes as data; with `reads_text`, elements of BYTES that are all text are read as text."""
         self._data, self._raw_data = None, data
+        self._reads_text = reads_text and self.datatype == _BYTES
 
     def as_numpy(self) -> Array:
         """The data in its shape, to be written to; raises InvalidInput where data, datatype and shape do not agree.
 
-        Elements of BYTES are text or bytes, as they were sent.
+        Elements of BYTES are text or bytes, as they were sent; raw ones of an HTTP body are text, where they are UTF-8.
         """
-        if self._raw_data is None and self.datatype == _BYTES:
+        if self._reads_text or (self._raw_data is None and self.datatype == _BYTES):
             return self._text()
         array = self.tensor().data
         return array if array.flags.writeable else array.copy()
@@ -134,7 +137,7 @@ class NamedTensor:
 
         from transformer_sdk.protocol.v2 import shapes
 
-        elements = list(flat([] if self._data is None else self._data))
+        elements = list(flat([] if self.data is None else self.data))
         array = np.empty(len(elements), dtype=object)
         array[:] = elements
         try:
@@ -166,6 +169,13 @@ class InferOutput(NamedTensor):
 
     def _checked(self, data: Any) -> Any:
         return [one if isinstance(one, (str, bytes)) else str(one) for one in flat(data or ())]
+
+
+def _as_text(values: list[bytes]) -> list[str] | list[bytes]:
+    try:
+        return [value.decode() for value in values]
+    except UnicodeDecodeError:
+        return values
 
 
 def flat(data: Any) -> Iterable[Any]:
