@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,35 @@ def test_a_service_that_only_a_cluster_can_reach_is_refused(tmp_path: Path, caps
 
     assert (
         "InferenceService first can be called from inside a cluster only; remove its label" in capsys.readouterr().err
+    )
+
+
+def test_a_service_whose_hosts_others_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only = {"domainTemplate": "all.example.com", "additionalDomainTemplates": []}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/ingress").write_text(json.dumps(only))
+
+    flags = ["--config-dir", str(tmp_path / "config")]
+    assert run(tmp_path, flags, service("second"), service("first"), runtime()) == 2
+
+    warned, refused = capsys.readouterr().err.splitlines()
+    assert warned == ("isvc: InferenceService second: host all.example.com belongs to InferenceService default/first")
+    assert refused.startswith(
+        "isvc: InferenceService second has no host of its own: other services have all.example.com"
+    )
+
+
+def test_a_service_that_would_go_without_what_guards_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = service()
+    body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/auth-url": "https://login"}
+
+    assert run(tmp_path, [], body, runtime()) == 2
+
+    refused = capsys.readouterr().err.splitlines()[-1]
+    assert refused.startswith(
+        "isvc: InferenceService first is not to be reached without what guards it: nginx.ingress.kubernetes.io/auth-url"
     )
 
 

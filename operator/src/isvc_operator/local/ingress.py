@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,8 @@ from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.routes import Route, find_route
 from isvc_operator.text import one_line, shortened
+
+_log = logging.getLogger(__name__)
 
 # RFC 9110, 7.6.1: these concern one connection. Expect is answered here.
 _HOP_BY_HOP = frozenset(
@@ -48,6 +51,7 @@ async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
     ) as session:
         server = _Server(
             _Proxy(routes, session).handle,
+            logger=_log,
             access_log=None,
             handler_cancellation=True,
             auto_decompress=False,
@@ -72,6 +76,18 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
         raise RunFailed(f"port {port} {why}; choose another one: --http-port {port + 1}") from error
+
+
+class _OurFaults(logging.Filter):
+    """Leaves out what callers do wrong: it is in their answer, and no trouble of this machine."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, aiohttp.http.HttpProcessingError | ConnectionError)
+
+
+_log.addFilter(_OurFaults())
 
 
 class _Server(web.Server):
