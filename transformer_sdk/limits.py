@@ -26,6 +26,8 @@ MAX_TENSOR_LISTS = 2_000_000
 # Seconds that the event loop may be held before the log says by what.
 LOOP_HELD_S = 0.5
 
+# Lines of the log on settings of one file without effect; more are counted.
+MAX_NOTICES = 100
 # Names of settings that one line of the log lists; more are counted.
 MAX_NAMED_SETTINGS = 20
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from transformer_sdk.limits import MAX_NAMED_SETTINGS
+from transformer_sdk.limits import MAX_NAMED_SETTINGS, MAX_NOTICES
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, Effect, Runtime, Setting
 from transformer_sdk.model_store.models import entries, parse_table, snapshot_models
@@ -28,7 +28,7 @@ def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
     for table in ("model_snapshot", "models"):
         if not _overruled(PROPERTIES[table], given):
             lines += _of_versions(runtime, table, given.get(table, ""))
-    return lines
+    return _bounded(lines)
 
 
 def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[str]:
@@ -37,6 +37,11 @@ def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[
     others = [_printable(name) for name in yaml if name not in ARCHIVE][:MAX_NAMED_SETTINGS]
     near = [(name, found) for name in others for found in difflib.get_close_matches(name, ARCHIVE, 1, _NEARLY_THE_SAME)]
     return [*lines, *(f"{archive}: {name} is left to the handler; did you mean {found}?" for name, found in near)]
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    more = len(lines) - MAX_NOTICES
+    return [*lines[:MAX_NOTICES], f"config.properties: {more} more like these"] if more > 0 else lines
 
 
 def _of_versions(runtime: Runtime, setting: str, text: str) -> Iterator[str]:

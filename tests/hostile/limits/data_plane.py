@@ -78,6 +78,13 @@ BOUNDS = (
         test="tests/unit/transformer_sdk/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_with_its_stack",
     ),
     Bound(
+        what="lines of the log on settings of config.properties that have no effect",
+        constant="transformer_sdk.limits:MAX_NOTICES",
+        unit=Unit.COUNT,
+        beyond="the others are counted",
+        test="tests/unit/model_store/test_notices.py::test_many_lines_are_counted",
+    ),
+    Bound(
         what="names of settings in one line of the log",
         constant="transformer_sdk.limits:MAX_NAMED_SETTINGS",
         unit=Unit.COUNT,

@@ -249,12 +249,25 @@ def test_a_loaded_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_
 
 
 def test_a_configuration_that_has_become_wrong_leaves_all_models_alone(runtime: Runtime, store: Path) -> None:
-    load_all_of(store, "missing.mar")
+    (store / "broken.mar").write_bytes(b"no archive")
+    load_all_of(store, "broken.mar")
 
     refused = post(runtime, "/v2/repository/models/pair/load")
 
-    assert (refused.status, "missing.mar is not in the model store" in refused.document["error"]) == (500, True)
+    assert (refused.status, "broken.mar in " in refused.document["error"]) == (500, True)
     assert isinstance(told(runtime, "pair"), int)
+    (store / "broken.mar").unlink()
+
+
+def test_an_archive_that_the_configuration_names_can_be_put_there_later(runtime: Runtime, store: Path) -> None:
+    load_all_of(store, "absent-1.0.mar")
+    missing = post(runtime, "/v2/repository/models/absent/load")
+    write_acting(store, "absent")
+    loaded = post(runtime, "/v2/repository/models/absent/load")
+
+    assert (missing.status, loaded.status) == (404, 200)
+    assert isinstance(told(runtime, "absent"), int)
+    assert post(runtime, "/v2/repository/models/absent/unload").status == 200
 
 
 def test_a_model_that_is_nowhere_cannot_be_loaded(runtime: Runtime, store: Path) -> None:

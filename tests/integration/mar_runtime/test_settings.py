@@ -25,14 +25,17 @@ class Handler:
 
 
 def test_a_handler_has_the_users_threads_and_metrics(tmp_path: Path) -> None:
-    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring"), {"handler.py": MEASURING})
-    configure(tmp_path, "default_workers_per_model=1", "metrics_config=config/metrics.yaml")
+    files = {"handler.py": MEASURING, "c.yaml": b"maxRetryTimeoutInSec: 7\n"}
+    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring", configFile="c.yaml"), files)
+    configure(tmp_path, "default_workers_per_model=1", "metrics_config=config/metrics.yaml", "netty_client_threads=4")
     (tmp_path / "config/metrics.yaml").write_text(METRICS)
 
     with Runtime("mar", tmp_path, OMP_NUM_THREADS="3") as runtime:
         runtime.wait_ready(["measuring"])
 
         assert runtime.predict("measuring", {"instances": [1]}).document == {"predictions": [3]}
+        assert "config.properties: netty_client_threads 4 has no effect: one event loop takes all" in runtime.log
+        assert "measuring.mar: maxRetryTimeoutInSec 7 has no effect: a worker that dies five times" in runtime.log
         assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="measuring"}}') == 87.5
 
 

@@ -27,6 +27,7 @@ load_models=all
 # No more than names; TorchServe itself would not start with this.
 BARE = """
 enable_envvars_config=true
+token_expiration_min=30
 cors_allowed_origin=https://pages.example
 install_py_dep_per_model=true
 model_snapshot={"models": {"named": {"1.0": {"marName": "lengths.mar"}}}}
@@ -107,6 +108,10 @@ def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:
     assert "inference_address=http\\://127.0.0.1\\:" in effective
     said = "inference_address: unset → http://0.0.0.0:8085 (from the environment variable TS_INFERENCE_ADDRESS)"
     assert said in bare.log
+
+
+def test_a_setting_without_effect_is_named_at_the_start(bare: Adapter) -> None:
+    assert "config.properties: token_expiration_min 30 has no effect: tokens are not checked here;" in bare.log
 
 
 def test_an_archive_that_batches_by_itself_makes_nobody_wait(tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
         ('models={"a": {"1.0": 7}}\nload_models=all', "model a, version 1.0 is not {PARAMETER: VALUE"),
         ('model_snapshot={"models": {"a": {"1.0": {}}}}', 'model a, version 1.0 has no "marName".'),
         ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
+        ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
         ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transformer_sdk.limits import MAX_NAMED_SETTINGS
+from transformer_sdk.limits import MAX_NAMED_SETTINGS, MAX_NOTICES
 from transformer_sdk.model_store import notices
 from transformer_sdk.model_store.errors import ConfigurationError
 from transformer_sdk.model_store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, Effect, Runtime, Setting
@@ -146,6 +146,14 @@ def test_many_unknown_names_are_counted_and_none_is_told_at_length() -> None:
     assert line.startswith("config.properties: unknown.00000, unknown.00001, ")
     assert f" and {len(names) - MAX_NAMED_SETTINGS} more: no setting" in line
     assert len(line) < 1000
+
+
+def test_many_lines_are_counted() -> None:
+    models = {f"m{number}": {"1.0": {"runtimeType": "LSP"}} for number in range(MAX_NOTICES + 7)}
+
+    lines = notices.of_properties(MAR, {"models": json.dumps(models)})
+
+    assert (len(lines), lines[-1]) == (MAX_NOTICES + 1, "config.properties: 7 more like these")
 
 
 def test_a_value_cannot_forge_a_line_of_the_log() -> None:

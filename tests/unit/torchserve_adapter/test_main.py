@@ -25,6 +25,7 @@ def end(folder: Path, *flags: str) -> tuple[int, str]:
         ("load_models=\\u00", "config/config.properties is not a Java properties file"),
         ("model_snapshot={", "model_snapshot in config.properties is not valid JSON"),
         ("load_models=other.mar", "other.mar is not in the model store"),
+        ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, config: str, message: str) -> None:
