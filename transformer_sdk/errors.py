@@ -32,6 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from transformer_sdk.limits import MAX_ERROR_TEXT
+
 
 class ServingError(Exception):
     """Root of what a request can end in."""
@@ -44,8 +46,9 @@ class ServingError(Exception):
 
     @property
     def message(self) -> str:
-        """What the client reads."""
-        return str(self)
+        """What the client reads, and the log has; it may quote the request."""
+        text = str(self)
+        return text if len(text) <= MAX_ERROR_TEXT else f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
 
 
 class ClientGone(Exception):

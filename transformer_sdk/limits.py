@@ -148,3 +148,8 @@ HEALTHY_TIMEOUT = 5.0
 MAX_SEQUENCE_ID = 1024
 # Ids of sequences that a model has lost with a worker, and refuses to go on with; the oldest are forgotten first.
 MAX_LOST_SEQUENCES = 10_000
+
+# Characters of an error's message, which may quote the request.
+MAX_ERROR_TEXT = 16 * 1024
+# Characters of a record of the log, and of a traceback.
+MAX_LOG_TEXT = 64 * 1024

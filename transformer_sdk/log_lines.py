@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 
+from transformer_sdk.limits import MAX_LOG_TEXT
+
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 _CONTINUED = "    "  # before each further line of a record: no line of it can pass for another record
 
 
 def one_line(text: str) -> str:
     """`text` on one line, with what is not for printing as Python writes it: `\\n`, `\\x1b`, `\\u202e`."""
-    return text if text.isprintable() else "".join(map(_printable, text))
+    return _escaped(_cut(text))
 
 
 class OneLineFormatter(logging.Formatter):
@@ -22,7 +24,7 @@ class OneLineFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name
-        return _indented(_CONTINUED + super().formatException(ei))  # type: ignore[arg-type]
+        return _indented(_CONTINUED + _cut(super().formatException(ei)))  # type: ignore[arg-type]
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
         return _indented(_CONTINUED + super().formatStack(stack_info))
@@ -45,6 +47,14 @@ def configure_logging() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LOG_TEXT else f"{text[:MAX_LOG_TEXT]}… ({len(text)} characters)"
+
+
 def _printable(character: str) -> str:
     if character.isprintable() or character == "\t":
         return character
@@ -52,4 +62,4 @@ def _printable(character: str) -> str:
 
 
 def _indented(text: str) -> str:
-    return f"\n{_CONTINUED}".join(map(one_line, text.split("\n")))
+    return f"\n{_CONTINUED}".join(map(_escaped, text.split("\n")))

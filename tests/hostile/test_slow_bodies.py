@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.hostile.slow_bodies.kinds import KINDS, Body, any_body, neighbour
 from tests.hostile.slow_bodies.serving import MAX_BODY, Served
 from transformer_sdk.limits import ON_LOOP_BYTES
+from transformer_sdk.log_lines import OneLineFormatter
 
 HELD_S = 0.05
 # This machine may be so many times slower than the one for which that was said.
@@ -26,6 +27,7 @@ HELD_IT_ONCE = {
     "parts-of-a-form": Body("multipart", 0, (0,), MAX_BODY),
     "inputs": Body("v2-inputs", 0, (0,), MAX_BODY),
     "nested-numbers": Body("v2", 8, (13,), MAX_BODY),
+    "name-of-line-ends": Body("v2-names", 0, (1,), MAX_BODY),
     "attributes-of-an-event": Body("event", 1, (0,), MAX_BODY),
     "inputs-over-grpc": Body("grpc", 1, (0,), MAX_BODY),
     "parameters-over-grpc": Body("grpc", 2, (0,), MAX_BODY),
@@ -33,13 +35,31 @@ HELD_IT_ONCE = {
 }
 
 
+class Formatting(logging.Handler):
+    """Writes nothing: what a server says of megabytes is formatted on its event loop."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.format(record)
+
+
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    logging.disable(logging.WARNING)  # errors that say what is wrong with megabytes
+def formatted_log() -> Iterator[None]:
+    log, handler = logging.getLogger("transformer_sdk"), Formatting()
+    handler.setFormatter(OneLineFormatter())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    yield
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)
+    log.propagate = True
+
+
+@pytest.fixture
+async def served(formatted_log: None) -> AsyncIterator[Served]:
     found = Served()
     yield found
     await found.close()
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("body", HELD_IT_ONCE.values(), ids=HELD_IT_ONCE)

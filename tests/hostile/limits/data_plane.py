@@ -334,4 +334,18 @@ BOUNDS = (
         beyond="those lost first are forgotten: their ids begin new sequences",
         test="tests/unit/batching/test_sequences.py::test_ids_of_lost_sequences_are_forgotten_when_there_are_too_many",
     ),
+    Bound(
+        what="characters of an error's message",
+        constant="transformer_sdk.limits:MAX_ERROR_TEXT",
+        unit=Unit.COUNT,
+        beyond="it is cut, and its length told",
+        test="tests/unit/endpoints/test_v2.py::test_an_error_quotes_a_bounded_part_of_the_request",
+    ),
+    Bound(
+        what="characters of a record of the log, or of a traceback",
+        constant="transformer_sdk.limits:MAX_LOG_TEXT",
+        unit=Unit.COUNT,
+        beyond="it is cut, and its length told",
+        test="tests/unit/transformer_sdk/test_log_lines.py::test_a_record_of_any_length_is_cut",
+    ),
 )

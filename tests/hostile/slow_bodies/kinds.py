@@ -24,6 +24,7 @@ _PARTS = (
     b"--b\r\nA: b\r\n", b"\r\n--", b"\r\n-", b"\r", b"\n", b"-", b"a: b\r\n", b"\x00",
 )  # fmt: skip
 _FIELDS = (b"a=1", b"a", b"", b"%41=%42", b"+=+", b"a=%ff", b"=", b";")
+_LETTERS = (b"a", b"\\n", b"\\u001b", b"\xe2\x80\xae", b"\xc3\xa9", b"\\\\", b'\\"', b" ")
 _ELEMENTS = (b"", b"a", b"a" * 7, b"\xff" * 3)
 
 
@@ -106,6 +107,17 @@ def _v2_inputs(body: Body) -> bytes:
         (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[0],"data":[]}],"outputs":[', b"]}"),
     )
     return _repeated(body, _INPUTS, *forms[body.form % len(forms)])
+
+
+def _v2_names(body: Body) -> bytes:
+    """Errors quote them, in the answer and in the log."""
+    tensor = b'"datatype":"%b","shape":[7],"data":[]' % (b"FP32", b"none")[body.form % 2]
+    forms = (
+        (b'{"inputs":[{%b,"name":"' % tensor, b'"}]}'), (b'{"inputs":[{"name":"x","shape":[],"datatype":"', b'"}]}'),
+        (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":["', b'"]}]}'),
+        (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":[{"name":"', b'"}]}'),
+    )  # fmt: skip
+    return _repeated(body, _LETTERS, *forms[body.form // 2 % len(forms)], b"")
 
 
 def _v2_parameters(body: Body) -> bytes:
@@ -199,6 +211,7 @@ KINDS: dict[str, Kind] = {
     "v1": Kind(_v1, tuple(map(V1.format, _ALL)), _JSON),
     "v2": Kind(_v2, tuple(map(V2.format, _ALL)), _JSON),
     "v2-inputs": Kind(_v2_inputs, tuple(map(V2.format, _ALL)), _JSON),
+    "v2-names": Kind(_v2_names, tuple(map(V2.format, _ALL)), _JSON),
     "v2-parameters": Kind(_v2_parameters, tuple(map(V2.format, _ALL)), _JSON),
     "v2-binary": Kind(_binary, tuple(map(V2.format, _ALL)), {"inference-header-content-length": str(_HEAD)}),
     "event": Kind(_event, tuple(map(V1.format, _ALL)), {"content-type": "application/cloudevents+json"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from tests.unit.endpoints.asking import RecordingModel, Server, doubled, error
 from transformer_sdk.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
+from transformer_sdk.limits import MAX_ERROR_TEXT
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 
@@ -377,3 +379,13 @@ async def test_a_model_that_is_removed_is_gone_for_all() -> None:
     assert (await server.ask("POST", "/v2/models/m/infer", body())).document == error(
         "Model with name m does not exist. Models served here: none."
     )
+
+
+async def test_an_error_quotes_a_bounded_part_of_the_request() -> None:
+    name = "\n" * 100_000
+
+    answer = await Server().ask("POST", "/v2/models/m/infer", body(inputs=[{**INPUT, "name": name, "shape": [7]}]))
+
+    message = answer.document["error"]
+    assert (answer.status, len(message) < MAX_ERROR_TEXT + 100) == (400, True)
+    assert re.search(r"… \(1000\d\d characters\)$", message)

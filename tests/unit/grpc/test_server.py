@@ -70,6 +70,13 @@ async def refusal(call: Any) -> tuple[grpc.StatusCode, str, dict[str, Any]]:
     return raised.value.code(), raised.value.details() or "", dict(raised.value.trailing_metadata())
 
 
+async def test_a_compressed_message_is_bounded_by_what_it_becomes() -> None:
+    async with asking(serving(FakeModel()), max_message_size=1_000_000) as ask:
+        code, words, _ = await refusal(ask("ModelInfer", bytes(20_000_000), compression=grpc.Compression.Gzip))
+
+    assert (code, words) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "Decompressed message larger than max")
+
+
 async def test_a_server_tells_about_itself_and_its_models() -> None:
     models = serving(FakeModel(), FakeModel(version="2"), expected=("slow",))
     async with asking(models) as ask:

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from transformer_sdk.limits import MAX_LOG_TEXT
 from transformer_sdk.log_lines import IndentingFormatter, OneLineFormatter, one_line
 
 FORGED = "GET /a\n2026-01-01 INFO all is well"
@@ -56,3 +57,11 @@ def test_a_handlers_message_keeps_its_lines_and_they_are_indented() -> None:
     assert written(IndentingFormatter("%(levelname)s %(message)s"), FORGED + "\x1b[2J") == (
         "ERROR GET /a\n    2026-01-01 INFO all is well\\x1b[2J\n"
     )
+
+
+def test_a_record_of_any_length_is_cut() -> None:
+    found = written(OneLineFormatter("%(message)s"), "\n" * 1_000_000, ValueError("\n" * 1_000_000))
+
+    message, *traceback = found.split("\n")
+    assert message == "\\n" * MAX_LOG_TEXT + "… (1000000 characters)"
+    assert MAX_LOG_TEXT - 100 < len(traceback) <= MAX_LOG_TEXT + 1

@@ -145,7 +145,7 @@ def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
     try:
         return _converted(datatype, values)
     except _UNFIT:
-        raise _refuse(name, datatype, values, lambda value: _converted(datatype, [value])) from None
+        raise _refuse(name, datatype, values, lambda some: _converted(datatype, some)) from None
 
 
 def _converted(datatype: str, values: Sequence[Any]) -> Array:
@@ -168,19 +168,24 @@ def _from_strings(name: str, values: Sequence[Any]) -> Array:
     try:
         return _bytes_array(map(_encoded, values), (len(values),))
     except TypeError:
-        raise _refuse(name, "BYTES", values, _encoded) from None
+        raise _refuse(name, "BYTES", values, lambda some: list(map(_encoded, some))) from None
 
 
-def _refuse(name: str, datatype: str, values: Sequence[Any], convert: Callable[[Any], object]) -> InvalidInput:
-    index, value = next((index, value) for index, value in enumerate(values) if not _succeeds(convert, value))
+def _refuse(
+    name: str, datatype: str, values: Sequence[Any], convert: Callable[[Sequence[Any]], object]
+) -> InvalidInput:
+    """Names the first of the values that `convert` does not take, which it takes many at a time."""
+    pieces = ((start, values[start : start + _ITEMS]) for start in range(0, len(values), _ITEMS))
+    start, piece = next((start, piece) for start, piece in pieces if not _succeeds(convert, piece))
+    index, value = next((index, value) for index, value in enumerate(piece, start) if not _succeeds(convert, [value]))
     return InvalidInput(
         f'Tensor "{name}": element {index} is {reprlib.repr(value)}; {datatype} takes {_domain(datatype)}.'
     )
 
 
-def _succeeds(convert: Callable[[Any], object], value: object) -> bool:
+def _succeeds(convert: Callable[[Sequence[Any]], object], values: Sequence[Any]) -> bool:
     try:
-        convert(value)
+        convert(values)
     except _UNFIT:
         return False
     return True

@@ -27,6 +27,8 @@ from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument, js
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from transformer_sdk.protocol.v2.tensors import Tensor
 
+# Of instances that cannot be read together so many are tried one by one.
+_LOOKED_AT = 1000
 _JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -192,8 +194,8 @@ def _shape(values: Any) -> tuple[int, ...]:
 
 
 def _what_is_wrong(name: str, datatype: str, instances: list[Any]) -> str:
-    """The first instance that is wrong by itself; empty where they only do not go together."""
-    for index, instance in enumerate(instances):
+    """The first instance that is wrong by itself; empty where they only do not go together, or it comes late."""
+    for index, instance in enumerate(instances[:_LOOKED_AT]):
         try:
             _tensor(name, datatype, [instance])
         except InvalidInput as error:
