@@ -10,7 +10,7 @@ _SHOWN = 5
 
 def suggestion(name: str, there: Iterable[str]) -> str:
     """The nearest of the names that are there, else the first few of them."""
-    names = sorted(there)
+    names = sorted(set(there))
     if close := get_close_matches(name, names, n=1):
         return f"did you mean {close[0]}?"
     if not names:

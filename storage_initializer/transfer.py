@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +34,7 @@ from storage_initializer.unpack import lone_archive, unpack
 log = logging.getLogger(__name__)
 
 STAGING = ".storage-initializer"
+_STAGED = re.compile(rf"{re.escape(STAGING)}(-\d+)?")
 _ARRIVING = "arriving"
 
 Select = Callable[[Sequence[SourceFile]], Sequence[SourceFile]]
@@ -109,7 +111,7 @@ def put_in_place(place: Place, undo: ExitStack) -> None:
         place.destination.mkdir(parents=True, exist_ok=True)
         there = {entry.name for entry in place.destination.iterdir()}
         for name in sorted(entry.name for entry in new.iterdir()):
-            if name.startswith(STAGING):
+            if _STAGED.fullmatch(name):
                 # What a run that was killed has left in the source.
                 continue
             if name in there:

@@ -9,6 +9,7 @@ from email.message import Message
 from pathlib import PurePosixPath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from storage_initializer.errors import UsageError
 from storage_initializer.kinds import UNPACKED
 
 # Of a program that sends files; what it sends is not told by that.
@@ -29,11 +30,16 @@ class FileName:
 
 
 def file_name(url: str, disposition: str) -> FileName:
-    """The first that tells a type of: ``Content-Disposition``, the address, its query; else the first there is."""
+    """The first that tells a type of: ``Content-Disposition``, the address, its query; else the first there is.
+
+    An address that is a host's alone names no file, as for KServe.
+    """
     parts = urlsplit(url)
     names = [name for name in map(_last_part, (_disposed(disposition), unquote(parts.path))) if name]
     if typed := next(filter(_tells_type, names), None) or next(_models_in(parts.query), None):
         return FileName(typed, typed=True)
+    if not names and not parts.query:
+        raise UsageError("the address has no file name; give the address of a file")
     return FileName(names[0] if names else _UNNAMED, typed=False)
 
 

@@ -61,6 +61,7 @@ class LocalSource:
         self._root = root
         self._base = root if root.is_dir() else root.parent
         self._boundary = boundary.resolve()
+        self._inside = f"{str(self._boundary).rstrip('/')}/"
 
     def list_files(self) -> Sequence[SourceFile]:
         files = tuple(bounded(self._list(self._root, frozenset())))
@@ -145,8 +146,11 @@ class LocalSource:
 
     def _is_inside(self, stream: FileIO) -> bool:
         """Where the system tells it."""
-        opened = Path(f"/proc/self/fd/{stream.fileno()}")
-        return not opened.exists() or opened.readlink().is_relative_to(self._boundary)
+        try:
+            path = os.readlink(f"/proc/self/fd/{stream.fileno()}")  # noqa: PTH115 - twice for each file
+        except FileNotFoundError:
+            return True
+        return f"{path}/".startswith(self._inside)
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self._base))

@@ -390,6 +390,16 @@ def test_a_staging_folder_that_others_can_write_to_is_made_anew(
     assert (outcome.exit_code, visible(models)) == (0, read_tree(source))
 
 
+def test_what_a_killed_run_has_left_in_a_claim_is_not_brought_along(
+    initialize: Initialize, models: Path, tmp_path: Path
+) -> None:
+    write_files(tmp_path / "source", {"w": b"x", f"{STAGING}/arriving/w": b"half", f"{STAGING}.md": b"notes"})
+
+    outcome = initialize(tmp_path / "source", models)
+
+    assert (outcome.exit_code, read_tree(models)) == (0, {"w": b"x", f"{STAGING}.md": b"notes"})
+
+
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
     """A folder that all can write to, as many volumes are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage_initializer.backends.file_name import FileName, file_name
+from storage_initializer.errors import UsageError
 
 HOST = "https://models.example.com"
 
@@ -44,11 +45,16 @@ def test_a_name_that_tells_a_type_is_taken_from_the_server_the_address_or_its_qu
         ("/get.php?id=7", "", "get.php"),
         ("/models/bert/", "", "bert"),
         ("/models/bert.zip/", "attachment; filename=bert", "bert.zip"),
-        ("/", "", "model"),
+        ("/?id=7", "", "model"),
         ("", "attachment; filename=bert", "bert"),
-        ("/a%00b", "", "model"),
-        ("/%2e%2e", "", "model"),
+        ("/a%00b?id=7", "", "model"),
     ],
 )
 def test_what_is_in_the_file_decides_where_no_name_tells(address: str, disposition: str, name: str) -> None:
     assert file_name(HOST + address, disposition) == FileName(name, typed=name.endswith(".zip"))
+
+
+@pytest.mark.parametrize("address", ["", "/", "/%2e%2e", "/a%00b"])
+def test_an_address_without_a_name_is_none_of_a_file(address: str) -> None:
+    with pytest.raises(UsageError, match="the address has no file name; give the address of a file"):
+        file_name(HOST + address, "")
