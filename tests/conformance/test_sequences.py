@@ -15,7 +15,9 @@ from tests.conformance.archives import HANDLERS
 from tests.conformance.case import v1, v2
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, TORCHSERVE, Answer, Request, Runtime
+from transformer_sdk.protocol.torchserve import inference_apis_pb2 as ts
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.server.torchserve_grpc import SERVICE
 
 pytestmark = pytest.mark.timeout(600)
 ID, START = "ts_request_sequence_id", "ts_request_sequence_start"
@@ -131,9 +133,21 @@ def test_one_sequence_may_be_asked_by_every_protocol(runtime: Runtime) -> None:
         *told(runtime.send(by_v1))["predictions"],
         *told(runtime.send(by_v2))["outputs"][0]["data"],
         *infer(runtime, message, headers).outputs[0].contents.int64_contents,
+        *by_torchserves_grpc(runtime, "protocols"),
     ]
 
-    assert sums == [1, 2, 3, 4]
+    assert sums == [1, 2, 3, 4, 5, 6]
+
+
+def by_torchserves_grpc(runtime: Runtime, sequence: str) -> list[int]:
+    """By each method that takes a sequence's id, once."""
+    asked = ts.PredictionsRequest(model_name="sums", input={"data": b"1"}, sequence_id=sequence)
+    of_ts = (ts.PredictionsRequest.SerializeToString, ts.PredictionResponse.FromString)
+    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
+        one = channel.unary_unary(f"/{SERVICE}/Predictions", *of_ts)(asked)
+        (streamed,) = channel.stream_stream(f"/{SERVICE}/StreamPredictions2", *of_ts)(iter([asked]))
+    assert streamed.sequence_id == sequence
+    return [json.loads(answer.prediction)["sum"] for answer in (one, streamed)]
 
 
 def infer(runtime: Runtime, message: pb.ModelInferRequest, headers: dict[str, str]) -> pb.ModelInferResponse:

@@ -148,7 +148,7 @@ class StatefulModel(Streaming):
 
     def _identify(self, call: Call) -> str:
         """The sequence's id, written into the headers once, as the handler reads it; a request without begins one."""
-        told = header(call.headers, self._headers.id)
+        told = header(call.headers, self._headers.id) or header(call.headers, _ID)
         if told and len(told) > MAX_SEQUENCE_ID:
             raise InvalidInput(f"The sequence's id is {len(told)} bytes long; it may have {MAX_SEQUENCE_ID}.")
         names = {self._headers.id, _ID}

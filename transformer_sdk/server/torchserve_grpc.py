@@ -48,8 +48,6 @@ class InferenceAPIsService:
     async def stream_predictions(self, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
         """A response for each piece of the answer: one, where the handler does not send it in pieces."""
         request = await off_loop(len(body), _read, body)
-        if request.HasField("sequence_id"):
-            call.headers = (*call.headers, (_SEQUENCE_ID, request.sequence_id.encode()))
         answer = await self._ask(request, call)
         if isinstance(answer, Response):
             yield _response(call, prediction=answer.body)
@@ -63,6 +61,9 @@ class InferenceAPIsService:
 
     async def _ask(self, request: pb.PredictionsRequest, call: Call) -> Response | StreamingResponse:
         """Raises InferenceFailed for an answer that is an error."""
+        if request.HasField("sequence_id"):
+            others = (one for one in call.headers if one[0] != _SEQUENCE_ID)
+            call.headers = (*others, (_SEQUENCE_ID, request.sequence_id.encode()))
         model = self._models.get(request.model_name, request.model_version or None)
         pieces = dict(request.input)
         name = next((one for one in (*_BODIES, *pieces) if one in pieces), "")

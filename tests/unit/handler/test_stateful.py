@@ -189,8 +189,10 @@ async def test_a_handler_finds_the_id_by_torchserves_name_whatever_clients_call_
 
     await ask(model, 1, "not-this", (b"x-sequence", b"a"), (b"x-sequence", b"b"))
 
+    await ask(model, 1, "by-grpc")  # TorchServe's own API has a field for it
+
     assert worker.requests[0].headers.count((b"x-sequence", b"a")) == 1
-    assert sequence_of(worker.requests[0]) == "a"
+    assert [sequence_of(request) for request in worker.requests] == ["a", "by-grpc"]
 
 
 async def test_an_id_that_is_too_long_is_refused() -> None:
