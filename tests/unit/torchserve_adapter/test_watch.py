@@ -245,6 +245,12 @@ async def test_deaths_with_an_answer_between_them_are_no_loop(tmp_path: Path) ->
     await watch(tmp_path, READY, *[DIED, LOADING, READY, ANSWERED] * 20)
 
 
+async def test_all_workers_may_die_at_once(tmp_path: Path) -> None:
+    all_at_once = [DIED.replace("9000", str(9000 + worker)) for worker in range(10)]
+
+    await watch(tmp_path, READY, *all_at_once, LOADING, READY)
+
+
 async def test_an_answer_of_another_version_is_none_between_deaths(tmp_path: Path) -> None:
     second = "[W-9001-bert_2.0] Retry worker: 9001 in 1 seconds."
     both = (version(1), version(1, "2.0"))

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, cast
@@ -23,7 +23,7 @@ _COLLECT_S = 1.0
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
 # Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
-_WORKER_DIED = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Retry worker: ")
+_WORKER_DIED = re.compile(r"\[W-(?P<worker>\d+)-(?P<version>[^\]]+)\] Retry worker: ")
 # Logged first, and alone where TorchServe makes batches of sequences: it does not come to the retry then.
 _WORKER_LOST = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Auto recovery start timestamp: ")
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
@@ -31,25 +31,28 @@ _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration
 
 
 class WorkerDeaths:
-    """How often workers of each version died in a row, without an answer between."""
+    """How often a worker of each version died in a row, without an answer between.
+
+    It is counted by worker: all of a model may die at once, of one cause, and are started anew.
+    """
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._lost: set[str] = set()
         self.news = asyncio.Event()
 
     def feed(self, line: str) -> None:
         """Takes note of a death that a line of TorchServe's log tells of."""
         if found := _WORKER_DIED.search(line):
-            self._counts[found["version"]] += 1
+            self._counts[found["version"]][found["worker"]] += 1
             self.news.set()
         elif found := _WORKER_LOST.search(line):
             self._lost.add(found["version"])
             self.news.set()
 
     def count(self, model: str, version: str) -> int:
-        """Since the last answer."""
-        return self._counts[f"{model}_{version}"]
+        """Since the last answer, of the worker that died most often."""
+        return max(self._counts[f"{model}_{version}"].values(), default=0)
 
     def has_lost(self, model: str, version: str) -> bool:
         """Whether a worker was ever lost, be there another or not."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.launch import Launch
+from torchserve_adapter.limits import MAX_MANAGEMENT_CONNECTIONS
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
@@ -59,7 +60,8 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
             models.repository = StoreRepository(client, watch, served, service.wishes, store, workers)
             endpoints = ManagementEndpoints(client, watch, served, service.wishes, store)
             app = App(Router(endpoints.routes()), metrics, doors.max_request_size, doors.budget)
-            must_not_end.append(HttpServer(app, management, doors.grace_period_s).run_until_drained())
+            server = HttpServer(app, management, doors.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
+            must_not_end.append(server.run_until_drained())
         await serve(doors, models, metrics, must_not_end, client.metrics)
 
 

@@ -3,8 +3,8 @@ alive, nor from TorchServe being too busy to say.
 
 Before a model of the configuration was ever ready, a worker that dies ends the pod: the archive is wrong, and
 TorchServe's own retries would only hide it. Afterwards TorchServe restarts the worker; until it has, the model is not
-ready and its requests wait. Five deaths in a row, without an answer between them, end the pod; so does a worker that is
-away for so long that TorchServe has given up on it.
+ready and its requests wait. Five deaths of a worker in a row, without an answer between them, end the pod; so does one
+that is away for so long that TorchServe has given up on it.
 
 What would end the pod for a model of the configuration takes a model that was registered while TorchServe runs out of
 service, and no other: it is given up until it is unregistered.
@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torchserve_adapter.client import TorchServeClient, Version
+from torchserve_adapter.limits import MAX_DEATHS, MAX_WITHOUT_WORKER
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from transformer_sdk.model import Models
@@ -31,9 +32,6 @@ log = logging.getLogger(__name__)
 
 _STARTING_POLL_S = 0.1
 _READY_POLL_S = 5.0
-_MAX_DEATHS = 5  # in a row, without an answer between them
-# TorchServe tries for five minutes (maxRetryTimeoutInSec), and waits for 144 s at most before it tries again.
-_TRYING_S = 300 + 144
 
 RESTARTING = "lost its worker; TorchServe is restarting it"
 
@@ -157,12 +155,12 @@ class ModelWatch:
                 f"again after that; {self._last(model)}"
             )
         deaths = max((self._torchserve.deaths.count(model.name, one.version) for one in versions), default=0)
-        if deaths >= _MAX_DEATHS:
+        if deaths >= MAX_DEATHS:
             raise ModelFailed(f"The worker of model {_named(model)} died {deaths} times in a row; {self._last(model)}")
 
     def _check_patience(self, model: Model, versions: Sequence[Version]) -> None:
         without_worker_s = self._clock() - self._lost_at.setdefault(model.name, self._clock())
-        if without_worker_s > _TRYING_S + max((one.startup_timeout_s for one in versions), default=0):
+        if without_worker_s > MAX_WITHOUT_WORKER + max((one.startup_timeout_s for one in versions), default=0):
             raise ModelFailed(
                 f"Model {_named(model)} has had no worker for {without_worker_s:.0f} s, and TorchServe tries no more; "
                 f"{self._last(model)}"
