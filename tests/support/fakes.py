@@ -148,7 +148,8 @@ class FakeKubeApi:
         name = f"{pod}/{query['container']}" + ("/previous" if query["previous"] == "true" else "")
         if name not in self.logs:
             raise NotFound(404, f"no log of {name}")
-        return self.logs[name]
+        last = self.logs[name].splitlines(keepends=True)[-int(query["tailLines"]) :]
+        return "".join(last)[: int(query["limitBytes"])]  # the beginning of the last lines
 
     def _known(self, path: str) -> Manifest:
         if path not in self.objects:

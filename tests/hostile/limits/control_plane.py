@@ -71,8 +71,9 @@ BOUNDS: tuple[Bound, ...] = (
         what="the last ten lines of a container's log, as they are read",
         constant="isvc_operator.limits:LOG_READ_BYTES",
         unit=Unit.BYTES,
-        beyond="the API server leaves out what is behind that",
-        test="tests/unit/operator_core/kube/test_requests.py::test_the_last_lines_of_a_log",
+        beyond="the last line alone is read, and of that the beginning",
+        test="tests/unit/operator_core/kube/test_pod_details.py::"
+        "test_a_line_that_is_too_long_does_not_hide_the_one_after_it",
     ),
     Bound(
         what="what a container printed, its last words, words of the API server, and a record of the operator's log",

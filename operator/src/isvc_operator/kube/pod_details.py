@@ -21,7 +21,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.limits import LOG_BYTES
+from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, Failure, Pod, stage_of, waiting_container
 from isvc_operator.observe.volumes import mount_failure
 from isvc_operator.text import last_of
@@ -153,9 +153,14 @@ class PodDetails:
         return Detail(failure=mount_failure(pod, json.loads(answer)["items"]))
 
     async def _read_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
-        request = requests.pod_log(namespace, pod, container, previous=previous, lines=lines)
         try:
-            return last_of((await self.api.send(request)).strip(), LOG_BYTES)
+            text = await self._log(namespace, pod, container, previous=previous, lines=lines)
+            if lines > 1 and len(text.encode()) >= LOG_READ_BYTES:  # the end is missing: a line before it is too long
+                text = await self._log(namespace, pod, container, previous=previous, lines=1)
+            return last_of(text.strip(), LOG_BYTES)
         except KubeError as error:
             log.info("%s: no log of pod %s, container %s: %s", namespace, pod, container, error)
             return ""
+
+    async def _log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        return await self.api.send(requests.pod_log(namespace, pod, container, previous=previous, lines=lines))

@@ -137,7 +137,7 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
     children, name = service.children, service.service.metadata.name
     pods = _pods(children, machine)
     routes = routes_of(children, pods)
-    if not routes:
+    if not routes or not service.resolved.hosts.service:
         raise UnusableInput(f"InferenceService {name} {_unreachable(service)}")
     # The first host of the service's Ingress is that of the default template, unless another service has that one.
     return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes)

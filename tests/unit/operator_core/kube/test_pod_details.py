@@ -22,6 +22,7 @@ from isvc_operator.kube.pod_details import (
 )
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
+from isvc_operator.observe.pods import Failure
 from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
 from tests.support.fakes import FakeKubeApi, Seconds
 
@@ -123,7 +124,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again_later(asking: Asking) ->
 
 async def test_of_a_long_line_the_end_is_kept(asking: Asking) -> None:
     await asking.about(LOADING)
-    asking.says("x" * 10_000_000 + "the end")
+    asking.says("x" * 50_000 + "the end")
     asking.clock.passed = PROGRESS_EVERY
 
     kept = (await asking.about(LOADING)).progress
@@ -226,3 +227,11 @@ async def test_events_that_cannot_be_read_are_no_failure(asking: Asking) -> None
     asking.clock.passed = MOUNT_LATE
 
     assert await asking.about(PREPARING) == Detail(again=EVENTS_EVERY)
+
+
+async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: Asking) -> None:
+    failure = Failure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
+    asking.api.logs[f"{POD}/kserve-container"] = "x" * 10_000_000 + "\nValueError: the cause\n"
+
+    assert await asking.details.log_of(ComponentKey(KEY, "predictor"), failure) == "ValueError: the cause"
+    assert len(asking.api.calls) == 2
