@@ -15,6 +15,7 @@ from transformer_sdk.errors import InferenceFailed, QueueFull, UnprocessableInpu
 from transformer_sdk.limits import MAX_ERROR_TEXT
 from transformer_sdk.model import Call
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
+from transformer_sdk.server.endpoints import server_metadata
 
 INPUT = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
 LENGTH = "inference_header_content_length"
@@ -186,6 +187,23 @@ async def test_the_server_says_what_it_is() -> None:
         "isvc-operator",
         ["model_repository_extension", "binary_tensor_data"],
     )
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [({"isvc-operator": "1", "isvc-transformer-sdk": "2"}, "1"), ({"isvc-transformer-sdk": "2"}, "2"), ({}, "unknown")],
+    ids=["all of it", "the SDK alone", "nothing"],
+)
+def test_the_servers_version_is_that_of_what_is_installed(
+    installed: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name not in installed:
+            raise server_metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(server_metadata, "version", version)
+    assert server_metadata.server_version() == said
 
 
 async def test_it_lives_whatever_its_models_do() -> None:
