@@ -193,12 +193,12 @@ class Client:
             if url.scheme == "https"
             else HTTPConnection(host, port, timeout=self._patience.connect_s)
         )
+        connection.response_class = Response
         if proxy and url.scheme == "https":
             connection.set_tunnel(url.hostname or "", url.port, proxy.headers)
-        with proxy.leading_to(url.netloc) if proxy else nullcontext():
+        with proxy.leading_to(url.netloc) if proxy else nullcontext(), _closed_on_error(connection):
             connection.connect()
         connection.sock.settimeout(self._patience.read_s)
-        connection.response_class = Response
         return connection
 
     def _exchange(
@@ -217,6 +217,16 @@ class Client:
                 del self._busy[connection]
             connection.close()
             raise
+
+
+@contextmanager
+def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
+    """A proxy may have been reached, and then not the server."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -281,6 +281,14 @@ def test_a_server_that_trickles_counts_as_one_that_does_not_answer(
     assert "does not answer in time" in outcome.reason
 
 
+def test_a_proxy_that_trickles_counts_as_one_that_does_not_answer(initialize: Initialize, models: Path) -> None:
+    with proxy(None, lambda _: Endless(b"HTTP/1.1 200 OK\r\n", b"x", every_s=0.25)) as between:
+        outcome = initialize("https://models.invalid/x.bin", models, HTTPS_PROXY=between.url, **ONCE)
+
+    assert outcome.exit_code == 15
+    assert "does not lead to models.invalid" in outcome.reason
+
+
 @pytest.mark.parametrize(
     ("start", "more"),
     [
