@@ -18,6 +18,7 @@ from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
 from transformer_sdk.kserve.model import InferenceModel
 from transformer_sdk.kserve.serving import processes
+from transformer_sdk.kserve.serving import repository as serving_repository
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
@@ -192,6 +193,43 @@ async def test_models_that_a_program_adds_takes_out_or_replaces_are_served_as_th
     del repository.models["m"]
 
     assert [*found, models.names] == [(), first, second, ()]
+
+
+async def test_a_repository_that_fails_to_tell_its_models_ends_nothing_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(ModelRepository):
+        left = 0
+        answered = asyncio.Event()
+
+        def get_models(self) -> Any:
+            if self.left > 0:
+                self.left -= 1
+                raise OSError("no bucket")
+            self.answered.set()
+            return super().get_models()
+
+    monkeypatch.setattr(serving_repository, "_LOOK_AGAIN_S", 0)
+    repository, model = Failing(), Ready("m")
+    models, repository.left = served(repository), 3
+    repository.update(model)
+    repository.answered.clear()
+    keeping = asyncio.create_task(models.keep_fresh())
+    await repository.answered.wait()
+    keeping.cancel()
+
+    assert models.names == ("m",)
+    assert caplog.messages == ["whether all models are ready cannot be told: OSError: no bucket"]
+
+
+async def test_an_async_handler_of_the_loops_errors_runs() -> None:
+    handled = asyncio.Event()
+
+    async def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        handled.set()
+
+    processes._as_sync(handle)(asyncio.get_running_loop(), {"message": "lost"})
+    await asyncio.wait_for(handled.wait(), 30)
 
 
 def test_without_a_loop_an_async_hook_is_waited_for_in_one_of_its_own() -> None:

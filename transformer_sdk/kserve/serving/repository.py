@@ -99,10 +99,16 @@ class ServedModels(Models):
                 log.exception("model %s could not be stopped", name)
 
     async def keep_fresh(self) -> None:
-        """gRPC asks the registry alone, so the registry has to know."""
+        """gRPC asks the registry alone, so the registry has to know. What a repository raises is logged, once."""
+        told = ""
         while True:
-            for name in self.names:
-                await self.served(name).refresh(self)
+            try:
+                for name in self.names:
+                    await self.served(name).refresh(self)
+            except Exception as error:  # noqa: BLE001 - the server goes on with what it knows
+                if (said := f"{type(error).__name__}: {words_of(error)}") != told:
+                    log.warning("whether all models are ready cannot be told: %s", said)
+                told = said
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _look_at_all(self) -> None:
