@@ -103,4 +103,8 @@ def _read(body: bytes) -> pb.PredictionsRequest:
 
 
 async def _gathered(answer: StreamingResponse) -> bytes:
-    return b"".join([chunk async for chunk in answer.chunks])
+    try:
+        return b"".join([chunk async for chunk in answer.chunks])
+    finally:  # who makes the pieces learns that nobody takes more of them
+        if aclose := getattr(answer.chunks, "aclose", None):
+            await aclose()

@@ -108,6 +108,10 @@ class WorkerPool:
                 )
             except NeverStarted:
                 continue
+            except ClientGone:  # it has left the running batch: its place is for others
+                self._look_after(worker)
+                self._wake()
+                raise
             except TimeoutError:
                 self._drop(worker, "it did not answer in time and was ended")
                 worker.kill()
