@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
 from transformer_sdk.batching.limits import BatchLimits
 from transformer_sdk.batching.metrics import BatchMetrics
 from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from transformer_sdk.errors import (
+    ClientGone,
+    InferenceFailed,
+    InvalidInput,
+    ServingError,
+    UnprocessableInput,
+    Unsupported,
+)
 from transformer_sdk.handler import frames, parts, tensors, values
 from transformer_sdk.handler.stream import Stream
 from transformer_sdk.limits import ON_LOOP_BYTES
@@ -198,7 +206,8 @@ class HandlerModel(Streaming):
         frame = frames.Batch(form, list(batch.payloads))  # type: ignore[arg-type]
         streams = _Streams(batch)
         try:
-            result = await self._transport.send(frame, batch.is_wanted, streams.take)
+            sending = self._transport.send(frame, batch.is_wanted, streams.take)
+            result = await (streams.while_read(sending) if self._continuous else sending)
             batch.model_s = result.seconds
             answers = self._answers(result)
         except Exception as error:
@@ -223,11 +232,29 @@ class HandlerModel(Streaming):
 class _Streams:
     """Those answers of one batch that come in pieces: each is handed out with its first."""
 
-    __slots__ = ("_batch", "_streams")
+    __slots__ = ("_batch", "_is_closed", "_sending", "_streams")
 
     def __init__(self, batch: Batch[frames.Request]) -> None:
         self._batch = batch
         self._streams: dict[int, Stream] = {}  # by the request's place
+        self._sending: asyncio.Future[frames.Result] | None = None
+        self._is_closed = False
+
+    async def while_read(self, sending: Coroutine[Any, Any, frames.Result]) -> frames.Result:
+        """The result of a lone request; raises ClientGone as soon as nobody reads its answer any more."""
+        self._sending = asyncio.ensure_future(sending)
+        try:
+            return await self._sending
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise ClientGone from None
+            self._sending.cancel()
+            raise
+
+    def _close(self) -> None:
+        if self._sending:
+            self._is_closed = True
+            self._sending.cancel()
 
     def take(self, piece: frames.Piece) -> bool:
         """Where nobody takes more for its request, False."""
@@ -237,7 +264,7 @@ class _Streams:
             return False
         if stream := self._streams.get(place):
             return stream.put(piece.answer.body)
-        stream = Stream(piece.answer)
+        stream = Stream(piece.answer, self._close)
         if not self._batch.answer_early(place, stream):
             return False
         self._streams[place] = stream

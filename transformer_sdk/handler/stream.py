@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from transformer_sdk.errors import ClientTooSlow
 from transformer_sdk.handler.frames import Answer
@@ -14,14 +15,16 @@ _PIECE_BYTES = 64
 
 
 class Stream:
-    """An iterator of the bodies of an answer's pieces; it raises what the answer broke off with.
+    """An iterator of the bodies of an answer's pieces; it raises what the answer broke off with. `on_close` learns that
+    nobody reads them any more.
 
     `head` is the first piece, which has the answer's status, content type and headers. A reader that stops early calls
     `close` or `aclose`.
     """
 
-    def __init__(self, head: Answer) -> None:
+    def __init__(self, head: Answer, on_close: Callable[[], object] = bool) -> None:
         self.head = head
+        self._on_close = on_close
         self._waiting = deque([head.body])
         self._size = len(head.body) + _PIECE_BYTES
         self._error: Exception | None = None
@@ -79,9 +82,11 @@ class Stream:
 
     def close(self) -> None:
         """What is still to come is not wanted."""
-        self._closed = True
-        self._waiting.clear()
-        self._wake()
+        if not self._closed:
+            self._closed = True
+            self._waiting.clear()
+            self._wake()
+            self._on_close()
 
     async def aclose(self) -> None:
         """The same, as asynchronous iterators have it."""

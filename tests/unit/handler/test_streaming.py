@@ -204,6 +204,19 @@ async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_th
     assert await asyncio.gather(*asking) == [Response(b"whole")] * 3
 
 
+async def test_who_hangs_up_leaves_the_running_batch_at_once() -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(1, continuous=True))
+    answer, _ = await begun(served, transport)
+    waiting = asyncio.ensure_future(served.raw(b"{}", "", "", call("2")))
+
+    await answer.chunks.aclose()  # type: ignore[attr-defined]
+
+    batch, _ = await transport.batches.get()
+    transport.outcomes.put_nowait(done(b"whole"))
+    assert (ids(batch), await waiting) == (["2"], Response(b"whole"))
+
+
 @pytest.mark.parametrize("verb", ["predict", "explain"])
 async def test_a_model_with_a_running_batch_refuses_v1_before_it_is_asked(verb: str) -> None:
     transport = Scripted()

@@ -235,3 +235,17 @@ async def test_a_running_batch_of_which_nothing_is_heard_is_late_as_a_whole() ->
 
         outcomes = await asyncio.gather(*answers, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [TimeoutError, TimeoutError]
+
+
+async def test_a_request_whose_answer_is_cancelled_leaves_the_running_batch() -> None:
+    loop, sent = asyncio.get_running_loop(), Unframer()
+    async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
+        await pipe.first
+        pipe.ask(b"a", PATIENT, no_piece).cancel()
+        await asyncio.sleep(0)
+
+        assert pipe.pending == 0
+        received: list[tuple[int, int, bytes]] = []
+        while len(received) < 2:
+            received += sent.feed(await loop.sock_recv(theirs, 1 << 16))
+        assert received == [(Kind.WHOLE, 0, b"a"), (Kind.LEAVE, 0, b"")]

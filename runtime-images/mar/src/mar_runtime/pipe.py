@@ -64,12 +64,15 @@ class Pipe(asyncio.Protocol):
     def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
         """The answer. A frame for a lost connection goes nowhere: `fail` tells who waits for it.
 
-        At once, ClientGone ends the waiting for an answer whose pieces nobody takes any more.
+        At once, a request leaves the worker's batch when its answer is cancelled, and when nobody takes its pieces:
+        then it is ClientGone.
         """
         number, self._next = self._next, (self._next + 1) % _NUMBERS
         self._write(Kind.WHOLE, number, frame)
         asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
         self._asked[number] = asked
+        if self._at_once:
+            asked.answer.add_done_callback(lambda answer: self._leave(number) if answer.cancelled() else None)
         if len(self._asked) == 1:
             self._start_clock()
         return asked.answer
@@ -115,9 +118,12 @@ class Pipe(asyncio.Protocol):
     def _pass_on(self, number: int, piece: bytes) -> None:
         asked = self._asked.get(number)
         if asked and not asked.on_piece(piece) and self._at_once:
-            del self._asked[number]
-            self._write(Kind.LEAVE, number)
             _settle(asked.answer, ClientGone())
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        if self._asked.pop(number, None):
+            self._write(Kind.LEAVE, number)
 
     def _in_hand(self) -> list[_Asked]:
         """What the process may be at work on now."""

@@ -108,7 +108,7 @@ class WorkerPool:
                 )
             except NeverStarted:
                 continue
-            except ClientGone:  # it has left the running batch: its place is for others
+            except (ClientGone, asyncio.CancelledError):  # it has left the running batch: its place is for others
                 self._look_after(worker)
                 self._wake()
                 raise

@@ -110,14 +110,17 @@ class VersionTransport:
         request whose connection is closed.
         """
         received = Unframer()
-        async for chunk in self._chunks(answer):
-            for kind, _, frame in received.feed(chunk):
-                if kind == Kind.WHOLE:
-                    return frames.decode_result(frame)
-                if not on_piece(frames.decode_piece(frame)) and self._continuous:
-                    if answer.pieces:
-                        await answer.pieces.aclose()
-                    raise ClientGone
+        try:
+            async for chunk in self._chunks(answer):
+                for kind, _, frame in received.feed(chunk):
+                    if kind == Kind.WHOLE:
+                        return frames.decode_result(frame)
+                    if not on_piece(frames.decode_piece(frame)) and self._continuous:
+                        raise ClientGone
+        except (ClientGone, asyncio.CancelledError):
+            if answer.pieces:
+                await answer.pieces.aclose()
+            raise
         raise ConnectionBroken(f"{COMPONENT}: the answer ended before its last piece.")
 
     async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
