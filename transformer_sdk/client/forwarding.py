@@ -1,4 +1,4 @@
-"""Which headers of a request go on to the predictor: who asks, and which trace the request belongs to. Pure."""
+"""Which headers of a request go on to the predictor: who asks, and which trace and sequence it belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ FORWARDED = frozenset({
     "x-request-id",
     "traceparent", "tracestate", "baggage",  # W3C
     "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",  # Zipkin
+    "ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end",  # TorchServe
 })  # fmt: skip
 # The connection's own: two lengths are two requests, and it cannot unpack an answer.
 _NOT_SENT = frozenset({"content-length", "transfer-encoding", "connection", "accept-encoding"})

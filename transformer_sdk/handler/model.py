@@ -117,6 +117,10 @@ class HandlerModel(Streaming):
         self._transport = transport
         self._takes_instances = envelope in ("kserve", "json")
 
+    async def drained(self) -> None:
+        """Returns when no request waits and none is under way."""
+        await self.queue.drained()
+
     async def metadata(self) -> ModelMetadata:
         """A handler does not say what it takes."""
         return ModelMetadata(self.name, (self.version,), "pytorch_torchserve", (), ())

@@ -63,6 +63,7 @@ class StatefulModel(Streaming):
         self._clock = clock
         self._sequences = Sequences(self.name, limits, len(workers))
         self._turns: dict[sequences.Sequence, asyncio.Lock] = {}
+        self._drained = asyncio.Event()
 
     def worker_changed(self, worker: int, processes: int) -> None:
         """A worker has its process, or has none: what its sequences have done so far is lost with it."""
@@ -70,6 +71,12 @@ class StatefulModel(Streaming):
             self._sequences.recover(worker)
         else:
             self._sequences.lose(worker, self._clock())
+
+    async def drained(self) -> None:
+        """Returns when no request waits, for its turn or in a queue, and none is under way."""
+        if self._turns:
+            self._drained.clear()
+            await self._drained.wait()
 
     async def metadata(self) -> ModelMetadata:
         """A handler does not say what it takes."""
@@ -145,6 +152,8 @@ class StatefulModel(Streaming):
             self._sequences.leave(sequence, self._clock(), ends=ends)
             if not sequence.pending:
                 del self._turns[sequence]
+            if not self._turns:
+                self._drained.set()
 
     def _identify(self, call: Call) -> str:
         """The sequence's id, written into the headers once, as the handler reads it; a request without begins one."""

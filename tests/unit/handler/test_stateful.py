@@ -307,3 +307,20 @@ async def test_a_mark_tells_sequences_apart_that_have_one_id_and_the_handler_doe
     taken = [take_sequence(frames.Batch("raw", [request])) for request in worker.requests]
     assert [mark for mark, _ in taken] == [b"1", b"1", b"2"]
     assert all(b"isvc-sequence" not in dict(unmarked.requests[0].headers) for _, unmarked in taken)
+
+
+async def test_it_is_drained_when_those_that_wait_for_their_turn_are_answered_too() -> None:
+    worker = Worker()
+    model = stateful(worker)
+    await model.drained()
+    worker.may_go_on.clear()
+    tasks = await asked(model, ("a", 1), ("a", 1), ("a", 1))
+    draining = asyncio.ensure_future(model.drained())
+    await turns_of_the_loop()
+    assert not draining.done()
+
+    worker.may_go_on.set()
+    await draining
+
+    assert [task.done() for task in tasks] == [True] * 3
+    assert await outcomes(tasks) == [1, 2, 3]

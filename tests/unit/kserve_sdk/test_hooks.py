@@ -37,10 +37,10 @@ def test_without_hooks_the_bytes_go_on_as_they_came() -> None:
     assert predictor.requests[0].body == body
 
 
-def test_the_predictor_learns_who_asks_and_in_which_trace_and_nothing_else() -> None:
+def test_the_predictor_learns_who_asks_in_which_trace_and_sequence_and_nothing_else() -> None:
     sent = {
         "Authorization": "Bearer x", "X-Request-Id": "7", "traceparent": "00-1-2-01", "b3": "1", "X-B3-TraceId": "9",
-        "Cookie": "secret", "X-Other": "1",
+        "ts_request_sequence_id": "a", "Cookie": "secret", "X-Other": "1",
     }  # fmt: skip
     with FakePredictor(lambda instances: instances) as predictor:
         for model in (Ready(), Doubling()):
@@ -51,7 +51,7 @@ def test_the_predictor_learns_who_asks_and_in_which_trace_and_nothing_else() -> 
         own = {name: value for name, value in one.headers.items() if name not in ("host", "content-length")}
         assert own == {
             "authorization": "Bearer x", "x-request-id": "7", "traceparent": "00-1-2-01", "b3": "1",
-            "x-b3-traceid": "9", "content-type": "application/json",
+            "x-b3-traceid": "9", "ts_request_sequence_id": "a", "content-type": "application/json",
         }  # fmt: skip
 
 

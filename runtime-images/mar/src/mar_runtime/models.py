@@ -84,7 +84,7 @@ class _Prepared:
 class _Part:
     """A queue of a version of a model, and what works it off. `on_workers` learns how many workers there are."""
 
-    version: str
+    model: HandlerModel | StatefulModel | TensorModel
     queue: BatchQueue[Any, Any]
     runner: Runner | TensorModel
     slots: int = 1  # batches that a worker takes at a time
@@ -190,7 +190,7 @@ class ServedModels:
         self._in_service.discard(name)
         self._models.mark_unready(name, "is being unloaded")
         for part in self._parts.get(name, []):
-            await part.queue.drained()
+            await part.model.drained()
         await self._close(name)
         self._models.remove(name)
         gc.unfreeze()  # what this model held can go
@@ -261,7 +261,7 @@ class ServedModels:
             return
         runner = self._runner(prepared, spec, plan.policy, gpus, on_failure)
         model = self._handler_model(prepared, runner, plan.policy.workers)
-        self._parts.setdefault(version.name, []).append(_Part(version.version, model.queue, runner, model.slots))
+        self._parts.setdefault(version.name, []).append(_Part(model, model.queue, runner, model.slots))
         await runner.start()
         self._models.add(model, default=version.is_default)
 
@@ -274,7 +274,7 @@ class ServedModels:
         headers = sequence_headers(self._around.properties)
         model = StatefulModel(workers, limits, headers, timeout_s=prepared.plan.limits.timeout_s)
         parts = [
-            _Part(version.version, worker.queue, runner, on_workers=functools.partial(model.worker_changed, index))
+            _Part(model, worker.queue, runner, on_workers=functools.partial(model.worker_changed, index))
             for index, (worker, runner) in enumerate(zip(workers, runners, strict=True))
         ]
         self._parts.setdefault(version.name, []).extend(parts)
@@ -316,7 +316,7 @@ class ServedModels:
         limits = batch_limits(self._around.options.batching, own, self._around.properties)
         metrics = self._metrics.batches.of_model(request.name)
         model = TensorModel(request.name, "1", engine, limits, metrics, ahead=self._ahead)
-        self._parts.setdefault(request.name, []).append(_Part(model.version, model.queue, model))
+        self._parts.setdefault(request.name, []).append(_Part(model, model.queue, model))
         self._models.add(model, default=True)
         # What torch's import made stays for good: a full collection would look at all of it, in the middle of serving.
         gc.collect()
@@ -329,7 +329,7 @@ class ServedModels:
         if name not in self._in_service:
             return
         parts = self._parts[name]
-        lacking = {one.version for one in parts} - {one.version for one in parts if one.queue.concurrency}
+        lacking = {one.model.version for one in parts} - {one.model.version for one in parts if one.queue.concurrency}
         if not lacking:
             self._models.mark_ready(name)
         elif not workers:

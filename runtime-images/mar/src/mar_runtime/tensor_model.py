@@ -53,6 +53,10 @@ class TensorModel:
         # Such a model knows its one batch size only.
         self.queue.merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
 
+    async def drained(self) -> None:
+        """Returns when no request waits and none is under way."""
+        await self.queue.drained()
+
     async def metadata(self) -> ModelMetadata:
         """As the file, or model-config.yaml beside it, says."""
         return ModelMetadata(

@@ -93,7 +93,7 @@ class ServedVersions:
         versions = self._versions.pop(name, {})
         _refuse_waiting(versions)
         for served in versions.values():
-            await served.queue.drained()
+            await served.model.drained()
 
     def _make(self, name: str, version: Version, configured: bool) -> _Served:
         if configured:
