@@ -44,6 +44,7 @@ class RunningBatch(Generic[K]):
         self._only_bodies = only_bodies  # a row is the body, not a dictionary with it
         self._parses_json = parses_json
         self._running: dict[K, _Running] = {}
+        self._joined = 0
         self._criteria: Any = None
 
     def __len__(self) -> int:
@@ -56,7 +57,10 @@ class RunningBatch(Generic[K]):
             row = self._row(batch.form, request)
         except ServingError as error:
             return Result([Answer(error.message.encode(), error.status, frames.REFUSAL)], 0.0)
-        self._running[key] = _Running(self._free_id(request.id), batch.form, request, row)
+        # Clients choose the ids of their requests, and use one again to try again: what the handler kept by it, of one
+        # that was broken off, is not for the next.
+        self._joined += 1
+        self._running[key] = _Running(f"{request.id}#{self._joined}", batch.form, request, row)
         return None
 
     def leave(self, key: K) -> None:
@@ -118,15 +122,6 @@ class RunningBatch(Generic[K]):
         if form == "v2":
             return _row_of_tensors(request)
         return {part.name: values.decode(part, parses_json=self._parses_json) for part in request.parts}
-
-    def _free_id(self, wanted: str) -> str:
-        """Clients choose the ids of their requests; two at a time would share what the handler keeps."""
-        taken = {one.id for one in self._running.values()}
-        found, number = wanted, 1
-        while found in taken:
-            number += 1
-            found = f"{wanted}#{number}"
-        return found
 
 
 def _row_of_tensors(request: Request) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def count(rows: list[Any], context: Any) -> list[str]:
             context.cache[name] = row["body"]["words"]
         context.cache[name] -= 1
     context.stopping_criteria = [lambda _, left=context.cache[name]: left == 0 for name in ids]
-    return [f"{name}{context.cache[name]}/{len(ids)}" for name in ids]
+    return [f"{name.partition('#')[0]}{context.cache[name]}/{len(ids)}" for name in ids]
 
 
 def told(said: dict[str, Said]) -> dict[str, tuple[str | None, list[bytes]]]:

@@ -79,7 +79,7 @@ def test_requests_join_and_leave_between_steps() -> None:
     assert first == {1: piece("a", "1")}
     assert (second[1], last(second[2])) == (piece("a", "2"), [Answer(b"1", 200, TEXT)])
     assert last(third[1]) == [Answer(b"3", 200, TEXT)]
-    assert handler.ids == [["a"], ["a", "b"], ["a"]]
+    assert handler.ids == [["a#1"], ["a#1", "b#2"], ["a#1"]]
     assert len(running.batch) == 0
 
 
@@ -119,7 +119,7 @@ def test_who_leaves_is_not_among_the_ids_any_more() -> None:
     running.batch.leave(1)
 
     assert running.step() == {2: piece("b", "2")}
-    assert handler.ids == [["a", "b"], ["b"]]
+    assert handler.ids == [["a#1", "b#2"], ["b#2"]]
 
 
 def test_a_handler_without_criteria_answers_in_one_step() -> None:
@@ -137,7 +137,18 @@ def test_requests_of_one_id_are_told_apart() -> None:
         running.join(key, words(1, "a"))
 
     assert [said.answers[0].body for said in running.step().values()] == [b"1", b"1", b"1"]
-    assert handler.ids == [["a", "a#2", "a#3"]]
+    assert handler.ids == [["a#1", "a#2", "a#3"]]
+
+
+def test_a_request_that_comes_again_is_not_the_one_that_was_broken_off() -> None:
+    handler = Counting()  # which forgets nobody
+    running = Running(handler)
+    running.join(1, words(9, "a"))
+    running.step()
+    running.batch.leave(1)
+    running.join(1, words(9, "a"))
+
+    assert running.step() == {1: piece("a", "1")}
 
 
 def test_each_piece_has_what_the_handler_sets_for_its_request_in_this_step() -> None:

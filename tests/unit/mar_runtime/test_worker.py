@@ -88,7 +88,7 @@ class Gate:
         for name, row in zip(ids, rows, strict=True):
             self._left[name] = (row["body"]["words"] if row else self._left[name]) - 1
         context.stopping_criteria = [lambda _, left=self._left[name]: left == 0 for name in ids]
-        return ["+".join(ids)] * len(ids)
+        return ["+".join(name.partition("#")[0] for name in ids)] * len(ids)
 
     def wait(self) -> None:
         assert self.reached.acquire(timeout=20)
