@@ -33,7 +33,8 @@ def memory_limit() -> int | None:
 
 def memory() -> int:
     """Bytes that the container may use: its limit, or all that the machine has."""
-    return memory_limit() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(memory_limit() or machine, machine)
 
 
 def memory_left() -> int | None:

@@ -162,7 +162,7 @@ BOUNDS = (
         unit=Unit.TIMES,
         setting="`--max-buffered-bytes`, in bytes",
         beyond="503 with Retry-After; UNAVAILABLE over gRPC",
-        test=f"{_BUDGET}test_a_body_that_finds_no_room_is_refused",
+        test="tests/unit/transformer_sdk/test_container.py::test_requests_get_a_share_of_the_memory",
     ),
     Bound(
         what="the same of a server that is put together from the SDK's parts",

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from transformer_sdk.limits import BUFFERED_SHARE
 from transformer_sdk.model_server import container
+from transformer_sdk.model_server.life import request_budget
 
+MIB = 1024 * 1024
 NO_LIMIT = "9223372036854771712"  # as older nodes say it
 
 
@@ -68,3 +71,15 @@ def test_older_nodes_keep_it_elsewhere(groups: Path, limit: str, left: int | Non
 
 def test_without_groups_there_is_no_limit(groups: Path) -> None:
     assert (container.memory_limit(), container.memory_left()) == (None, None)
+
+
+def test_requests_get_a_share_of_the_memory(groups: Path) -> None:
+    """Each process of a server its own, of the limit or of what the machine has; a flag says otherwise."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    without_limit = request_budget(None).limit
+    write(groups, {"memory.max": f"{8 * MIB}"})
+    limits = (request_budget(None).limit, request_budget(None, processes=2).limit, request_budget(7, 2).limit)
+    write(groups, {"memory.max": f"{2 * machine}"})
+
+    assert limits == (8 * MIB * BUFFERED_SHARE, 4 * MIB * BUFFERED_SHARE, 7)
+    assert without_limit == request_budget(None).limit == int(machine * BUFFERED_SHARE)
