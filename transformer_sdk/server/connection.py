@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from transformer_sdk.errors import (
@@ -34,6 +34,7 @@ from transformer_sdk.server.connections import Connections
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sized
 
     from transformer_sdk.server.app import App
 
@@ -74,6 +75,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
         self._is_surplus = not self._connections.add(self)
         if not self._is_surplus:
             self._rest()
@@ -299,6 +301,19 @@ class Connection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER, self.transport.close)
+
+
+class _Flow(FlowControl):
+    """Nothing is read while a request waits behind the one that is answered, also when that one is asked whether its
+    client is still there: a body that nobody takes would grow."""
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            FlowControl.resume_reading(self)
 
 
 class _Deaf:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 import uvloop
@@ -26,6 +27,7 @@ from transformer_sdk.limits import (
 )
 from transformer_sdk.messages import Request, Response, json_response
 from transformer_sdk.server.app import App
+from transformer_sdk.server.connection import Connection
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Route, Router
 from transformer_sdk.server.run import HttpServer, listen
@@ -77,6 +79,17 @@ def serving(max_connections: int, kind: str = "uvloop") -> Iterator[Served]:
     loop, listener = LOOPS[kind](), listen("127.0.0.1", 0)
     routes = [Route("GET", "/size", size), Route("POST", "/size", size), Route("GET", "/large", large)]
     routes.append(Route("POST", "/none", size, no_model))
+
+    async def waiting(request: Request) -> Response:
+        """For as long as its client is there, and 100 turns at most; tells the most that has come behind it."""
+        behind = 0
+        for _ in range(100):
+            assert not request.is_gone()
+            await asyncio.sleep(0.001)
+            behind = max(len(cast("Connection", one).cycle.body) for one in server.server_state.connections)
+        return json_response(behind)
+
+    routes.append(Route("GET", "/waiting", waiting))
     app = App(Router(routes), ServerMetrics(), 1_000_000)
     server = HttpServer(app, listener, grace_period_s=1, max_connections=max_connections)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
@@ -243,6 +256,14 @@ def test_of_those_beyond_the_limit_the_newest_are_kept() -> None:
         here.let_pass()
 
         assert oldest.was_reset()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_body_behind_a_request_that_is_answered_is_not_read(kind: str) -> None:
+    size = 900_000
+    with serving(5, kind) as here, here.visit(b"GET /waiting HTTP/1.1\r\n\r\n" + POST % size, b"1" * size) as visitor:
+        assert visitor.echoed() < size / 2
+        assert visitor.echoed() == size
 
 
 def test_so_many_requests_may_be_sent_ahead(served: Served) -> None:
