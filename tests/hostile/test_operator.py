@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 __all__ = ["apiserver", "assets"]  # fixtures
 
 MOST_BYTES_OF_A_STATUS = 64 * 1024
+HEALTH_WITHIN = 3 * 1.0  # seconds: a second, on a machine that others make three times slower
 REASONS = ("InvalidPredictorSpec", "NoSupportingRuntime", "ReconcileFailed", "FieldsIgnored")
 A_RECORD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR|CRITICAL) ")
 FORGED = "\n2026-01-01 00:00:00,000 ERROR   isvc_operator: all is lost\r\x1b[2J\u202e"
@@ -65,6 +66,14 @@ def manifest(name: str, spec: str, annotations: dict[str, str] | None = None) ->
     head = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService"}
     metadata = json.dumps({"name": name, "annotations": annotations or {}})
     return json.dumps(head)[:-1] + f', "metadata": {metadata}, "spec": {{"predictor": {spec}}}}}'
+
+
+def runtime(name: str) -> str:
+    """A ServingRuntime that would be the first choice, if it could be read."""
+    head = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "metadata": {"name": name}}
+    formats = '[{"name": "pytorch", "autoSelect": true, "priority": 9}]'
+    containers = f'[{{"name": "kserve-container", "image": "i", "x": {nested(5000)}}}]'
+    return json.dumps(head)[:-1] + f', "spec": {{"supportedModelFormats": {formats}, "containers": {containers}}}}}'
 
 
 class Health:
@@ -145,14 +154,14 @@ def test_services_that_mean_harm_get_a_reason_and_a_good_one_its_pods(
     poisons |= {name: manifest(name, predictor('"name": "a"'), given) for name, given in ANNOTATIONS.items()}
     health = free_port()
     with operator(apiserver, log, f"--health-port={health}"), Health(health) as asked:
-        for name, text in poisons.items():
+        for name, text in [*poisons.items(), ("runtime", runtime("first-choice"))]:
             (tmp_path / name).write_text(text)
             namespace.kubectl("create", f"--filename={tmp_path / name}")
         namespace.apply(good("good"))
         namespace.wait_for("deployment", "good-predictor")
         reasons = {name: reason_of(namespace, name) for name in poisons}
     assert {name: reason for name, reason in reasons.items() if reason not in REASONS} == {}
-    assert asked.longest < 1.0
+    assert asked.longest < HEALTH_WITHIN
 
     with operator(apiserver, log):
         namespace.apply(good("after-a-restart"))

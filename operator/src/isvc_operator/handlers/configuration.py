@@ -25,13 +25,13 @@ async def follow_config(folder: Path, use: Callable[[OperatorConfig], None]) -> 
     known = _read(folder)
     while True:
         await asyncio.sleep(POLL)
-        data = _read(folder)
-        if data == known:
-            continue
-        known = data
         try:
+            data = _read(folder)
+            if data == known:
+                continue
+            known = data
             config = parse_config(data)
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:  # the kubelet exchanges the files while they are read
             log.error("%s; the configuration before it stays in use", error)
         else:
             log.info("the configuration has changed")

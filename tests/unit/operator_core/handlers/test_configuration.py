@@ -86,3 +86,20 @@ async def test_a_change_that_cannot_be_used_is_logged_and_the_next_one_used(
         await turns()
 
     assert used == [mended]
+
+
+async def test_a_folder_that_is_away_for_a_moment_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, away = tmp_path / "config", tmp_path / "away"
+    folder.mkdir()
+    async with following(folder, monkeypatch) as used:
+        folder.rename(away)
+        await turns()
+        assert used == []
+        mended = written(away, "mended.test")
+        away.rename(folder)
+        await turns()
+
+    assert used == [mended]
+    assert "does not exist" in caplog.text
