@@ -6,7 +6,6 @@ read is answered in the one form of errors; a client that is too slow is not wai
 
 from __future__ import annotations
 
-import enum
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,10 +26,9 @@ from transformer_sdk.limits import (
     MAX_DISCARDED,
     MAX_HEAD,
     MAX_PIPELINED,
-    MIN_RATE,
-    TRANSFER_TIMEOUT,
 )
 from transformer_sdk.server.connections import Connections
+from transformer_sdk.server.patience import Patience, WaitsFor
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,15 +41,6 @@ log = logging.getLogger(__name__)
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 
-class _WaitsFor(enum.Enum):
-    """What a client has to do next."""
-
-    NOTHING = enum.auto()
-    HEAD = enum.auto()
-    BODY = enum.auto()
-    READING = enum.auto()  # the client has to read its answer
-
-
 class Connection(HttpToolsProtocol):
     """What uvicorn makes for each client. Every call here is paid for by every request."""
 
@@ -60,10 +49,6 @@ class Connection(HttpToolsProtocol):
     _closes = False  # after an answer that is written before the body was read
     _body_size = 0  # bytes of the body that have come
     _pauses = 0  # of writing, as the client did not read
-    _waits_for = _WaitsFor.NOTHING
-    _waits_in: object = None  # the request, or the pause, in which that was found first
-    _waits_since = 0.0
-    _unsent = 0  # bytes of answers at that time
     _received = 0  # bytes of the last segment
     _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
     _unfinished_size = 0  # bytes of that, without the first segment's
@@ -72,6 +57,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *, connections: Connections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._connections = connections
+        self._patience = Patience()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -174,43 +160,34 @@ class Connection(HttpToolsProtocol):
     def look(self, now: float) -> int:
         """Every second: gives up a client that is too slow. Returns the bytes of answers that it has not read."""
         unsent = self.transport.get_write_buffer_size()
-        waits_for, waits_in = self._state(unsent)
-        if waits_for is not self._waits_for or waits_in is not self._waits_in:
-            self._waits_for, self._waits_in, self._waits_since, self._unsent = waits_for, waits_in, now, unsent
-        elif waits_for is not _WaitsFor.NOTHING and now - self._waits_since > self._allowed_s():
+        if self._patience.ends(now, *self._state(unsent), received=self._body_size, unsent=unsent):
             self._give_up()
         return unsent
 
-    def _state(self, unsent: int) -> tuple[_WaitsFor, object]:
+    def _state(self, unsent: int) -> tuple[WaitsFor, object]:
+        """What the client is waited for, and of which request, or in which pause of writing."""
         cycle, scope, ends = self.cycle, self.scope, self._is_refused or self.transport.is_closing()
         is_answered = ends or cycle is None or cycle.response_complete
         if unsent and (is_answered or self.flow.write_paused):
-            return _WaitsFor.READING, cycle if is_answered else self._pauses
+            return WaitsFor.READING, cycle if is_answered else self._pauses
         if ends or self in self._connections.idle or self.flow.read_paused:
-            return _WaitsFor.NOTHING, None
+            return WaitsFor.NOTHING, None
         if cycle is None or cycle.scope is not scope:
-            return _WaitsFor.HEAD, scope
+            return WaitsFor.HEAD, scope
         if cycle.more_body:
-            return _WaitsFor.BODY, cycle
-        return (_WaitsFor.HEAD, scope) if cycle.response_complete else (_WaitsFor.NOTHING, None)
-
-    def _allowed_s(self) -> float:
-        match self._waits_for:
-            case _WaitsFor.HEAD:
-                return HEAD_TIMEOUT
-            case _WaitsFor.BODY:
-                return TRANSFER_TIMEOUT + self._body_size / MIN_RATE
-        return TRANSFER_TIMEOUT + self._unsent / MIN_RATE
+            return WaitsFor.BODY, cycle
+        return (WaitsFor.HEAD, scope) if cycle.response_complete else (WaitsFor.NOTHING, None)
 
     def _give_up(self) -> None:
-        match self._waits_for:
-            case _WaitsFor.HEAD:
+        match self._patience.waits_for:
+            case WaitsFor.HEAD:
                 self._refuse(ClientTooSlow(f"The request's head did not come within {HEAD_TIMEOUT} s."))
-            case _WaitsFor.BODY:
-                words = f"Of the request's body {self._body_size} bytes came within {self._allowed_s():.0f} s"
+            case WaitsFor.BODY:
+                within_s = self._patience.allowed_s(self._body_size)
+                words = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
                 self._refuse(ClientTooSlow(f"{words}; send it without a pause."))
             case _:
-                log.info("a client did not read %d bytes of its answer and is given up", self._unsent)
+                log.info("a client did not read %d bytes of its answer and is given up", self._patience.unsent)
                 self.transport.abort()
 
     def _linger_at_end(self) -> None:
