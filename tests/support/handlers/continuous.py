@@ -51,7 +51,7 @@ class Continuous:
                 return {"text": f"word {told}", "ids": [told]}
             case "cached":
                 return f"{len(context.cache)},"
-        return f"word {told} "
+        return wanted.get("size", 1) * f"word {told} "
 
 
 def stops_after(words, cache, request_id):
