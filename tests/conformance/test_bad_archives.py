@@ -84,6 +84,10 @@ def _awaited(path: Path) -> None:
     write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"asyncCommunication: true\n"})
 
 
+def _without_idle_time(path: Path) -> None:
+    write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"sequenceBatching: true\n"})
+
+
 def _asynchronous(path: Path) -> None:
     write_mar(path, files={"handler.py": b"async def handle(data, context): return data\n"})
 
@@ -118,6 +122,10 @@ BAD = (
         "The handler is `async def`, but handlers are not awaited"),
     Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,
         "asyncCommunication"),
+    Bad(
+        "sequences", "`sequenceBatching` without `sequenceMaxIdleMSec`", _without_idle_time, CONFIGURATION_ERROR,
+        "sequenceMaxIdleMSec",
+    ),
 )  # fmt: skip
 
 

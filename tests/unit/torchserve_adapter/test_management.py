@@ -136,6 +136,29 @@ async def test_the_repository_loads_an_archive_by_its_models_name(managed: Manag
         await managed.repository.load("seven")
 
 
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        (b"sequenceBatching: true", "odd.mar asks for sequenceBatching and has no sequenceMaxIdleMSec"),
+        (b"sequenceBatching: true\ncontinuousBatching: true", "continuousBatching and sequenceBatching together"),
+    ],
+)
+async def test_an_archive_that_would_end_the_adapter_at_its_start_is_refused(
+    managed: Managed, tmp_path: Path, yaml: bytes, words: str
+) -> None:
+    odd = manifest(modelName="odd", configFile="c.yaml")
+    write_mar(tmp_path / "odd.mar", odd, {"handler.py": b"", "c.yaml": yaml})
+
+    for loading in (
+        managed.register("url=odd.mar"),
+        managed.register("url=odd.mar&batch_size=4"),
+        managed.repository.load("odd"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            await loading
+    assert managed.client.sent == []
+
+
 async def test_what_torchserve_refuses_is_the_repositorys_error(tmp_path: Path) -> None:
     refusing = Managed(tmp_path, Response(b'{"code": 507, "message": "no memory"}', 507))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from torchserve_adapter.watch import ModelWatch
 from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
 from transformer_sdk.messages import Request, Response
 from transformer_sdk.model_store.archives import read_archive, read_store
-from transformer_sdk.model_store.errors import ModelFailed
+from transformer_sdk.model_store.errors import ConfigurationError, ModelFailed
 from transformer_sdk.model_store.models import file_name
+from transformer_sdk.model_store.settings import sequence_limits
 from transformer_sdk.server.routing import Route
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
@@ -76,11 +77,13 @@ class ManagementEndpoints:
         """TorchServe describes the model with this batch size, and waits for nothing."""
         url = str(parameters.get("url", ""))
         size, merges_rows = parameters.get("batch_size"), True
-        if size is None:
-            archive = self._store / file_name(url)
-            settings = await asyncio.to_thread(read_settings, archive)
-            handler = (await asyncio.to_thread(read_archive, archive)).handler
+        archive = self._store / file_name(url)
+        settings = await asyncio.to_thread(read_settings, archive)
+        handler = (await asyncio.to_thread(read_archive, archive)).handler if size is None else ""
+        with _refusing():
             limits = self._wishes.unsized(settings, handler)
+            sequence_limits(archive.name, settings, batch_size=1, workers=1)
+        if size is None:
             size, merges_rows = limits.max_batch_size, limits.merges_rows
         self._served.expect(url, merges_rows=merges_rows)
         return {"batch_size": size, "max_batch_delay": 0}
@@ -102,14 +105,17 @@ class StoreRepository:
     workers: int
 
     async def load(self, name: str) -> None:
-        """Returns when the model is ready; raises ModelNotFound, and UpstreamError with what TorchServe says."""
+        """Returns when the model is ready; raises ModelNotFound, InvalidInput for an archive that is not served, and
+        UpstreamError with what TorchServe says."""
         store = await asyncio.to_thread(read_store, self.store)
         archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
         if (archive := archives.get(name)) is None:
             raise ModelNotFound(name, archives)
         settings = await asyncio.to_thread(read_settings, self.store / archive.file)
         wishes = replace(self.wishes, archives={archive.file: settings}, handlers={archive.file: archive.handler})
-        limits = wishes.limits(name, archive.model_version, archive.file)
+        with _refusing():
+            limits = wishes.limits(name, archive.model_version, archive.file)
+            sequence_limits(archive.file, settings, batch_size=1, workers=1)
         if self.watch.has_given_up(name):
             await self.unload(name)
         self.served.expect(archive.file, merges_rows=limits.merges_rows)
@@ -129,6 +135,15 @@ class StoreRepository:
                 path = f"/models/{quote(name, safe='')}/{quote(one.version, safe='')}"
                 _check(await self.client.manage("DELETE", path))
         await self.watch.look()
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """What would end the adapter at its start is refused while it runs: raises InvalidInput."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise InvalidInput(str(error)) from error
 
 
 def _check(answer: Response) -> None:
