@@ -12,8 +12,8 @@ from typing import Final
 
 from isvc_operator.limits import NESTING
 
-# One level more than an object may have, inside of a list or of a watch's event.
-_KEPT: Final = NESTING + 3
+# A level more than an object may have, and an empty one in it, inside of the two levels of a list.
+_KEPT: Final = NESTING + 4
 # So many levels nobody minds, and most objects have no more brackets than that.
 _HARMLESS: Final = 300
 _TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isvc_operator.api.size import excess
 from isvc_operator.kube.nesting import shallow
 from isvc_operator.limits import NESTING
 
@@ -30,16 +31,22 @@ def depth(value: Any) -> int:
     return levels
 
 
-@pytest.mark.parametrize("levels", [900, 5000, 10_000])
+@pytest.mark.parametrize("levels", [NESTING + 1, 900, 5000, 10_000])
 @pytest.mark.parametrize("opened", ['{"a":', "["])
-def test_any_depth_is_decoded_and_still_seen_to_be_too_deep(levels: int, opened: str) -> None:
+@pytest.mark.parametrize(
+    "around", ['{"type": "ADDED", "object": %s}', '{"items": [%s]}', "%s"], ids=["event", "list", "own"]
+)
+def test_any_depth_is_decoded_and_still_seen_to_be_too_deep(levels: int, opened: str, around: str) -> None:
     closed = "}" if opened.startswith("{") else "]"
-    event = '{"type": "ADDED", "object": ' + opened * levels + "1" + closed * levels + "}"
+    many = ", ".join(["{}"] * 300)
+    text = around % f'{{"many": [{many}], "spec": {opened * levels}1{closed * levels}}}'
 
-    decoded = json.loads(shallow(event.encode()))
+    decoded = json.loads(shallow(text.encode()))
 
-    assert decoded["type"] == "ADDED"
-    assert NESTING < depth(decoded["object"]) < NESTING + 4
+    found = decoded.get("object") or decoded.get("items", [decoded])[0]
+    assert len(found["many"]) == 300
+    assert NESTING < depth(found["spec"]) + 1 < NESTING + 5
+    assert "nested deeper" in str(excess(found))
 
 
 def test_what_stands_beside_it_is_kept() -> None:
