@@ -40,7 +40,7 @@ MAX_SURPLUS_CONNECTIONS = 64
 # Requests that a connection may send ahead of the one that is being answered.
 MAX_PIPELINED = 64
 
-# Seconds from the first byte of a head to its last one.
+# Seconds from the first byte of a head to its last one, and of a TLS handshake.
 HEAD_TIMEOUT = 30
 
 # Seconds that a body may take, and an answer until the client has read it, beside the time by MIN_RATE.

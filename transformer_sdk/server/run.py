@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from transformer_sdk.limits import KEEP_ALIVE, MAX_CONNECTIONS
+from transformer_sdk.limits import HEAD_TIMEOUT, KEEP_ALIVE, MAX_CONNECTIONS
 from transformer_sdk.server.app import App
 from transformer_sdk.server.connection import Connection
 from transformer_sdk.server.connections import Connections
@@ -79,6 +79,23 @@ class HttpServer(uvicorn.Server):
     def drain(self) -> None:
         """Accept nothing new; requests under way are finished, at most for the grace period."""
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, but for the time of a TLS handshake: connections are not counted before it."""
+
+        def connection() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        timeout_s = HEAD_TIMEOUT if self.config.ssl else None
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                connection, sock=one, ssl=self.config.ssl, backlog=self.config.backlog, ssl_handshake_timeout=timeout_s
+            )
+            for one in sockets or []
+        ]
+        self.started = True
 
     def look(self, now: float) -> None:
         """Every second, on the loop's clock: gives up clients that are too slow."""

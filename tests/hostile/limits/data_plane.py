@@ -114,7 +114,7 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
     ),
     Bound(
-        what="time of a head, from its first byte to its last",
+        what="time of a head, from its first byte to its last, and of a TLS handshake",
         constant="transformer_sdk.limits:HEAD_TIMEOUT",
         unit=Unit.SECONDS,
         beyond="408; the connection is closed",

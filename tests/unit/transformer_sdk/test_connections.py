@@ -9,11 +9,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
 import uvloop
 
+from tests.support.object_stores import tls
 from tests.support.visitor import Visitor
 from transformer_sdk.errors import NotFound
 from transformer_sdk.limits import (
@@ -26,11 +28,12 @@ from transformer_sdk.limits import (
     TRANSFER_TIMEOUT,
 )
 from transformer_sdk.messages import Request, Response, json_response
+from transformer_sdk.server import run
 from transformer_sdk.server.app import App
 from transformer_sdk.server.connection import Connection
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.routing import Route, Router
-from transformer_sdk.server.run import HttpServer, listen
+from transformer_sdk.server.run import HttpServer, Tls, listen
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 BODY = b"[1]"
@@ -75,7 +78,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(max_connections: int, kind: str = "uvloop") -> Iterator[Served]:
+def serving(max_connections: int, kind: str = "uvloop", certified: Tls | None = None) -> Iterator[Served]:
     loop, listener = LOOPS[kind](), listen("127.0.0.1", 0)
     routes = [Route("GET", "/size", size), Route("POST", "/size", size), Route("GET", "/large", large)]
     routes.append(Route("POST", "/none", size, no_model))
@@ -91,7 +94,7 @@ def serving(max_connections: int, kind: str = "uvloop") -> Iterator[Served]:
 
     routes.append(Route("GET", "/waiting", waiting))
     app = App(Router(routes), ServerMetrics(), 1_000_000)
-    server = HttpServer(app, listener, grace_period_s=1, max_connections=max_connections)
+    server = HttpServer(app, listener, grace_period_s=1, tls=certified, max_connections=max_connections)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
     thread.start()
     try:
@@ -185,6 +188,17 @@ def test_an_idle_connection_is_kept_for_long(served: Served) -> None:
         served.let_pass(KEEP_ALIVE)
 
         assert (fresh.is_closed(), used.is_closed()) == (True, True)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_handshake_that_does_not_come_to_its_end_is_given_up(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "HEAD_TIMEOUT", 0.1)
+    certificate = tls.issue(tmp_path)
+
+    with serving(5, kind, Tls(str(certificate.chain), str(certificate.key))) as here, here.visit() as visitor:
+        assert visitor.was_reset()
 
 
 # --- answers before a body is there ------------------------------------------------------------------
