@@ -13,6 +13,8 @@ from transformer_sdk.model_store.models import entries, parse_table, snapshot_mo
 
 _MAX_TEXT = 60  # characters of a name or value in a line
 _NEARLY_THE_SAME = 0.8  # difflib's ratio
+# Parameters of a version that are no TorchServe's.
+_OWN: Mapping[Runtime, set[str]] = {Runtime.TORCHSERVE: set(), Runtime.MAR: {"workerType"}}
 _SECRET = ("keystore_pass",)  # whose values are not told
 
 
@@ -50,7 +52,8 @@ def _of_versions(runtime: Runtime, setting: str, text: str) -> Iterator[str]:
     for name, version, parameters in entries(setting, table):
         where = f"{setting} in config.properties: model {name}, version {version}"
         yield from _lines(runtime, where, PARAMETERS, parameters)
-        if unknown := [one for one in parameters if one not in PARAMETERS]:
+        known = PARAMETERS.keys() | ARCHIVE.keys() | _OWN[runtime]
+        if unknown := [one for one in parameters if one not in known]:
             yield f"{where}: {_listed(unknown)}: no parameter of TorchServe 0.12"
 
 
