@@ -11,6 +11,9 @@ SECRETS: Final = 100  # that a service account lists: they are read one by one
 URI_CHARACTERS: Final = 8192  # of a storageUri
 FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} add to a container
 
+# --- the API server -------------------------------------------------------------------------------------
+API_ANSWER_SECONDS: Final = 30.0  # for the answer to a request of the operator's
+
 # --- texts in a status, an Event or a log ---------------------------------------------------------------
 NAMED: Final = 20  # fields, problems or objects that one message lists
 MESSAGE_BYTES: Final = 10 * 1024  # of a condition's message

@@ -47,6 +47,13 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SERVICES}::test_what_placeholders_put_in_is_bounded",
     ),
     Bound(
+        what="for an answer of the API server to the operator",
+        constant="isvc_operator.limits:API_ANSWER_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the service is tried again, later each time",
+        test="tests/unit/operator_core/kube/test_client.py::test_no_answer_is_an_error_without_a_status",
+    ),
+    Bound(
         what="fields or problems that one message lists",
         constant="isvc_operator.limits:NAMED",
         unit=Unit.COUNT,

@@ -16,8 +16,8 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
 from isvc_operator.kube.nesting import shallow
 from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.limits import API_ANSWER_SECONDS
 
-REQUEST_TIMEOUT = 30.0  # seconds
 _USER_AGENT = "isvc-operator"
 
 
@@ -46,7 +46,7 @@ class KubernetesApi:
             auth_settings=["BearerToken"],
         )
         try:
-            answer = await self._client.call_api(*serialized, _request_timeout=REQUEST_TIMEOUT)
+            answer = await self._client.call_api(*serialized, _request_timeout=API_ANSWER_SECONDS)
             text: str = shallow(await answer.response.read()).decode(errors="replace")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise KubeError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
