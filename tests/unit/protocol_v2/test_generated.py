@@ -12,9 +12,11 @@ from transformer_sdk.protocol.v2 import generate
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 
-def test_it_is_up_to_date() -> None:
-    folder = Path(generate.__file__).parent
-    assert {name: (folder / name).read_text() for name in generate.generate()} == generate.generate()
+@pytest.mark.parametrize("proto", generate.PROTOS, ids=lambda proto: proto.stem)
+def test_it_is_up_to_date(proto: Path) -> None:
+    generated = generate.generate(proto)
+
+    assert {name: (proto.parent / name).read_text() for name in generated} == generated
 
 
 @pytest.mark.parametrize("name", sorted(kserve_pb.DESCRIPTOR.message_types_by_name))
