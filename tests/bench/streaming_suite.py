@@ -38,16 +38,14 @@ Cells = list[dict[str, Any]]
 
 def measure(options: Options) -> Measured:
     """Rows for each of ours beside TorchServe."""
-    rounds = 2 if options.quick else 8
+    rounds, warm_up_s = (2, 2) if options.quick else (8, 6)
     cells: Cells = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as up:
         directory = _model_dir(Path(folder))
         servers = {name: up.enter_context(Runtime(kind, directory)) for name, kind in _SERVERS.items()}
         for server in servers.values():
             server.wait_ready(_STEPS_MS)
-            streams.press(
-                server.port, "step-0ms", _BATCH, _WORDS, 2 if options.quick else 6
-            )  # what Java has to compile
+            streams.press(server.port, "step-0ms", _BATCH, _WORDS, warm_up_s)  # what Java has to compile
         for _ in range(rounds):
             for name, server in servers.items():
                 cells += [{"server": name, **cell} for cell in _round(server.port)]
