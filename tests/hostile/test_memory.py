@@ -14,7 +14,7 @@ import pytest
 
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
-from tests.support.runtimes import OURS, Runtime
+from tests.support.runtimes import OURS, Request, Runtime
 from tests.support.visitor import Visitor
 from tests.support.waiting import eventually
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
@@ -24,6 +24,7 @@ SIZE = 6 * MIB  # of a body, below the limit for one
 BUDGET = 24 * MIB
 CLIENTS = 40
 OTHERWISE = 60 * MIB  # what else a server may take: buffers of sockets, connections, the answers
+LENGTH = "inference-header-content-length"
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 
 
@@ -66,6 +67,26 @@ def test_unfinished_bodies_are_bounded_together(runtime: Runtime) -> None:
 
     assert {(status, headers["retry-after"]) for status, headers in refused} == {(503, "1")}
     assert grown < BUDGET + OTHERWISE
+    assert told(runtime, "m")
+
+
+def test_rows_that_nothing_is_sent_for_are_not_made(runtime: Runtime) -> None:
+    """A list for each of them ended a worker, and five requests the server."""
+    tensor = b'{"name":"x","datatype":"FP32","shape":[1000000000,0],%b}'
+    bodies = (tensor % b'"data":[]', tensor % b'"parameters":{"binary_data_size":0}')
+    workers = runtime.children()
+    before = sum(process.memory_info().rss for process in workers)
+    with healthy(runtime.port):
+        answers = [
+            runtime.send(Request("POST", path, b'{"inputs":[%b]}' % one, ((LENGTH, str(len(one) + 13)),)))
+            for one in bodies
+            for path in ("/v2/models/m/infer", "/v2/models/m/infer", "/v2/models/m/versions/1.0/infer")
+        ]
+
+    assert {answer.status for answer in answers} == {400}
+    assert "1000000001 nested lists for 0 elements; 1024 are served" in answers[0].document["error"]
+    assert runtime.children() == workers
+    assert sum(process.memory_info().rss for process in workers) < before + OTHERWISE
     assert told(runtime, "m")
 
 
