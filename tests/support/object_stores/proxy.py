@@ -126,6 +126,7 @@ class Proxy:
         self.requests: list[Request] = []
         self.harmed: list[Request] = []
         self.url = ""
+        self._writers: set[asyncio.StreamWriter] = set()
         self._upstream = urlsplit(upstream) if upstream else None
         self._decide = decide
 
@@ -134,7 +135,13 @@ class Proxy:
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         return server
 
+    def abort(self) -> None:
+        """Whatever is still to be sent: a connection that waits to send it would outlive the proxy."""
+        for writer in self._writers:
+            writer.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         # Cancelled when the proxy ends, which the streams of Python 3.11 would complain about.
         ended = (OSError, asyncio.IncompleteReadError, asyncio.CancelledError)
         with contextlib.suppress(*ended), contextlib.closing(writer):
@@ -162,6 +169,7 @@ class Proxy:
     ) -> None:
         assert self._upstream is not None, "this proxy has no server to ask"
         upstream, sender = await asyncio.open_connection(self._upstream.hostname, self._upstream.port, limit=1 << 20)
+        self._writers.add(sender)
         with contextlib.closing(sender):
             if request.startswith(b"CONNECT "):
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -256,15 +264,18 @@ def proxy(upstream: str | None, decide: Decide = harmless) -> Iterator[Proxy]:
     try:
         yield made
     finally:
-        asyncio.run_coroutine_threadsafe(_close(server), loop).result()
+        asyncio.run_coroutine_threadsafe(_close(server, made), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
-async def _close(server: asyncio.Server) -> None:
+async def _close(server: asyncio.Server, made: Proxy) -> None:
     server.close()
     connections = asyncio.all_tasks() - {asyncio.current_task()}
     for task in connections:
         task.cancel()
     await asyncio.gather(*connections, return_exceptions=True)
+    made.abort()
+    # A connection is closed in the next turn of the loop.
+    await asyncio.sleep(0)
