@@ -117,8 +117,8 @@ class GrpcServer:
             for of_service, methods in ((_SERVICE, service.methods()), (torchserve_grpc.SERVICE, torchserves.methods()))
             for name, method in methods.items()
         }
-        # A stream without a request takes a turn, too; it does not keep others from theirs.
-        streams = MessageReceiver(readers_within(budget, max_message_size), budget)
+        # A stream that waits for its next request takes a turn, too: it may do so for long, until others want theirs.
+        streams = MessageReceiver(readers_within(budget, max_message_size), budget, KEEP_ALIVE)
         answers |= {
             path: _StreamAnswering(path.rpartition("/")[2], method, tell, metrics, budget, streams, request_timeout_s)
             for path, method, tell in (

@@ -56,11 +56,15 @@ class Arrival:
 
 
 class MessageReceiver:
-    """Reads `readers` messages at a time, beside a few that gRPC reads. Those of `budget` count in it."""
+    """Reads `readers` messages at a time, beside a few that gRPC reads. Those of `budget` count in it.
 
-    def __init__(self, readers: int, budget: ByteBudget | None = None) -> None:
+    A message may take `timeout_s` seconds to come, TRANSFER_TIMEOUT where none is given, and less while others wait.
+    """
+
+    def __init__(self, readers: int, budget: ByteBudget | None = None, timeout_s: float | None = None) -> None:
         self.arriving = 0
         self._budget = budget
+        self._timeout_s = TRANSFER_TIMEOUT if timeout_s is None else timeout_s
         self._turns = asyncio.Semaphore(readers)
         self._waiting = 0
         self._reading: dict[_Reading, None] = {}  # those that have not been hurried; the first is the oldest
@@ -107,7 +111,7 @@ class MessageReceiver:
             self._waiting -= 1
 
     async def _read(self, context: _Context) -> bytes | object:
-        reading = _Reading()
+        reading = _Reading(self._timeout_s)
         self._reading[reading] = None
         try:
             return await reading.result(context.read())
@@ -118,11 +122,11 @@ class MessageReceiver:
 class _Reading:
     """A message that is on its way, in the task that made this."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._since = self._loop.time()
-        self._allowed_s: float = TRANSFER_TIMEOUT
+        self._allowed_s = allowed_s
         self._timer = self._loop.call_at(self._since + self._allowed_s, self._give_up)
         self._is_given_up = False
 

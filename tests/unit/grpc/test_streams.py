@@ -18,6 +18,7 @@ from transformer_sdk.protocol.v2 import grpc as wire
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
 from transformer_sdk.protocol.v2.tensors import Tensor
+from transformer_sdk.server import grpc_messages
 from transformer_sdk.server.grpc import GrpcServer
 from transformer_sdk.server.metrics import ServerMetrics
 
@@ -93,6 +94,15 @@ async def test_requests_of_a_stream_are_answered_one_after_the_other() -> None:
 
         assert [told(one) async for one in call] == [("1", "one", False), ("1", "end", True), ("2", "end", True)]
         assert await call.code() == grpc.StatusCode.OK
+
+
+async def test_a_stream_may_wait_long_for_its_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_messages, "TRANSFER_TIMEOUT", 0.05)
+    async with stream(FakeModel()) as call:
+        for _ in range(2):
+            await call.write(asked())
+            assert (await call.read()).infer_response.id == "1"
+            await asyncio.sleep(0.1)  # nothing happens that could be waited for
 
 
 async def test_a_model_that_does_not_stream_answers_each_request_once() -> None:
