@@ -19,6 +19,8 @@ from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.protocol import conversion
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
+from transformer_sdk.kserve.protocol.weight import weight
+from transformer_sdk.off_loop import off_loop
 from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 _SERVICE = "/inference.GRPCInferenceService/"
@@ -76,11 +78,9 @@ class InferenceGRPCClient:
         """The outputs; raises the errors of `client.errors`."""
         if not isinstance(infer_request, InferRequest):
             raise InvalidInput("Invalid input format")
-        answer = await self._call("ModelInfer", infer_request.to_grpc(), pb.ModelInferResponse, timeout, headers)
-        try:
-            return conversion.response_from_proto(answer)
-        except UpstreamBroken as error:
-            raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
+        message = await off_loop(weight(infer_request), lambda: infer_request.to_grpc().SerializeToString())
+        said = await self._send("ModelInfer", message, timeout, headers)
+        return await off_loop(len(said), self._infer_response, said)
 
     async def forward(
         self, message: bytes, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
@@ -118,7 +118,16 @@ class InferenceGRPCClient:
     async def _call(
         self, method: str, message: Message, answer: type[_M], timeout: Any, headers: Metadata | None
     ) -> _M:
-        said = await self._send(method, message.SerializeToString(), timeout, headers)
+        return self._parsed(answer, await self._send(method, message.SerializeToString(), timeout, headers))
+
+    def _infer_response(self, said: bytes) -> InferResponse:
+        answer = self._parsed(pb.ModelInferResponse, said)
+        try:
+            return conversion.response_from_proto(answer)
+        except UpstreamBroken as error:
+            raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
+
+    def _parsed(self, answer: type[_M], said: bytes) -> _M:
         try:
             return answer.FromString(said)
         except DecodeError as error:

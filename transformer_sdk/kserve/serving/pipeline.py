@@ -14,6 +14,7 @@ from transformer_sdk.kserve.inference_client import decode_infer, decode_json, e
 from transformer_sdk.kserve.logging import trace_logger
 from transformer_sdk.kserve.model import InferenceVerb, Model
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
+from transformer_sdk.kserve.protocol.weight import weight
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import UNREAD, Exchange
 from transformer_sdk.kserve.serving.hooks import Hook
@@ -135,7 +136,7 @@ class Pipeline:
         if config.predictor_protocol == _GRPC and not explaining:
             return await self._ask_over_grpc(exchange)
         path = (_EXPLAIN if explaining else _PATHS[config.predictor_protocol]).format(self._model.name)
-        body, length = self._body(exchange, exchange.protocol == config.predictor_protocol)
+        body, length = await self._body(exchange, exchange.protocol == config.predictor_protocol)
         headers = self._headers(exchange)
         if content_type := exchange.forwarded_type():
             headers.append((b"content-type", content_type))
@@ -163,13 +164,13 @@ class Pipeline:
             )
         return InferRequest.from_grpc(payload)
 
-    def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
+    async def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
         """As it came, where no hook has looked at it."""
         if exchange.payload is UNREAD and same_protocol and exchange.decoded is UNREAD:
             return exchange.body, exchange.json_length
         payload = self._payload(exchange)
         try:
-            return encode(payload)
+            return await off_loop(weight(payload), encode, payload)
         except (TypeError, AttributeError) as error:
             raise HookFailed(
                 f"preprocess of model {self._model.name} returned {type(payload).__name__}, which cannot be sent to a "

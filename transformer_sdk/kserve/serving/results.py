@@ -7,7 +7,7 @@ from typing import Any
 
 from transformer_sdk.client.connection import Answer
 from transformer_sdk.kserve.protocol.documents import dump
-from transformer_sdk.kserve.protocol.infer_type import InferOutput, InferResponse
+from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving import headers as hook_headers
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -16,32 +16,6 @@ from transformer_sdk.protocol.v2.document import JSON_LENGTH
 
 _RAW = b"application/octet-stream"
 _TEXT = b"text/plain; charset=utf-8"
-
-
-_ELEMENT = 8  # bytes that one weighs
-
-
-def weight(result: Any) -> int:
-    """What it costs to write a result, as bytes; that of lists within lists is not known."""
-    if isinstance(result, InferResponse):
-        return sum([_data_weight(one) for one in result.outputs])
-    if isinstance(result, dict):
-        return sum([_ELEMENT * _elements(one) for one in result.values()])
-    return 0
-
-
-def _data_weight(output: InferOutput) -> int:
-    raw = output.raw_data
-    return _ELEMENT * _elements(output.data) if raw is None else len(raw)
-
-
-def _elements(value: Any) -> int:
-    """Of a list, or of an array."""
-    if isinstance(value, list):
-        rows, first = len(value), next(iter(value), None)
-        return rows * max(1, len(first)) if isinstance(first, (list, dict)) else rows
-    size = getattr(value, "size", 0)
-    return size if isinstance(size, int) else 0
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:

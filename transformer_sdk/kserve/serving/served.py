@@ -15,10 +15,11 @@ from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.protocol.weight import weight
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
-from transformer_sdk.kserve.serving.results import to_response, weight
+from transformer_sdk.kserve.serving.results import to_response
 from transformer_sdk.messages import Response, StreamingResponse, words_of
 from transformer_sdk.model import Call, Fields, Forwarder, Models
 from transformer_sdk.off_loop import off_loop
