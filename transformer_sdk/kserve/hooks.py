@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from transformer_sdk.messages import words_of
+
 _serving_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("serving_loop", default=None)
 _begun: set[asyncio.Future[Any]] = set()
 
@@ -25,10 +27,30 @@ async def done(result: Any) -> Any:
 
 
 async def call(hook: Callable[..., Any], *args: Any) -> Any:
-    """What a hook returns. A sync one has a thread: it may take its time, and the event loop has other things to do."""
-    if inspect.iscoroutinefunction(hook):
-        return await done(hook(*args))
-    return await done(await asyncio.to_thread(hook, *args))
+    """What a hook returns. A sync one has a thread: it may take its time, and the event loop has other things to do.
+
+    What it raises that is no Exception, such as SystemExit, comes as a RuntimeError: it ends neither server nor task.
+    """
+    try:
+        if inspect.iscoroutinefunction(hook):
+            return await done(hook(*args))
+        return await done(await asyncio.to_thread(hook, *args))
+    except Exception:
+        raise
+    except BaseException as error:
+        if ends_task(error, asyncio.current_task()):
+            raise
+        raise RuntimeError(f"{type(error).__name__} : {words_of(error)}") from error
+
+
+def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Whether the error is the end of the task itself, cancelled or thrown away, and not what a hook in it raised."""
+    if task is None:
+        return True
+    if isinstance(error, asyncio.CancelledError):
+        cancelling = getattr(task, "cancelling", None)
+        return cancelling is None or bool(cancelling())  # tasks of Python 3.10 do not tell
+    return isinstance(error, GeneratorExit) and asyncio.current_task(task.get_loop()) is not task
 
 
 def finish(result: Any) -> Any:

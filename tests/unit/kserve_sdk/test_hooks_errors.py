@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import http.client
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,10 +14,13 @@ from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Predi
 from transformer_sdk.kserve import errors
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.kserve.serving.exchange import Exchange
+from transformer_sdk.kserve.serving.hooks import Hook
+from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.testing import FakePredictor, TransformerServer
 
 
-def raising(error: Exception) -> Predicting:
+def raising(error: BaseException) -> Predicting:
     def answer(_: Any) -> None:
         raise error
 
@@ -49,6 +56,85 @@ def test_what_a_hook_raises_has_its_status(error: Exception, status: int, messag
 
     assert (got, said) == (status, message)
     assert component == ("model" if isinstance(error, errors.InferenceError) else "transformer")
+
+
+ENDS: list[tuple[BaseException, str]] = [
+    (SystemExit(3), "SystemExit : 3"),
+    (KeyboardInterrupt(), "KeyboardInterrupt : "),
+    (GeneratorExit(), "GeneratorExit : "),
+    (BaseException("b"), "BaseException : b"),
+    (asyncio.CancelledError("inner"), "CancelledError : inner"),
+]
+
+
+class RaisingAsync(Ready):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    async def predict(self, payload: Any, headers: Headers = None) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(("error", "message"), ENDS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("make", [raising, RaisingAsync], ids=["sync", "async"])
+def test_what_would_end_a_process_or_a_task_is_an_error_as_any_other(
+    make: Callable[[BaseException], Model], error: BaseException, message: str
+) -> None:
+    """It is answered and counted, and the next request is as well."""
+    tensor = {"name": "a", "datatype": "INT64", "shape": [1], "data": [1]}
+    with TransformerServer(make(error), predictor=NOBODY) as server:
+        replies = [server.post({"instances": [1]}), server.post({"inputs": [tensor]}, "/v2/models/m/infer")]
+        metrics = server.get("/metrics").body.decode()
+
+    assert [(one.status, one.json()["error"], one.json()["component"]) for one in replies] == [
+        (500, message, "transformer")
+    ] * 2
+    assert all("x-request-id" in one.headers for one in replies)
+    counted = [line for line in metrics.splitlines() if line.startswith("http_requests_total{") and "500" in line]
+    assert [line.rpartition(" ")[2] for line in counted] == ["1.0", "1.0"]
+
+
+def test_a_model_that_ends_the_process_when_asked_whether_it_is_healthy_is_not_ready() -> None:
+    class Exiting(Ready):
+        async def healthy(self) -> bool:
+            raise SystemExit(3)
+
+    with TransformerServer(Exiting(), predictor=NOBODY) as server:
+        reply = server.post({"instances": [1]})
+        alive = server.get("/v2/health/live").status
+
+    assert (reply.status, alive) == (503, 200)
+    assert "SystemExit : 3" in reply.json()["error"]
+
+
+def test_pieces_that_end_the_process_break_off_their_answer_alone() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"first"
+        raise SystemExit(3)
+
+    with TransformerServer(Predicting(lambda _: pieces()), predictor=NOBODY) as server:
+        with pytest.raises(http.client.IncompleteRead):
+            server.post({"instances": [1]})
+        assert server.get("/v2/health/live").status == 200
+
+
+async def test_a_request_whose_own_task_is_cancelled_ends() -> None:
+    begun = asyncio.Event()
+
+    class Waiting(Ready):
+        async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
+            begun.set()
+            await asyncio.Event().wait()
+
+    hook = Hook(Waiting(), "predict", HookThreads(0))
+    exchange = SimpleNamespace(remaining_s=lambda: 30.0)
+    request = asyncio.create_task(hook(cast("Exchange", exchange), {}))
+    await begun.wait()
+    request.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await request
 
 
 class HTTPException(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from transformer_sdk.errors import ServingError, Unsupported
-from transformer_sdk.kserve.hooks import done
+from transformer_sdk.kserve.hooks import done, ends_task
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.serving import headers
 from transformer_sdk.kserve.serving.errors import COMPONENT, HookFailed, HookRefused, HookTimedOut
@@ -45,18 +45,23 @@ class Hook:
     async def __call__(self, exchange: Exchange, *args: Any, **named: Any) -> Any:
         """The hook's result, within the time that the request has left; raises ServingErrors only."""
         timeout_s = exchange.remaining_s()
-        expired = _Alarm(asyncio.current_task())
+        task = asyncio.current_task()
+        expired = _Alarm(task)
         timer = asyncio.get_running_loop().call_later(timeout_s, expired)
         try:
             return await self._run(functools.partial(self._function, *args[: self._most], **named))
         except asyncio.CancelledError as error:
             if not expired.went_off:
-                raise
+                if ends_task(error, task):
+                    raise
+                raise self._answer(error) from error
             expired.take_back()
             stack = "".join((*traceback.format_tb(error.__traceback__), *map(str, error.args)))
             log.error("%s did not end within %g s; it is at:\n%s", self.what, timeout_s, stack)
             raise HookTimedOut(f"{self.what} did not end within {timeout_s:g} s.") from error
-        except Exception as error:
+        except BaseException as error:
+            if ends_task(error, task):
+                raise
             raise self._answer(error) from error
         finally:
             timer.cancel()
@@ -64,7 +69,7 @@ class Hook:
     async def _run(self, function: Callable[[], Any]) -> Any:
         return await done(function() if self._on_loop else await self._threads.run(function))
 
-    def _answer(self, error: Exception) -> ServingError:
+    def _answer(self, error: BaseException) -> ServingError:
         if isinstance(error, NotImplementedError):
             error = Unsupported(words_of(error) or f"{self.what} is not implemented.")
         if isinstance(error, ServingError):

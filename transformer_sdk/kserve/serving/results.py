@@ -11,7 +11,7 @@ from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving import headers as hook_headers
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
-from transformer_sdk.messages import Headers, Response, StreamingResponse
+from transformer_sdk.messages import Headers, Response, StreamingResponse, words_of
 from transformer_sdk.protocol.v2.document import JSON_LENGTH
 
 _RAW = b"application/octet-stream"
@@ -67,8 +67,11 @@ def _json(result: Any, exchange: Exchange) -> bytes:
 
 
 async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    async for piece in result:
-        yield piece.encode() if isinstance(piece, str) else bytes(piece)
+    try:
+        async for piece in result:
+            yield piece.encode() if isinstance(piece, str) else bytes(piece)
+    except (SystemExit, KeyboardInterrupt) as error:  # in a task, these would end the server
+        raise HookFailed(f"{type(error).__name__} : {words_of(error)}") from error
 
 
 def _given_type(exchange: Exchange, otherwise: bytes) -> bytes:

@@ -73,7 +73,8 @@ class HookThreads:
         try:
             return await job.outcome
         except asyncio.CancelledError as error:
-            error.args = (_stack(job.thread),)  # for who waits, as it will not be seen in a traceback
+            if job.outcome.cancelled():
+                error.args = (_stack(job.thread),)  # for who waits, as it will not be seen in a traceback
             raise
 
     def close(self) -> None:
