@@ -2,7 +2,8 @@
 
 Suites: operator (a real API server), start (the cluster of `make cluster-up`), storage (a real S3), transformer (our
 SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
-serverstart, httplayer; `dataplane` stands for these eight.
+serverstart, httplayer; `dataplane` stands for these eight. `before --before DIR` compares our servers with those of
+another checkout.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.bench.report import RESULTS, Report
 
 DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory")
 SUITES = ("operator", "start", "storage", "transformer", *DATAPLANE)
+BEFORE = "before"  # for which another checkout is needed
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
 MATPLOTLIB = "matplotlib==3.10.8"
 
@@ -31,7 +33,7 @@ def main() -> int:
     arguments = parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isvc-operator"
-    options = Options(arguments.quick, arguments.instances, cache, os.environ)
+    options = Options(arguments.quick, arguments.instances, cache, os.environ, arguments.before)
     for suite in expand(arguments.suites):
         run(suite, options, QUICK_RESULTS if options.quick else RESULTS)
     return 0
@@ -39,9 +41,12 @@ def main() -> int:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    made.add_argument("suites", nargs="*", choices=[*SUITES, "dataplane", []], metavar="SUITE", help="default: all")
+    made.add_argument(
+        "suites", nargs="*", choices=[*SUITES, BEFORE, "dataplane", []], metavar="SUITE", help="default: all"
+    )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
     made.add_argument("--instances", type=int, default=1_000_000, help="how many the batching suite checks")
+    made.add_argument("--before", type=Path, metavar="DIR", help="the other checkout of the suite `before`")
     return made
 
 

@@ -15,3 +15,4 @@ class Options:
     instances: int  # that are checked for mismatches
     cache: Path  # for what is made once: virtual environments, models
     environment: Mapping[str, str]
+    before: Path | None = None  # another checkout to compare with

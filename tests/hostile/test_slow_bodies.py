@@ -5,6 +5,7 @@ A search tries bodies of each kind, goes on from the slowest that it has found, 
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 import time
@@ -55,8 +56,15 @@ def formatted_log() -> Iterator[None]:
     log.propagate = True
 
 
+@pytest.fixture(scope="module")
+def frozen() -> None:
+    """As a server does once its models are loaded: else each collection looks through what other tests have left."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
-async def served(formatted_log: None) -> AsyncIterator[Served]:
+async def served(formatted_log: None, frozen: None) -> AsyncIterator[Served]:
     found = Served()
     yield found
     await found.close()
@@ -65,29 +73,34 @@ async def served(formatted_log: None) -> AsyncIterator[Served]:
 @pytest.mark.parametrize("body", HELD_IT_ONCE.values(), ids=HELD_IT_ONCE)
 async def test_what_held_the_event_loop_once_does_so_no_more(body: Body, served: Served) -> None:
     for path in KINDS[body.kind].paths:
-        held, status = await served.held_by(path, body.bytes(), body.headers)
-
-        assert held < ROOM * HELD_S, (path, status)
+        assert await _held(served, path, body) < ROOM * HELD_S, path
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_body_of_a_kind_holds_the_event_loop(kind: str, served: Served, pytestconfig: pytest.Config) -> None:
     minutes = pytestconfig.getoption("--hostile-minutes") or 0
     paths = KINDS[kind].paths
-    found = [await _slowest(served, kind, path, 60 * minutes / len(KINDS) / len(paths)) for path in paths]
+    for path in paths:
+        slowest = await _slowest(served, kind, path, 60 * minutes / len(KINDS) / len(paths))
 
-    assert max(held for held, _, _ in found) < ROOM * HELD_S, found
+        assert await _held(served, path, slowest) < ROOM * HELD_S, (path, slowest)
 
 
-async def _slowest(served: Served, kind: str, path: str, seconds: float) -> tuple[float, str, Body]:
-    """How long the slowest body held the loop, of some, and of as many as there is time for."""
+async def _held(served: Served, path: str, body: Body) -> float:
+    """The least of three: a body that holds the loop does so each time, what else the machine does only adds to it."""
+    return min([(await served.held_by(path, body.bytes(), body.headers))[0] for _ in range(3)])
+
+
+async def _slowest(served: Served, kind: str, path: str, seconds: float) -> Body:
+    """The body that held the loop for longest, of some, and of as many as there is time for."""
     chance = random.Random(f"{kind} {path}")
-    slowest = (0.0, path, any_body(kind, chance, MAX_BODY))
+    longest, slowest = 0.0, any_body(kind, chance, MAX_BODY)
     tried, ends = 0, time.monotonic() + seconds
     while tried < BODIES or time.monotonic() < ends:
         size = ON_LOOP_BYTES if tried % 3 == 1 else MAX_BODY
-        body = neighbour(slowest[2], chance) if tried % 2 else any_body(kind, chance, size)
+        body = neighbour(slowest, chance) if tried % 2 else any_body(kind, chance, size)
         held, _ = await served.held_by(path, body.bytes(), body.headers)
-        slowest = max(slowest, (held, path, body), key=lambda one: one[0])
+        if held > longest:
+            longest, slowest = held, body
         tried += 1
     return slowest

@@ -16,7 +16,7 @@ from tests.bench.processes import Command, Server, free_port
 from tests.bench.work import Question, Work
 
 ROOT = Path(__file__).parents[3]
-_SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src", ROOT / "runtime-images/mar/src")
+_FOLDERS = (".", "runtime-images/torchserve/src", "runtime-images/mar/src")  # of our packages
 DEFAULT: Mapping[str, Any] = {"default": {}}
 
 
@@ -88,15 +88,19 @@ def _properties(place: Place, batching: Mapping[str, int]) -> dict[str, str]:
 
 def ours(place: Place, module: str, *flags: str) -> Command:
     """One of our servers from this checkout; raises NotThere."""
-    if not any((source / module / "__main__.py").exists() for source in _SOURCES):
+    if not any((ROOT / folder / module / "__main__.py").exists() for folder in _FOLDERS):
         raise NotThere(f"this checkout has no {module}")
     return program(place, "-m", module, f"--http-port={place.port}", *flags)
 
 
 def program(place: Place, *arguments: str | Path) -> Command:
     """Python of the project's environment, which finds the checkout's packages."""
-    sources = ":".join(map(str, _SOURCES))
     environment = place.environment(
-        PYTHONPATH=sources, GRPC_PORT=str(free_port()), TERMINATION_LOG=place.folder / "ended"
+        PYTHONPATH=sources(ROOT), GRPC_PORT=str(free_port()), TERMINATION_LOG=place.folder / "ended"
     )
     return Command((sys.executable, *arguments), environment)
+
+
+def sources(root: Path) -> str:
+    """PYTHONPATH of the checkout at `root`."""
+    return ":".join(str(root / folder) for folder in _FOLDERS)

@@ -76,7 +76,7 @@ def test_what_is_served_can_be_asked(adapter: Adapter, path: str, document: obje
         ("POST", "/v1/models/gpt:predict", HELLO, 404, "Model with name gpt does not exist. Models served here: bert."),
         ("GET", "/v1/models/gpt", None, 404, "Model with name gpt does not exist."),
         ("GET", "/v3/models", None, 404, "There is nothing at /v3/models."),
-        ("GET", "/v1/models/bert:predict", None, 405, "use POST"),
+        ("GET", "/v1/models/bert:predict", None, 405, "use OPTIONS, POST"),
         ("POST", "/v1/models/bert:predict", b" " * (MAX_REQUEST_SIZE + 1), 413, f"limit of {MAX_REQUEST_SIZE} bytes"),
     ],
 )
