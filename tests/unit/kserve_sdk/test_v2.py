@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import http.client
 import json
 from collections.abc import AsyncIterator
@@ -142,6 +143,34 @@ def test_tensors_that_do_not_fit_are_the_clients_fault(body: Any, words: str) ->
 
     assert reply.status == 400
     assert words in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (InferOutput("o", [3], "FP32", [1, 2]), 'Tensor "o": shape [3] has 3 elements, the data has 2'),
+        (InferOutput("o", [3], "FP32", [[1], [2]]), 'Tensor "o": '),
+        (InferOutput("o", [3], "FP32", np.ones(2)), 'Tensor "o": shape [3] has 3 elements, the data has 2'),
+        (InferOutput("o", [3], "BYTES", ["a"]), 'Tensor "o": shape [3] has 3 elements, the data has 1'),
+    ],
+    ids=["list", "rows", "array", "text"],
+)
+async def test_outputs_that_contradict_themselves_are_the_hooks_fault(output: InferOutput, words: str) -> None:
+    """Over HTTP and gRPC."""
+
+    class Contradicting(Through):
+        def predict(self, payload: InferRequest, headers: Any = None) -> InferResponse:  # type: ignore[override]
+            return InferResponse("r", self.name, [copy.deepcopy(output)])
+
+    with TransformerServer(Contradicting()) as server:
+        reply = server.post(BODY, INFER)
+    async with grpc_transformer(Contradicting(), PredictorConfig("")) as client:
+        with pytest.raises(PredictorError) as raised:
+            await client.infer(asked())
+
+    assert (reply.status, raised.value.status) == (500, 500)
+    assert words in reply.json()["error"]
+    assert words in str(raised.value)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"predictions": [1]}', b'{"model_name": "m", "outputs": [{}]}'])

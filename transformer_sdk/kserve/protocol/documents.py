@@ -12,6 +12,7 @@ from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
 from transformer_sdk.protocol import json_text
+from transformer_sdk.protocol.v2 import shapes
 from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
 
 _T = TypeVar("_T", bound=NamedTensor)
@@ -92,9 +93,16 @@ def _buffer(tensor: NamedTensor) -> bytes | memoryview:
 
 
 def _json(tensor: NamedTensor) -> Any:
-    """Lists go as they are, those of outputs row by row; arrays in the tensor's own datatype; bytes as text."""
+    """Lists go as they are, those of outputs row by row; arrays in the tensor's own datatype; bytes as text.
+
+    Raises InvalidInput for an output whose data is not as many elements as its shape has.
+    """
     data = tensor.data
     if tensor.datatype == "BYTES" or not isinstance(data, list):
         return json_values(tensor.tensor())
-    is_nested = bool(data) and isinstance(data[0], (list, tuple))
-    return list(flat(data)) if is_nested and isinstance(tensor, InferOutput) else data
+    if not isinstance(tensor, InferOutput):
+        return data
+    if data and isinstance(data[0], (list, tuple)):
+        data = list(flat(data))
+    shapes.agreed(tensor.name, tensor.shape, len(data))
+    return data

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from transformer_sdk.client.connection import Answer
+from transformer_sdk.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving import headers as hook_headers
@@ -48,10 +49,19 @@ def _infer_response(response: InferResponse, exchange: Exchange, headers: Header
     if exchange.protocol == "v2":
         response.answering(exchange.content())
         response.id = response.id or exchange.call.id
-    document, length = response.to_rest()
+    response.wanted()  # raises for what the client wants and is not there, which is not the hooks' fault
+    try:
+        document, length = response.to_rest()
+    except InvalidInput as error:
+        raise contradicting(exchange.model, error) from error
     if isinstance(document, bytes):
         return Response(document, content_type=_RAW, headers=(*headers, (JSON_LENGTH, str(length).encode())))
     return Response(dump(document), headers=headers)
+
+
+def contradicting(model: str, error: InvalidInput) -> HookFailed:
+    """Of an InferResponse whose outputs' data, datatype and shape do not agree."""
+    return HookFailed(f"Model {model} returned an InferResponse that cannot be sent: {error}")
 
 
 def _json(result: Any, exchange: Exchange) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_sdk import limits
 from transformer_sdk.client.connection import Answer
-from transformer_sdk.errors import NotReady, ServingError, Unsupported, UpstreamBroken
+from transformer_sdk.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.inference_client import decode_infer
@@ -19,7 +19,7 @@ from transformer_sdk.kserve.protocol.weight import weight
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
-from transformer_sdk.kserve.serving.results import to_response
+from transformer_sdk.kserve.serving.results import contradicting, to_response
 from transformer_sdk.messages import Response, StreamingResponse, words_of
 from transformer_sdk.model import Call, Fields, Forwarder, Models
 from transformer_sdk.off_loop import off_loop
@@ -136,7 +136,10 @@ class ServedModel(Forwarder):
         if isinstance(result, Answer):
             result = decode_infer(result, "its address")
         if isinstance(result, InferResponse):
-            return await off_loop(weight(result), conversion.response_of_hook, result)
+            try:
+                return await off_loop(weight(result), conversion.response_of_hook, result)
+            except InvalidInput as error:
+                raise contradicting(self.name, error) from error
         try:
             return conversion.response_of_message(result)
         except (TypeError, UpstreamBroken) as error:
