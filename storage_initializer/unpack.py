@@ -1,7 +1,8 @@
 """Unpacks a download that is one archive: strictly, and nothing outside of its folder.
 
 Links never come to be: one to a file of the archive becomes a second name of that file, any other is refused. So no
-path in the folder leads anywhere else, whatever the order of the entries. Archives in the archive stay packed.
+path in the folder leads anywhere else, whatever the order of the entries. Archives in the archive stay packed; where
+there is nothing else, no server could use what was unpacked, and it is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from storage_initializer.archive import ARCHIVES, check_archive
 from storage_initializer.compression import compression_of
 from storage_initializer.contents import Contents, folded, shown
-from storage_initializer.errors import EmptySourceError, NoSpaceError
+from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
 from storage_initializer.kinds import UNPACKED, is_zip
 from storage_initializer.limits import MAX_LINKS
 from storage_initializer.progress import format_size
@@ -53,7 +55,23 @@ def unpack(archive: Path, folder: Path) -> None:
         _untar(archive, target, contents)
     if not target.files:
         raise EmptySourceError(f"there is no file in {archive.name}; {_REPACK}")
+    inner = lone_archive({path: path for path in target.files})
+    if inner and not _is_model(folder / inner):
+        raise ArchiveError(
+            f"{archive.name} holds nothing but another archive, {shown(str(inner))}; pack the model's files themselves"
+        )
     log.info("unpacked %d files, %s", len(target.files), format_size(contents.size))
+
+
+def _is_model(archive: Path) -> bool:
+    """Whether TorchServe loads it as it is: not only a ``.mar`` may be a model archive."""
+    if not archive.name.endswith(ARCHIVES):
+        return False
+    try:
+        check_archive(archive, archive.name)
+    except ArchiveError:
+        return False
+    return True
 
 
 def _unzip(archive: Path, target: _Target, contents: Contents) -> None:

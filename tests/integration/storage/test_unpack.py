@@ -17,7 +17,8 @@ from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceEr
 from storage_initializer.limits import MAX_LINKS, MAX_XZ_MEMORY
 from storage_initializer.unpack import lone_archive, unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
-from tests.support.model_folder import read_tree
+from tests.support.model_folder import packed_zip, read_tree, write_mar
+from tests.support.model_folder import write_tar as write_archived_model
 
 FILES = {
     "config/config.properties": b"load_models=all\n",
@@ -111,6 +112,33 @@ def test_a_zip_that_was_written_to_a_pipe_is_unpacked(tmp_path: Path) -> None:
     unpack(tmp_path / "m.zip", tmp_path / "out")
 
     assert read_tree(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("inner", ["inner.zip", "below/INNER.ZIP", "inner.tar.gz"])
+def test_an_archive_that_holds_only_another_one_is_refused(tmp_path: Path, inner: str) -> None:
+    (tmp_path / "m.zip").write_bytes(packed_zip({inner: packed_zip(FILES)}))
+
+    with pytest.raises(ArchiveError, match=rf"^m\.zip holds nothing but another archive, '{inner}'; pack the model's"):
+        unpack(tmp_path / "m.zip", tmp_path / "out")
+
+
+def test_an_archive_in_the_archive_stays_packed_beside_other_files(tmp_path: Path) -> None:
+    files = {"data.zip": packed_zip(FILES), "model.py": b""}
+    (tmp_path / "m.zip").write_bytes(packed_zip(files))
+
+    unpack(tmp_path / "m.zip", tmp_path / "out")
+
+    assert read_tree(tmp_path / "out") == files
+
+
+def test_an_archive_may_hold_one_model_archive_of_either_kind(tmp_path: Path) -> None:
+    models = [write_mar(tmp_path / "bert.mar"), write_archived_model(tmp_path / "bert.tar.gz")]
+
+    for model in models:
+        (tmp_path / "m.zip").write_bytes(packed_zip({model.name: model.read_bytes()}))
+        unpack(tmp_path / "m.zip", tmp_path / "of" / model.name)
+
+    assert [read_tree(tmp_path / "of" / one.name) for one in models] == [{one.name: one.read_bytes()} for one in models]
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
