@@ -29,6 +29,7 @@ OUTPUT_LINE_BYTES: Final = 64 * 1024  # of what a process prints that are passed
 # --- the ingress of `isvc run` --------------------------------------------------------------------------
 INGRESS_CONNECTIONS: Final = 400  # open at a time; each needs two of the 1024 descriptors that a process may have
 INGRESS_IDLE_SECONDS: Final = 60.0  # for a request's head, for the next part of its body, and between two requests
+INGRESS_UNREAD_SECONDS: Final = 60.0  # for a caller to read more of its answer
 INGRESS_LINGER_SECONDS: Final = 2.0  # for what a caller still sends who has had the answer already
 INGRESS_HEADER_BYTES: Final = 8190  # of the request line, and of each field
 INGRESS_HEADERS: Final = 128  # fields of a request

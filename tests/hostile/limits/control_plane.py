@@ -114,8 +114,15 @@ BOUNDS: tuple[Bound, ...] = (
         what="`isvc run`: connections to the ingress that are open at a time",
         constant="isvc_operator.limits:INGRESS_CONNECTIONS",
         unit=Unit.COUNT,
-        beyond="503 with Retry-After; the connection is closed",
+        beyond="the one without a request for longest is closed; where each has one, 503 with Retry-After",
         test=f"{_INGRESS}::test_a_caller_too_many_is_told_so_and_the_others_go_on",
+    ),
+    Bound(
+        what="`isvc run`: for a caller to read more of its answer",
+        constant="isvc_operator.limits:INGRESS_UNREAD_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the connection is broken off",
+        test=f"{_INGRESS}::test_a_caller_who_does_not_read_the_answer_is_given_up",
     ),
     Bound(
         what="`isvc run`: for a request's head, for the next part of its body, and between two requests",

@@ -28,6 +28,7 @@ class Ends:
 
     session: aiohttp.ClientSession
     url: str
+    behind: int  # the server's port
     handler: Handler
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -40,8 +41,9 @@ async def ends() -> AsyncIterator[Ends]:
     runner = web.ServerRunner(web.Server(ends.handle, access_log=None, auto_decompress=False))
     await runner.setup()
     await web.TCPSite(runner, LOOPBACK, 0).start()
+    ends.behind = runner.addresses[0][1]
     async with (
-        ingress([Route(HOST, "/", "first-predictor", runner.addresses[0][1])], 0) as port,
+        ingress([Route(HOST, "/", "first-predictor", ends.behind)], 0) as port,
         aiohttp.ClientSession(headers={"Host": HOST}, auto_decompress=False) as ends.session,
     ):
         ends.url = f"http://{LOOPBACK}:{port}"
@@ -484,19 +486,68 @@ async def test_a_head_beyond_the_limits_is_refused(ends: Ends, request_: bytes) 
 
 async def test_a_caller_too_many_is_told_so_and_the_others_go_on(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 2)
-    ends.handler = echo_raw
-    port = int(ends.url.rpartition(":")[2])
-    waiting = [await asyncio.open_connection(LOOPBACK, port) for _ in range(2)]
+    under_way, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def wait(request: web.Request) -> web.Response:
+        under_way.release()
+        await go_on.wait()
+        return web.Response()
+
+    ends.handler = wait
+    others = [asyncio.create_task(talk(ends, as_sent("GET / HTTP/1.1"))) for _ in range(2)]
+    for _ in others:
+        await under_way.acquire()
 
     refused = await talk(ends, b"")
-    waiting[0][1].write(as_sent("GET / HTTP/1.1"))
-    served = await waiting[0][0].read()
-    for _, writer in waiting:
-        writer.close()
+    go_on.set()
 
     assert refused.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
     assert refused.endswith(b'{"error": "2 connections are open, and no more are taken; close some"}')
-    assert served.startswith(b"HTTP/1.1 200")
+    assert [status_of(await other) for other in others] == [200, 200]
+
+
+async def test_one_more_is_taken_in_the_place_of_the_one_that_asks_nothing_for_longest(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 2)
+    ends.handler = echo_raw
+    port = int(ends.url.rpartition(":")[2])
+    (first, to_first), (second, to_second) = [await asyncio.open_connection(LOOPBACK, port) for _ in range(2)]
+    for reader, writer in ((second, to_second), (first, to_first)):  # the second is now without one for longer
+        writer.write(f"GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readuntil(b", 0]")
+
+    third = await talk(ends, as_sent("GET / HTTP/1.1"))
+    of_second = await second.read()
+    to_first.write(as_sent("GET / HTTP/1.1"))
+    of_first = await first.read()
+    for writer in (to_first, to_second):
+        writer.close()
+
+    assert (status_of(third), of_second, status_of(of_first)) == (200, b"", 200)
+
+
+async def test_a_caller_who_does_not_read_the_answer_is_given_up(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INGRESS_UNREAD_SECONDS", 0.2)
+    ended = asyncio.Event()
+
+    async def pour(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(bytes(1 << 20))
+        finally:
+            ended.set()
+
+    ends.handler = pour
+    async with ingress([Route(HOST, "/", "first-predictor", ends.behind)], 0) as port:
+        _, writer = await asyncio.open_connection(LOOPBACK, port, limit=1024)
+        writer.write(as_sent("GET / HTTP/1.1"))
+        async with asyncio.timeout(30):
+            await ended.wait()
+        writer.close()
 
 
 async def test_what_a_refusal_quotes_is_short(ends: Ends) -> None:

@@ -9,8 +9,9 @@ import asyncio
 import errno
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -34,6 +35,7 @@ _END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added where the caller sent none
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _DRAIN = 30.0  # seconds
+_LOOKS = 4  # at what a caller has not read, in the time that it is given
 
 
 @asynccontextmanager
@@ -63,11 +65,13 @@ async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
         )
         runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
         await runner.setup()
+        watching = asyncio.create_task(server.give_up_who_does_not_read())
         try:
             await _listen(runner, port)
             yield runner.addresses[0][1]
         finally:
             await runner.cleanup()
+            watching.cancel()
 
 
 async def _listen(runner: web.ServerRunner, port: int) -> None:
@@ -91,14 +95,63 @@ _log.addFilter(_OurFaults())
 
 
 class _Server(web.Server):
-    """Takes no more than so many connections at a time."""
+    """Takes no more than so many connections at a time.
+
+    Where one more comes, the one that has been without a request for longest is closed; where each has a request, the
+    new one is answered, and closed.
+    """
+
+    def __init__(self, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
+        super().__init__(self._answer_one, **options)
+        self._answer = answer
+        self._open: dict[web.RequestHandler, asyncio.Transport] = {}
+        self._idle: dict[web.RequestHandler, None] = {}  # those without a request, the longest first
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Answer a connection that is one too many, and close it."""
         super().connection_made(handler, transport)
-        if len(self.connections) > limits.INGRESS_CONNECTIONS:
+        self._open[handler] = transport
+        if len(self._open) <= limits.INGRESS_CONNECTIONS:
+            self._idle[handler] = None
+        elif self._idle:
+            self._end(next(iter(self._idle)))
+            self._idle[handler] = None
+        else:
             transport.write(_too_many())
             handler.force_close()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._open.pop(handler, None)
+        self._idle.pop(handler, None)
+
+    async def give_up_who_does_not_read(self) -> None:
+        """Break off connections on which nothing of what is to be sent has left for so long; until cancelled."""
+        seen: dict[web.RequestHandler, int] = {}  # bytes that wait to be sent
+        since: dict[web.RequestHandler, float] = {}
+        while True:
+            now = asyncio.get_running_loop().time()
+            waiting = {handler: size for handler in self._open if (size := self._open[handler].get_write_buffer_size())}
+            since = {handler: since[handler] if seen.get(handler) == waiting[handler] else now for handler in waiting}
+            seen = waiting
+            for handler, first in since.items():
+                if now - first >= limits.INGRESS_UNREAD_SECONDS:
+                    self._open[handler].abort()
+            await asyncio.sleep(limits.INGRESS_UNREAD_SECONDS / _LOOKS)
+
+    async def _answer_one(self, request: web.BaseRequest) -> web.StreamResponse:
+        handler = request.protocol
+        self._idle.pop(handler, None)
+        try:
+            return await self._answer(request)
+        finally:
+            if handler in self._open:
+                self._idle[handler] = None
+
+    def _end(self, handler: web.RequestHandler) -> None:
+        del self._idle[handler]
+        handler.force_close()
+        if self._open[handler].get_write_buffer_size():
+            self._open[handler].abort()  # closing would wait until the caller has read
 
 
 def _too_many() -> bytes:
