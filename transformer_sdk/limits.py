@@ -69,6 +69,9 @@ MAX_BUFFERED = 1024 * 1024 * 1024
 # Bytes that requests have held together, after which free memory is given back to the kernel.
 LEAST_WAVE = 64 * 1024 * 1024
 
+# Bytes of an answer that does not count among those: a call or connection itself takes as much.
+SMALL_ANSWER = 4 * 1024
+
 # Files that are left for workers, models and connections to other servers.
 FILE_RESERVE = 256
 

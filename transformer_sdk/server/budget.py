@@ -48,6 +48,11 @@ class Held:
             budget.peak = held
         self.size += size
 
+    def give_back(self, size: int) -> None:
+        """The request goes on without so many of its bytes."""
+        self._budget.held -= size
+        self.size -= size
+
     def release(self) -> None:
         """The request is gone, and its bytes with it."""
         self._budget.held -= self.size

@@ -40,6 +40,7 @@ from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, wa
 from transformer_sdk.server import torchserve_grpc
 from transformer_sdk.server.budget import ByteBudget, Held
 from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
+from transformer_sdk.server.grpc_answers import UnreadAnswers
 from transformer_sdk.server.grpc_messages import Arrival, MessageReceiver, readers_within
 from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.server.timing import SERVER_TIMING, server_timing
@@ -106,13 +107,14 @@ class GrpcServer:
             )
         )
         budget = budget or ByteBudget()
+        self._unread = UnreadAnswers(budget)
         # Health is asked for by messages of a few bytes: they do not wait for others, nor for room.
         infer = MessageReceiver(readers_within(budget, max_message_size), budget)
         other = MessageReceiver(MIN_GRPC_READERS)
         service, torchserves = InferenceService(models), torchserve_grpc.InferenceAPIsService(models)
         answers: dict[str, _Answering | _StreamAnswering] = {
             f"/{of_service}/{name}": _Answering(
-                name, method, metrics, budget, infer if name in _WITH_DATA else other, request_timeout_s
+                name, method, metrics, budget, infer if name in _WITH_DATA else other, self._unread, request_timeout_s
             )
             for of_service, methods in ((_SERVICE, service.methods()), (torchserve_grpc.SERVICE, torchserves.methods()))
             for name, method in methods.items()
@@ -120,7 +122,9 @@ class GrpcServer:
         # A stream that waits for its next request takes a turn, too: it may do so for long, until others want theirs.
         streams = MessageReceiver(readers_within(budget, max_message_size), budget, KEEP_ALIVE)
         answers |= {
-            path: _StreamAnswering(path.rpartition("/")[2], method, tell, metrics, budget, streams, request_timeout_s)
+            path: _StreamAnswering(
+                path.rpartition("/")[2], method, tell, metrics, budget, streams, self._unread, request_timeout_s
+            )
             for path, method, tell in (
                 (f"/{_SERVICE}/ModelStreamInfer", service.model_stream_infer, _triton_error),
                 (f"/{torchserve_grpc.SERVICE}/StreamPredictions", torchserves.stream_predictions, _status_only),
@@ -133,6 +137,7 @@ class GrpcServer:
         """Returns the port, once it is open; raises RuntimeError for one that is taken."""
         port = self._server.add_insecure_port(f"{self._host or '[::]'}:{self._port}")
         await self._server.start()
+        self._unread.port = port
         return port
 
     async def stop(self, grace_s: float) -> None:
@@ -261,6 +266,7 @@ class _Answering:
         metrics: ServerMetrics,
         budget: ByteBudget,
         receiver: MessageReceiver,
+        unread: UnreadAnswers,
         timeout_s: float,
     ) -> None:
         self._name = name
@@ -268,6 +274,7 @@ class _Answering:
         self._metrics = metrics
         self._budget = budget
         self._receiver = receiver
+        self._unread = unread
         self._timeout_s = timeout_s
         self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(
             functools.partial(self._answer, None)
@@ -286,6 +293,7 @@ class _Answering:
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by a client that hung up
+        answered = b""
         try:
             if arrival:
                 arrival.end()
@@ -293,10 +301,14 @@ class _Answering:
             else:
                 body = await self._receiver.read(context, held)
             answered = await self._method(body, call)
+            held.release()
+            self._unread.hold(answered, context)
             context.set_trailing_metadata(_metadata(call))
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
-            body = b""  # gRPC keeps this frame, in a cycle with the aborted call, until the next full collection
+            body = answered = (
+                b""  # gRPC keeps this frame, in a cycle with the aborted call, until the next full collection
+            )
             code = _code(error)
             await _abort(context, code, error, call, self._name)
         finally:
@@ -320,6 +332,7 @@ class _StreamAnswering:
         metrics: ServerMetrics,
         budget: ByteBudget,
         receiver: MessageReceiver,
+        unread: UnreadAnswers,
         timeout_s: float,
     ) -> None:
         self._name = name
@@ -328,6 +341,7 @@ class _StreamAnswering:
         self._metrics = metrics
         self._budget = budget
         self._receiver = receiver
+        self._unread = unread
         self._timeout_s = timeout_s
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._answer)
 
@@ -343,7 +357,7 @@ class _StreamAnswering:
         try:
             body: bytes | None = await self._receiver.read(context, held)
             while body is not None:
-                await self._answer_one(body, call, context)
+                await self._answer_one(body, call, context, held)
                 held.release()
                 call = _begin(context, self._timeout_s)
                 body = await self._next(context, held)
@@ -363,13 +377,16 @@ class _StreamAnswering:
         except InvalidInput:
             return None
 
-    async def _answer_one(self, body: bytes, call: Call, context: _Context) -> None:
+    async def _answer_one(self, body: bytes, call: Call, context: _Context, held: Held) -> None:
         try:
             async with contextlib.aclosing(self._method(body, call)) as answers:
                 async for answer in answers:
-                    await context.write(answer)
+                    await self._unread.write(answer, context, held)
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
-            await context.write(self._tell(error, call))
+            answer = b""  # one that found no room is not kept until the client has read that
+            told = self._tell(error, call)
+        await self._unread.write(told, context, held)
 
 
 def _triton_error(error: Exception, call: Call) -> bytes:

@@ -165,6 +165,13 @@ BOUNDS = (
         test="tests/unit/transformer_sdk/test_container.py::test_requests_get_a_share_of_the_memory",
     ),
     Bound(
+        what="answer that does not count among those; a larger one does until its client has read it",
+        constant="transformer_sdk.limits:SMALL_ANSWER",
+        unit=Unit.BYTES,
+        beyond="503 with Retry-After where there is no room for it; UNAVAILABLE over gRPC",
+        test="tests/unit/grpc/test_answers.py::test_one_that_finds_no_room_is_not_kept",
+    ),
+    Bound(
         what="the same of a server that is put together from the SDK's parts",
         constant="transformer_sdk.limits:MAX_BUFFERED",
         unit=Unit.BYTES,
