@@ -62,13 +62,21 @@ def _multipart(body: bytes, content_type: str) -> list[Part]:
     collector = _Collector()
     try:
         parser = MultipartParser(boundary, collector.callbacks())
-        parser.write(body)
+        parser.write(_without_preamble(body, b"--" + boundary))
         parser.finalize()
     except FormParserError as error:
         raise InvalidInput(f"The multipart body cannot be read: {error}.") from error
     if not collector.ended:
         raise InvalidInput("The multipart body ends before its last boundary.")
     return collector.parts
+
+
+def _without_preamble(body: bytes, delimiter: bytes) -> bytes:
+    """What stands before the first boundary is for nobody (RFC 2046, 5.1.1)."""
+    if body.startswith(delimiter):
+        return body
+    start = body.find(b"\r\n" + delimiter)
+    return body if start < 0 else body[start + len(b"\r\n") :]
 
 
 class _Collector:

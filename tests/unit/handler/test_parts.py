@@ -82,6 +82,15 @@ def test_a_multipart_body_is_a_part_for_each_field_and_file() -> None:
     ]
 
 
+@pytest.mark.parametrize("preamble", [b"", b"This is for old readers.\r\n--a\r\nsay --b\n"])
+@pytest.mark.parametrize("epilogue", [b"", b"and this too"])
+def test_what_stands_around_a_multipart_body_is_for_nobody(preamble: bytes, epilogue: bytes) -> None:
+    """RFC 2046, 5.1.1."""
+    body = preamble + b"\r\n" + multipart(("k", None, b"5\r\n"), ("k", None, b"6")) + epilogue
+
+    assert split(body, MULTIPART) == [Part("k", "", b"5\r\n"), Part("k", "", b"6")]
+
+
 @pytest.mark.parametrize(
     ("body", "content_type", "message"),
     [
