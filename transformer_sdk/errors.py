@@ -17,6 +17,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     ├─ HeadTooLarge             431
     ├─ InferenceFailed          500, or what the handler says
     ├─ Unsupported              501
+    │  └─ EncodedTransfer       501
     ├─ UpstreamError            the upstream's own status
     ├─ UpstreamBroken           502
     ├─ NotReady                 503 with Retry-After
@@ -167,6 +168,15 @@ class Unsupported(ServingError):
     """Part of the protocol that this server does not have."""
 
     status = 501
+
+
+class EncodedTransfer(Unsupported):
+    """The body comes with a transfer coding other than `chunked`, and so cannot be read (RFC 9112, 6.1)."""
+
+    def __init__(self, codings: str) -> None:
+        super().__init__(
+            f"The request has Transfer-Encoding: {codings}; send the body as it is, chunked or with a length."
+        )
 
 
 class UpstreamError(ServingError):

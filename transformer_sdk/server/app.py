@@ -21,6 +21,7 @@ from transformer_sdk.errors import (
     BodyTooLarge,
     ClientGone,
     ClientTooSlow,
+    EncodedTransfer,
     HeadTooLarge,
     MethodNotAllowed,
     ServingError,
@@ -211,7 +212,7 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 def _error_headers(error: ServingError) -> Headers:
     match error:
-        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest() | ClientTooSlow():
+        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest() | EncodedTransfer() | ClientTooSlow():
             # The rest of it is still on its way: this connection cannot carry another request.
             return _CLOSE
         case TooManyConnections():

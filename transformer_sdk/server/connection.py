@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from transformer_sdk.errors import (
     ClientTooSlow,
+    EncodedTransfer,
     HeadTooLarge,
     ServingError,
     TooManyConnections,
@@ -100,6 +101,9 @@ class Connection(HttpToolsProtocol):
             raise TooManyConnections(self._connections.limit)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise UnreadableRequest(f"More than {MAX_PIPELINED} requests came before the first was answered.")
+        for name, value in self.headers:
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                raise EncodedTransfer(value.decode("latin-1"))
         self._body_size = 0
         self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
         HttpToolsProtocol.on_headers_complete(self)  # super() costs as much as all else here
