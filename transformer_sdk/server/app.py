@@ -28,7 +28,7 @@ from transformer_sdk.errors import (
     TooManyConnections,
     UnreadableRequest,
 )
-from transformer_sdk.limits import MAX_DISCARDED
+from transformer_sdk.limits import MAX_DISCARDED, SMALL_ANSWER
 from transformer_sdk.log_lines import one_line
 from transformer_sdk.messages import (
     Headers,
@@ -99,6 +99,8 @@ class App:
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
                 response = await _gathered(response)  # its chunks are HTTP/1.1's
+            if matched.check and isinstance(response, Response) and len(response.body) > SMALL_ANSWER:
+                held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
@@ -135,6 +137,8 @@ class App:
                 raise BodyTooLarge(self._max_request_size)
             if body:
                 held.add(len(body))
+            elif found[0].check:
+                self.budget.check(1)  # its answer may be large
             return body
         if not asks_first:
             self._check(found, headers)

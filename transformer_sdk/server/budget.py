@@ -1,4 +1,4 @@
-"""How many bytes of requests the server holds at a time: read, queued, and while they are answered."""
+"""How many bytes the server holds at a time: requests until they are answered, answers until they are sent."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class ByteBudget:
         if used + size > self.limit and used > of:
             raise BuffersFull(self.limit)
 
-    def look(self, *, unsent: int) -> None:
-        """Takes note of the answers that clients have not read yet."""
-        self._unsent = unsent
-        self.peak = max(self.peak, self.held + unsent)
+    def count_unsent(self, size: int) -> None:
+        """So many bytes more, or less, of answers wait for their clients to read them."""
+        self._unsent += size
+        self.peak = max(self.peak, self.held + self._unsent)
 
 
 class Held:

@@ -50,6 +50,7 @@ class Connection(HttpToolsProtocol):
     _closes = False  # after an answer that is written before the body was read
     _body_size = 0  # bytes of the body that have come
     _pauses = 0  # of writing, as the client did not read
+    _unsent = 0  # bytes of answers that wait for the client, as far as the budget counts them
     _received = 0  # bytes of the last segment
     _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
     _unfinished_size = 0  # bytes of that, without the first segment's
@@ -69,6 +70,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
+        self._count_unsent(0)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -159,14 +161,23 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         self._pauses += 1
+        self._count_unsent(self.transport.get_write_buffer_size())
         super().pause_writing()
 
-    def look(self, now: float) -> int:
-        """Every second: gives up a client that is too slow. Returns the bytes of answers that it has not read."""
+    def resume_writing(self) -> None:
+        self._count_unsent(self.transport.get_write_buffer_size())
+        super().resume_writing()
+
+    def _count_unsent(self, size: int) -> None:
+        self._connections.budget.count_unsent(size - self._unsent)
+        self._unsent = size
+
+    def look(self, now: float) -> None:
+        """Every second: gives up a client that is too slow."""
         unsent = self.transport.get_write_buffer_size()
+        self._count_unsent(unsent)
         if self._patience.ends(now, *self._state(unsent), received=self._body_size, unsent=unsent):
             self._give_up()
-        return unsent
 
     def _state(self, unsent: int) -> tuple[WaitsFor, object]:
         """What the client is waited for, and of which request, or in which pause of writing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from transformer_sdk.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SURPLUS_CONNECTIONS
+from transformer_sdk.server.budget import ByteBudget
 
 if TYPE_CHECKING:
     from transformer_sdk.server.connection import Connection
@@ -14,8 +15,11 @@ class Connections:
     """At most `limit` connections. Where one more comes, the one that has been idle for longest is closed; where none
     is idle, the new one is surplus: probes and metrics are answered on it, and it is closed."""
 
-    def __init__(self, limit: int = MAX_CONNECTIONS, keep_alive_s: float = KEEP_ALIVE) -> None:
+    def __init__(
+        self, limit: int = MAX_CONNECTIONS, keep_alive_s: float = KEEP_ALIVE, budget: ByteBudget | None = None
+    ) -> None:
         self.limit = limit
+        self.budget = budget or ByteBudget()
         self._keep_alive_s = keep_alive_s
         self._open: set[Connection] = set()
         self._surplus: dict[Connection, None] = {}
@@ -46,12 +50,12 @@ class Connections:
         self._surplus.pop(connection, None)
         self.idle.pop(connection, None)
 
-    def look(self, now: float) -> int:
-        """Once a second: ends what has been idle for too long and who is too slow. Returns the bytes of answers that
-        clients have not read yet."""
+    def look(self, now: float) -> None:
+        """Once a second: ends what has been idle for too long and who is too slow."""
         for connection, since in list(self.idle.items()):
             if now - since < self._keep_alive_s:
                 break
             self.remove(connection)
             connection.end()
-        return sum([connection.look(now) for connection in (*self._open, *self._surplus)])
+        for connection in (*self._open, *self._surplus):
+            connection.look(now)

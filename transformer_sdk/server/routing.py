@@ -18,7 +18,7 @@ class Route:
     template: str  # "/v1/models/{model}:predict"
     endpoint: Endpoint
     # Called with the values of the template's names before a body is read that comes in pieces; raises what the
-    # endpoint would raise for them.
+    # endpoint would raise for them. Only requests to models have one: those count in the server's budget.
     check: Callable[[Mapping[str, str]], object] | None = None
 
 

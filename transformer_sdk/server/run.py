@@ -50,8 +50,7 @@ class HttpServer(uvicorn.Server):
         tls: Tls | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
-        self._connections = Connections(max_connections, keep_alive_s)
-        self._budget = app.budget
+        self._connections = Connections(max_connections, keep_alive_s, app.budget)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -99,7 +98,7 @@ class HttpServer(uvicorn.Server):
 
     def look(self, now: float) -> None:
         """Every second, on the loop's clock: gives up clients that are too slow."""
-        self._budget.look(unsent=self._connections.look(now))
+        self._connections.look(now)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS == 0:

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from transformer_sdk.errors import BuffersFull, ModelNotFound
+from transformer_sdk.limits import SMALL_ANSWER
 from transformer_sdk.messages import Headers, Request, Response, json_response
 from transformer_sdk.server.app import App
 from transformer_sdk.server.budget import ByteBudget, Held
@@ -56,17 +57,22 @@ class Server:
     """An application with a budget, asked one request at a time."""
 
     limit: int = 10
+    max_body: int = 100
     budget: ByteBudget = field(init=False)
     held: list[int] = field(default_factory=list)  # while a request was answered
 
     def __post_init__(self) -> None:
         self.budget = ByteBudget(self.limit)
         routes = [Route("POST", "/{model}", self.echo, known), Route("POST", "/{model}/fail", self.fail)]
-        self.app = App(Router(routes), ServerMetrics(), 100, self.budget)
+        routes.append(Route("POST", "/{model}/metadata", self.metadata))
+        self.app = App(Router(routes), ServerMetrics(), self.max_body, self.budget)
 
     async def echo(self, request: Request) -> Response:
         self.held.append(self.budget.held)
         return json_response(request.body.decode())
+
+    async def metadata(self, request: Request) -> Response:
+        return json_response(request.params["model"])
 
     async def fail(self, _: Request) -> Response:
         raise KeyError("gone")
@@ -143,11 +149,24 @@ async def test_one_that_says_that_it_will_find_none_is_refused_before_it_is_read
     assert (asked.answer, asked.unread[-2:]) == (FULL, [b"2345", b""])
 
 
-async def test_a_request_without_a_body_is_always_taken() -> None:
+async def test_a_request_without_a_body_is_refused_where_a_model_would_answer_it() -> None:
     server = Server()
     Held(server.budget).add(10)
 
-    assert (await server.ask(b"")).answer == (200, "")
+    assert (await server.ask(b"")).answer == FULL
+    assert (await server.ask(b"", path="/m/metadata")).answer == (200, "m")
+
+
+async def test_an_answer_counts_until_it_is_written() -> None:
+    server = Server(limit=5 * SMALL_ANSWER, max_body=5 * SMALL_ANSWER)
+    body = b"1" * 2 * SMALL_ANSWER
+
+    asked = await server.ask(body)
+    assert (asked.answer, server.budget.peak) == ((200, body.decode()), 2 * len(body) + 2)
+
+    Held(server.budget).add(2 * SMALL_ANSWER)
+    assert (await server.ask(body)).answer[0] == 503
+    assert server.budget.held == 2 * SMALL_ANSWER
 
 
 async def test_one_that_is_alone_is_taken_whatever_its_size() -> None:
@@ -170,8 +189,11 @@ async def test_nor_of_one_that_says_so() -> None:
 
 def test_answers_that_nobody_reads_count_too() -> None:
     budget = ByteBudget(10)
-    budget.look(unsent=8)
+    budget.count_unsent(8)
 
     with pytest.raises(BuffersFull):
         Held(budget).add(3)
     assert budget.peak == 8
+
+    budget.count_unsent(-8)
+    Held(budget).add(3)

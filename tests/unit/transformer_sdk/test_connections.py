@@ -180,6 +180,22 @@ def test_a_client_that_does_not_read_its_answer_is_given_up(served: Served) -> N
         assert sum(map(len, iter(lambda: visitor.connection.recv(1 << 20), b""))) < LARGE / 2
 
 
+def test_an_answer_that_is_not_read_counts_at_once_until_it_is(served: Served) -> None:
+    budget = cast("App", served.server.config.app).budget
+    budget.peak = 0
+    with served.visit(b"GET /large HTTP/1.1\r\n\r\n") as visitor:
+        with served.visit(GET) as other:
+            other.answer()
+        assert budget.peak > LARGE / 2
+
+        while len(visitor.unread) < LARGE:
+            visitor.unread += visitor.connection.recv(1 << 20)
+    served.let_pass()
+    budget.peak = 0
+    budget.count_unsent(0)
+    assert budget.peak == 0
+
+
 def test_an_idle_connection_is_kept_for_long(served: Served) -> None:
     with served.visit() as fresh, served.visit(WHOLE) as used:
         assert used.echoed() == len(BODY)
