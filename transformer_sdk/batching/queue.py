@@ -145,7 +145,7 @@ class BatchQueue(Generic[P, R]):
         """The result for `payload`, which holds `size` instances; raises what the run raises, QueueFull and
         DeadlineExceeded."""
         if self._is_full():
-            self._drop_gone()
+            self.drop_gone()
         if self._is_full():
             self._metrics.rejected.inc()
             raise QueueFull(self._model, self._limits.queue_size)
@@ -177,7 +177,7 @@ class BatchQueue(Generic[P, R]):
     def _is_full(self) -> bool:
         return self._waiting >= self._limits.queue_size and self._running >= self._capacity
 
-    def _drop_gone(self) -> None:
+    def drop_gone(self) -> None:
         """Take those out of the queue whose callers have hung up."""
         now = self._clock()
         if now - self._looked_at >= _LOOK_S:

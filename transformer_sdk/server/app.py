@@ -129,28 +129,26 @@ class App:
         if asks_first:  # the client asks before it sends
             if _content_length(headers) > self._max_request_size:
                 raise BodyTooLarge(self._max_request_size)
-            self._check(found, headers)
+            await self._check(found, headers)
         message = await receive()
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message.get("body", b"")  # nearly always: one message
             if len(body) > self._max_request_size:
                 raise BodyTooLarge(self._max_request_size)
-            if body:
-                held.add(len(body))
-            elif found[0].check:
-                self.budget.check(1)  # its answer may be large
+            if body or found[0].check:
+                await held.take(len(body) or 1)  # its answer may be large
             return body
         if not asks_first:
-            self._check(found, headers)
+            await self._check(found, headers)
         return await self._gather(
             message, receive, held, is_too_large=_content_length(headers) > self._max_request_size
         )
 
-    def _check(self, found: Found, headers: Headers) -> None:
+    async def _check(self, found: Found, headers: Headers) -> None:
         route, params = found
         if route.check:
             route.check(params)
-        self.budget.check(_content_length(headers))
+        await self.budget.make_room(_content_length(headers))
 
     async def _gather(self, message: Message, receive: Receive, held: Held, *, is_too_large: bool) -> bytes:
         """The body that begins with `message`. One that is too large is read on, so that the client gets its answer."""
@@ -163,7 +161,7 @@ class App:
                 is_too_large, body = True, bytearray()
                 held.release()
             else:
-                held.add(len(chunk))
+                await held.take(len(chunk))
                 body += chunk
             if not message.get("more_body", False) or size > limit + MAX_DISCARDED:
                 if is_too_large:

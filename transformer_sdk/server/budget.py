@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from transformer_sdk.errors import BuffersFull
 from transformer_sdk.limits import MAX_BUFFERED
 
@@ -16,6 +19,8 @@ class ByteBudget:
         self.limit = limit
         self.held = 0
         self.peak = 0  # the most that was held since somebody has set it to 0
+        # Drops the queued requests whose callers are gone: called where a request finds no room.
+        self.drop_gone: Callable[[], None] | None = None
         self._unsent = 0  # bytes of answers that clients have not read yet
 
     def check(self, size: int, of: int = 0) -> None:
@@ -23,6 +28,17 @@ class ByteBudget:
         used = self.held + self._unsent
         if used + size > self.limit and used > of:
             raise BuffersFull(self.limit)
+
+    async def make_room(self, size: int, of: int = 0) -> None:
+        """As `check`, but where there is no room, requests whose callers are gone are dropped first."""
+        try:
+            self.check(size, of)
+        except BuffersFull:
+            if self.drop_gone is None:
+                raise
+            self.drop_gone()
+            await asyncio.sleep(0)  # their tasks give back what they held
+            self.check(size, of)
 
     def count_unsent(self, size: int) -> None:
         """So many bytes more, or less, of answers wait for their clients to read them."""
@@ -47,6 +63,11 @@ class Held:
         if held > budget.peak:
             budget.peak = held
         self.size += size
+
+    async def take(self, size: int) -> None:
+        """As `add`, but where there is no room, requests whose callers are gone are dropped first."""
+        await self._budget.make_room(size, self.size)
+        self.add(size)
 
     def give_back(self, size: int) -> None:
         """The request goes on without so many of its bytes."""

@@ -297,7 +297,7 @@ class _Answering:
         try:
             if arrival:
                 arrival.end()
-                self._receiver.hold(body, held)
+                await self._receiver.hold(body, held)
             else:
                 body = await self._receiver.read(context, held)
             answered = await self._method(body, call)

@@ -74,15 +74,15 @@ class MessageReceiver:
         is_full = self._budget is not None and self._budget.held >= self._budget.limit
         return None if is_full or self.arriving >= MAX_GRPC_ARRIVING else Arrival(self)
 
-    def hold(self, message: bytes, held: Held) -> None:
+    async def hold(self, message: bytes, held: Held) -> None:
         """Counts a message that is there; raises BuffersFull."""
         if self._budget:
-            held.add(len(message) * GRPC_COPIES)
+            await held.take(len(message) * GRPC_COPIES)
 
     async def read(self, context: _Context, held: Held) -> bytes:
         """The call's message, counted in `held`; raises BuffersFull, ClientTooSlow, InvalidInput and NotReady."""
         if self._budget:
-            self._budget.check(1)
+            await self._budget.make_room(1)
         if self._turns.locked():
             await self._wait()
         else:
@@ -93,7 +93,7 @@ class MessageReceiver:
             self._turns.release()
         if not isinstance(message, bytes):
             raise InvalidInput("The call ended without a message, or with one that is over the limit.")
-        self.hold(message, held)
+        await self.hold(message, held)
         return message
 
     async def _wait(self) -> None:

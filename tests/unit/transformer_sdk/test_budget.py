@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,6 +156,24 @@ async def test_a_request_without_a_body_is_refused_where_a_model_would_answer_it
 
     assert (await server.ask(b"")).answer == FULL
     assert (await server.ask(b"", path="/m/metadata")).answer == (200, "m")
+
+
+async def test_whoever_finds_no_room_has_those_dropped_whose_callers_are_gone() -> None:
+    server = Server()
+    hung_up = Held(server.budget)
+    hung_up.add(10)
+    dropped = asyncio.Event()
+
+    async def gone() -> None:
+        await dropped.wait()
+        hung_up.release()
+
+    waiting = asyncio.ensure_future(gone())
+    await asyncio.sleep(0)
+    server.budget.drop_gone = dropped.set
+
+    assert (await server.ask(b"123")).answer == (200, "123")
+    await waiting
 
 
 async def test_an_answer_counts_until_it_is_written() -> None:

@@ -92,6 +92,7 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         models, metrics, samples, surroundings, lambda: directory.read(around, options.service_name).models
     )
     models.repository = served
+    doors.budget.drop_gone = served.drop_gone
     try:
         await serve(doors, models, metrics, [served.run(found.models)], samples.exposition)
     finally:

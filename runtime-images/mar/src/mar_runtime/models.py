@@ -133,6 +133,12 @@ class ServedModels:
             self._refuse_waiting(name)
         raise error
 
+    def drop_gone(self) -> None:
+        """Takes those requests out of all queues whose callers have hung up."""
+        for parts in self._parts.values():
+            for part in parts:
+                part.queue.drop_gone()
+
     async def close(self) -> None:
         """End everything that runs models."""
         if self._change:
