@@ -25,7 +25,7 @@ from tests.bench.work import Question, Work, load
 
 _SHARE = 0.97  # of the rate before
 _MOST = 1.03  # times what a lone client waited before
-_TURNS, _QUICK_TURNS = 16, 4
+_TURNS, _QUICK_TURNS = 10, 4
 _SECONDS = 1
 
 
