@@ -6,12 +6,14 @@ read is answered in the one form of errors; a client that is too slow is not wai
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from transformer_sdk.errors import (
     ClientTooSlow,
@@ -29,10 +31,10 @@ from transformer_sdk.limits import (
     MAX_PIPELINED,
 )
 from transformer_sdk.server.connections import Connections
+from transformer_sdk.server.cycle import Cycle
 from transformer_sdk.server.patience import Patience, WaitsFor
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sized
 
     from transformer_sdk.server.app import App
@@ -45,6 +47,7 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 class Connection(HttpToolsProtocol):
     """What uvicorn makes for each client. Every call here is paid for by every request."""
 
+    cycle: Cycle  # None before the first request
     _is_surplus = False
     _is_refused = False  # and what comes is not read any more
     _closes = False  # after an answer that is written before the body was read
@@ -108,9 +111,36 @@ class Connection(HttpToolsProtocol):
                 raise EncodedTransfer(value.decode("latin-1"))
         self._body_size = 0
         self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
-        HttpToolsProtocol.on_headers_complete(self)  # super() costs as much as all else here
-        if self._is_surplus:
-            self.cycle.keep_alive = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """A request, whose head is there; its response waits for those before it."""
+        scope, parser = self.scope, self.parser
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = version = parser.get_http_version()
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["query_string"] = url.query or b""
+        before = self.cycle
+        self.cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and not self._is_surplus and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         """As uvicorn's, but for the bound of what nobody wants."""
@@ -260,7 +290,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._say(self._refusal(error))
 
-    def _refuse_body(self, cycle: RequestResponseCycle, error: ServingError) -> None:
+    def _refuse_body(self, cycle: Cycle, error: ServingError) -> None:
         if cycle.response_complete:  # nobody wanted it
             self._linger()
             return
