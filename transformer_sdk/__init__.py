@@ -1,7 +1,7 @@
-"""What every model server of this project is built from, and KServe's SDK by its own names.
+"""KServe's Python SDK for transformers and predictors, by the same names.
 
-Nothing in here knows Kubernetes or TorchServe; a runtime brings its own models. `import transformer_sdk as kserve` has
-`transformer_sdk.kserve`'s names, imported when they are asked for; `import transformer_sdk` alone costs nothing.
+`import transformer_sdk as kserve` has `transformer_sdk.kserve`'s names, imported when they are first used;
+`import transformer_sdk` alone costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         PredictorConfig,
         RESTConfig,
         constants,
+        errors,
         logging,
+        model_server,
         utils,
     )
 
@@ -39,7 +41,9 @@ __all__ = [
     "PredictorConfig",
     "RESTConfig",
     "constants",
+    "errors",
     "logging",
+    "model_server",
     "utils",
 ]
 

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.server.endpoints.v2 import EXTENSIONS, server_version
 from tests.conformance.archives import DIRECTORIES
 from tests.conformance.case import JSON
 from tests.support.runtimes import Request
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.server.endpoints.v2 import EXTENSIONS, server_version
 
 MODELS = [archive.model for archive in DIRECTORIES["kserve"]]
 ROWS = [[1.0, 2.5], [3.0, 4.0]]

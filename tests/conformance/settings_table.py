@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tests.support.runtimes import ROOT
-from transformer_sdk.model_store.known_settings import (
+from torchserve_compat.store.known_settings import (
     ARCHIVE,
     PARAMETERS,
     PROPERTIES,
@@ -49,7 +49,7 @@ _SECTIONS: tuple[tuple[str, str, Mapping[str, Setting]], ...] = (
     ),
     ("Below `torchrun` in an archive's YAML", "", TORCHRUN),
 )
-_NOTICES = "tests/unit/model_store/test_notices.py"
+_NOTICES = "tests/unit/torchserve_compat/store/test_notices.py"
 _RULES = "tests/unit/torchserve_adapter/test_rules.py"
 _BATCHING = "tests/unit/torchserve_adapter/test_batching.py"
 _PLAN = "tests/unit/mar_runtime/test_plan.py"
@@ -78,7 +78,7 @@ _MINIMUM = f"{_RULES}::test_an_empty_configuration_gets_the_minimum_and_each_set
 _FOLLOWED = f"{_PLAN}::test_all_that_can_be_said_is_followed"
 _CHANGED = f"{_RULES}::test_a_change_says_what_was_what_is_and_why"
 _CORS = "tests/unit/endpoints/test_cors.py::test_every_answer_says_who_may_read_it"
-_SEQUENCES = "tests/unit/model_store/test_sequence_settings.py"
+_SEQUENCES = "tests/unit/torchserve_compat/store/test_sequence_settings.py"
 _OF_SEQUENCES = (
     f"{_SEQUENCES}::test_all_that_can_be_said_of_sequences_is_followed",
     "tests/conformance/test_sequences.py::test_more_than_torchserve_takes_is_refused_with_its_status",
@@ -186,7 +186,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "ts_header_key_sequence_start": _HEADERS_OF_SEQUENCES,
     "ts_header_key_sequence_end": (
         *_HEADERS_OF_SEQUENCES,
-        "tests/unit/handler/test_stateful.py::test_a_sequence_ends_with_the_request_that_says_so",
+        "tests/unit/torchserve_compat/test_stateful.py::test_a_sequence_ends_with_the_request_that_says_so",
     ),
 }
 

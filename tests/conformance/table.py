@@ -132,7 +132,7 @@ _AROUND = (
      "tests/integration/mar_runtime/test_surroundings.py"
      "::test_a_handler_does_not_get_what_the_configuration_withholds"),
     ("a version in `model_snapshot` that is not the archive's, `isvc-mar`", "the archive's", "the same",
-     "tests/unit/model_store/test_versions.py"
+     "tests/unit/torchserve_compat/store/test_versions.py"
      "::test_a_snapshots_version_is_the_archives_whatever_the_snapshot_calls_it"),
     ("`parallelType` with `torchrun`, `isvc-mar`", "several processes", "exit code 3",
      "tests/integration/mar_runtime/test_settings.py"

@@ -11,13 +11,13 @@ from typing import Any
 import grpc
 import pytest
 
+from data_plane.protocol.torchserve import inference_apis_pb2 as ts
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.server.torchserve_grpc import SERVICE
 from tests.conformance.archives import HANDLERS
 from tests.conformance.case import v1, v2
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, TORCHSERVE, Answer, Request, Runtime
-from transformer_sdk.protocol.torchserve import inference_apis_pb2 as ts
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.server.torchserve_grpc import SERVICE
 
 pytestmark = pytest.mark.timeout(600)
 ID, START = "ts_request_sequence_id", "ts_request_sequence_start"

@@ -17,14 +17,14 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.tensors import Tensor
 from tests.conformance.archives import HANDLERS
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, TORCHSERVE, Runtime
 from tests.support.waiting import eventually
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from data_plane.model import Models
+from data_plane.server.endpoints.health import HealthEndpoints
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Router
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from mar_runtime.cli import build_parser
 from tests.support.builders import SHIPPED_RUNTIME, a_service, the_children
-from transformer_sdk.model import Models
-from transformer_sdk.server.endpoints.health import HealthEndpoints
-from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Router
 
 Manifest = dict[str, Any]
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from data_plane.model import Models
+from data_plane.server.endpoints.health import HealthEndpoints
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Router
 from tests.support.builders import a_service, the_children, the_shipped_runtime
 from torchserve_adapter.__main__ import build_parser
-from transformer_sdk.model import Models
-from transformer_sdk.server.endpoints.health import HealthEndpoints
-from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Router
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from data_plane.model_server.files import connections_within
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
 from tests.support.runtimes import Runtime
 from tests.support.visitor import Visitor
-from transformer_sdk.model_server.files import connections_within
 
 FILES = 300  # of the server's process
 CONNECTIONS = connections_within(FILES, 10_000)

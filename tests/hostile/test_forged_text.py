@@ -11,10 +11,10 @@ from urllib.parse import quote
 import grpc
 import pytest
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, Request, Runtime
 from tests.support.waiting import eventually
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 RAISES_WHAT_IT_GETS = b"""
 import logging

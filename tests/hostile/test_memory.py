@@ -12,12 +12,12 @@ import numpy as np
 import psutil
 import pytest
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
 from tests.support.runtimes import OURS, Request, Runtime
 from tests.support.visitor import Visitor
 from tests.support.waiting import eventually
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 MIB = 1024 * 1024
 SIZE = 6 * MIB  # of a body, below the limit for one

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from data_plane.limits import ON_LOOP_BYTES
+from data_plane.log_lines import OneLineFormatter
 from tests.hostile.slow_bodies.kinds import KINDS, Body, any_body, neighbour
 from tests.hostile.slow_bodies.serving import MAX_BODY, Served
-from transformer_sdk.limits import ON_LOOP_BYTES
-from transformer_sdk.log_lines import OneLineFormatter
 
 HELD_S = 0.05
 # This machine may be so many times slower than the one for which that was said.

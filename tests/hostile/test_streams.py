@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from data_plane.limits import MAX_STREAM_BUFFER
 from tests.conformance.test_streaming import BATCH_SIZE, FOREVER, Stream, ask, model_dir
 from tests.hostile.health import healthy
 from tests.support.runtimes import OURS, Runtime
 from tests.support.waiting import eventually
-from transformer_sdk.limits import MAX_STREAM_BUFFER
 
 CLIENTS = 3 * BATCH_SIZE
 SIZE = 20_000  # times a word, so that a step is megabytes a second

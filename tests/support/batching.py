@@ -9,11 +9,11 @@ from collections.abc import Callable, Container, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InferenceFailed, ServingError
-from transformer_sdk.model import Call
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.batching.queue import Batch, BatchQueue
+from data_plane.errors import InferenceFailed, ServingError
+from data_plane.model import Call
 
 DEFAULTS = BatchLimits()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from transformer_sdk.errors import Unsupported
-from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Fields, Model, Models
-from transformer_sdk.protocol.v1 import PredictRequest
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+from data_plane.errors import Unsupported
+from data_plane.messages import Response
+from data_plane.model import Call, Fields, Model, Models
+from data_plane.protocol.v1 import PredictRequest
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 
 Infer = Callable[[InferRequest, Call], Awaitable[InferResponse]]
 

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from transformer_sdk.protocol.v2 import bfloat16, tensors
-from transformer_sdk.protocol.v2.document import Parameter
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2.tensors import DATATYPES, Tensor
+from data_plane.protocol.v2 import bfloat16, tensors
+from data_plane.protocol.v2.document import Parameter
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.tensors import DATATYPES, Tensor
 
 _NOT_FINITE = 0x7F80  # the exponent of infinities and NaN in BF16
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transformer_sdk import errors
+from data_plane import errors
 
 _LOWEST_ERROR = 400
 

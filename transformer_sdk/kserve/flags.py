@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS
 from transformer_sdk.kserve.constants.constants import (
     DEFAULT_GRPC_PORT,
     DEFAULT_HTTP_PORT,
@@ -16,7 +17,6 @@ from transformer_sdk.kserve.constants.constants import (
     PredictorProtocol,
 )
 from transformer_sdk.kserve.predictor_config import PredictorConfig
-from transformer_sdk.limits import KEEP_ALIVE, MAX_CONNECTIONS
 
 MAX_REQUEST_SIZE = 100 * 1024 * 1024
 

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from transformer_sdk import limits
-from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
-from transformer_sdk.errors import ServingError, UpstreamBroken
+from data_plane import limits
+from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from data_plane.errors import ServingError, UpstreamBroken
+from data_plane.off_loop import off_loop
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.protocol import conversion
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
 from transformer_sdk.kserve.protocol.weight import weight
-from transformer_sdk.off_loop import off_loop
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _PORT, _TLS_PORT = 80, 443

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from transformer_sdk.messages import words_of
+from data_plane.messages import words_of
 
 _serving_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("serving_loop", default=None)
 _begun: set[asyncio.Future[Any]] = set()

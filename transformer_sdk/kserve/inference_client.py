@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from transformer_sdk.client import forwarding
-from transformer_sdk.client.address import split
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.errors import PredictorBroken, PredictorError
-from transformer_sdk.client.http import HttpClient
-from transformer_sdk.errors import InvalidInput as BadDocument
+from data_plane.client import forwarding
+from data_plane.client.address import split
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorError
+from data_plane.client.http import HttpClient
+from data_plane.errors import InvalidInput as BadDocument
+from data_plane.protocol import json_text
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput, UnsupportedProtocol
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
-from transformer_sdk.protocol import json_text
 
 if TYPE_CHECKING:
     from transformer_sdk.kserve.grpc_client import InferenceGRPCClient

@@ -20,7 +20,7 @@ KSERVE_TRACE_LOGGER_FORMAT = "%(asctime)s.%(msecs)03d %(process)s %(name)s %(mes
 KSERVE_LOGGER_DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 _SERVER_FORMAT = "%(asctime)s.%(msecs)03d %(process)s %(name)s %(levelname)s %(message)s"
-_SDK_LOGGER_NAME = "transformer_sdk"
+_OWN_LOGGER_NAMES = ("transformer_sdk", "data_plane")
 
 # KServe's keys, all of them: programs change single values. KServe's server is uvicorn, whose formatters have fields of
 # their own; ours writes no lines as uvicorn, and formats those of a program that does as plain ones.
@@ -28,7 +28,7 @@ KSERVE_LOG_CONFIG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        name: {"()": "transformer_sdk.log_lines.IndentingFormatter", "fmt": text, "datefmt": KSERVE_LOGGER_DATE_FORMAT}
+        name: {"()": "data_plane.log_lines.IndentingFormatter", "fmt": text, "datefmt": KSERVE_LOGGER_DATE_FORMAT}
         for name, text in {
             "kserve": KSERVE_LOGGER_FORMAT,
             "kserve_trace": KSERVE_TRACE_LOGGER_FORMAT,
@@ -48,7 +48,7 @@ KSERVE_LOG_CONFIG: dict[str, Any] = {
     "loggers": {
         KSERVE_LOGGER_NAME: {"handlers": ["kserve"], "level": KSERVE_LOGLEVEL, "propagate": False},
         KSERVE_TRACE_LOGGER_NAME: {"handlers": ["kserve_trace"], "level": KSERVE_LOGLEVEL, "propagate": False},
-        _SDK_LOGGER_NAME: {"handlers": ["kserve"], "level": "INFO", "propagate": False},
+        **{name: {"handlers": ["kserve"], "level": "INFO", "propagate": False} for name in _OWN_LOGGER_NAMES},
         "uvicorn": {"handlers": ["uvicorn"], "level": "INFO", "propagate": False},
         "uvicorn.error": {"level": "INFO"},
         "uvicorn.access": {"handlers": ["uvicorn_access"], "level": "INFO", "propagate": False},

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from transformer_sdk.client import forwarding
+from data_plane.client import forwarding
 from transformer_sdk.kserve import context
 from transformer_sdk.kserve.constants.constants import EXPLAINER_BASE_URL_FORMAT, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 
-from transformer_sdk.server.app import App
-from transformer_sdk.server.run import HttpServer, listen
+from data_plane.server.app import App
+from data_plane.server.run import HttpServer, listen
 
 MakeApp = Callable[[], AbstractAsyncContextManager[App]]
 _GRACE_S = 5

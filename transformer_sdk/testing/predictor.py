@@ -9,18 +9,18 @@ from typing import Any
 
 import orjson
 
-from transformer_sdk.errors import InferenceFailed, InvalidInput
+from data_plane.errors import InferenceFailed, InvalidInput
+from data_plane.messages import Request, Response, json_response
+from data_plane.protocol.v2.document import JSON_LENGTH
+from data_plane.server.app import App
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Route, Router
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput as BadRequest
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
-from transformer_sdk.messages import Request, Response, json_response
-from transformer_sdk.protocol.v2.document import JSON_LENGTH
-from transformer_sdk.server.app import App
-from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Route, Router
 from transformer_sdk.testing.background import BackgroundServer
 from transformer_sdk.testing.server import TransformerServer
 

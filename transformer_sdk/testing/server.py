@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from data_plane.server.app import App
+from data_plane.server.metrics import ServerMetrics
 from transformer_sdk.kserve import context
 from transformer_sdk.kserve.hooks import done
 from transformer_sdk.kserve.model import Model
@@ -19,8 +21,6 @@ from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.server import build_app
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.server.app import App
-from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.testing.background import BackgroundServer
 
 _MAX_REQUEST = 1 << 30

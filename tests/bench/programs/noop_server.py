@@ -7,12 +7,12 @@ import sys
 
 import uvloop
 
-from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Models
-from transformer_sdk.model_server.life import Doors, open_port
-from transformer_sdk.model_server.serving import serve
-from transformer_sdk.protocol.v1 import PredictRequest, encode_response
-from transformer_sdk.server.metrics import ServerMetrics
+from data_plane.messages import Response
+from data_plane.model import Call, Models
+from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.serving import serve
+from data_plane.protocol.v1 import PredictRequest, encode_response
+from data_plane.server.metrics import ServerMetrics
 
 
 class Noop:

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import numpy as np
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.conformance.sdk.case import Sdk, cases, table
 from tests.conformance.sdk.predictor import scripted_server
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 Ask = Callable[[Any, str], Any]
 

@@ -12,7 +12,7 @@ _FP16 = "FP16 goes as JSON like every other number, and over gRPC as raw content
 _STATUS = "`status` is the HTTP status that the client gets, and may be given as a number"
 _RAW_DATA = "what is set as raw bytes is read as `data` too. KServe: `None`"
 _CLIENT = (
-    "raises `transformer_sdk.client.errors.PredictorError` (with the answer's `status`, `message` and `body`) in the "
+    "raises `data_plane.client.errors.PredictorError` (with the answer's `status`, `message` and `body`) in the "
     "place of httpx's `HTTPStatusError` and gRPC's `AioRpcError`: neither package is needed"
 )
 _BROKEN = "raises `PredictorBroken`, which names the address. KServe: what its JSON parser raises"

@@ -7,8 +7,8 @@ from typing import Any
 import grpc
 import numpy as np
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.conformance.sdk.values import plain
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _INT = {"name": "x", "datatype": "INT64", "shape": [2], "contents": {"int64_contents": [1, 2]}}

@@ -14,6 +14,8 @@ import numpy as np
 
 from tests.conformance.sdk.case import Sdk, cases, table
 
+OWN_LOGGERS = ("transformer_sdk", "data_plane")
+
 # --- names that the package gathers, or that a module has from another
 
 _GATHERED = {
@@ -310,7 +312,7 @@ def _log_config(sdk: Sdk) -> Any:
 cases(
     "logging.KSERVE_LOG_CONFIG",
     has_KServes_keys=lambda sdk: {
-        name: one if not isinstance(one, dict) else [key for key in sorted(one) if key != "transformer_sdk"]
+        name: one if not isinstance(one, dict) else [key for key in sorted(one) if key not in OWN_LOGGERS]
         for name, one in _log_config(sdk).items()
     },
     has_KServes_keys_for_each_formatter=lambda sdk: {
@@ -328,7 +330,7 @@ cases(
             if name.startswith("kserve")
         },
         _log_config(sdk)["handlers"],
-        {name: one for name, one in _log_config(sdk)["loggers"].items() if name != "transformer_sdk"},
+        {name: one for name, one in _log_config(sdk)["loggers"].items() if name not in OWN_LOGGERS},
     ],
     formats_lines_by_a_class=lambda sdk: [one["()"] for one in _log_config(sdk)["formatters"].values()],
     formats_its_servers_lines_as_uvicorn_does=lambda sdk: _log_config(sdk)["formatters"]["uvicorn"]["fmt"],

@@ -19,7 +19,7 @@ class Unit(Enum):
 class Bound:
     """A row of docs/limits.md.
 
-    `constant` is the module and name that hold the default: `transformer_sdk.limits:MAX_HEAD`.
+    `constant` is the module and name that hold the default: `data_plane.limits:MAX_HEAD`.
     `setting` is the flag, variable or key that changes it; empty where nothing does.
     `beyond` is what the client, or the owner of the service, gets.
     `test` is the test that goes beyond the bound: `tests/…/test_x.py::test_y`.

@@ -26,6 +26,6 @@ BOUNDS = (
         constant="torchserve_adapter.limits:MAX_MANAGEMENT_CONNECTIONS",
         unit=Unit.COUNT,
         beyond="as for connections over HTTP",
-        test="tests/unit/transformer_sdk/test_connections.py::test_the_longest_idle_makes_room",
+        test="tests/unit/data_plane/test_connections.py::test_the_longest_idle_makes_room",
     ),
 )

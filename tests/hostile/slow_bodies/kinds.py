@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 
 _VALUES = (
     b"0", b"0.5", b"-1e-300", b"255", b"true", b"null", b'""', b'"a"', b'"\\u00e9"', b'"\\\\"', b'"\xc3\xa9"',

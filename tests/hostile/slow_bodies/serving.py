@@ -17,28 +17,28 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.errors import ServingError
+from data_plane.model import Call
+from data_plane.model_server.life import Doors
+from data_plane.model_server.serving import build_app
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Array
+from data_plane.server.grpc import InferenceService
+from data_plane.server.metrics import ServerMetrics
 from mar_runtime.tensor_model import TensorModel
 from tests.support.fake_models import serving
 from tests.support.hooked_models import Predicting
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.errors import ServingError
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.model import HandlerModel
+from torchserve_compat import frames
+from torchserve_compat.server.model import HandlerModel
 from transformer_sdk.kserve import InferOutput, InferRequest, InferResponse
 from transformer_sdk.kserve.model_repository import ModelRepository
 from transformer_sdk.kserve.serving import server as sdk
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.model import Call
-from transformer_sdk.model_server.life import Doors
-from transformer_sdk.model_server.serving import build_app
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Array
-from transformer_sdk.server.grpc import InferenceService
-from transformer_sdk.server.metrics import ServerMetrics
 
 MAX_BODY = 6_553_500  # bytes: the runtimes' default
 _BEAT_S = 0.001

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
+from data_plane import limits
+from data_plane.client.address import Address
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from data_plane.client.http import HttpClient
+from data_plane.client.pool import Limits, Pool
+from data_plane.errors import ServingError
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, answers, never, says, scripted
-from transformer_sdk import limits
-from transformer_sdk.client.address import Address
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
-from transformer_sdk.client.http import HttpClient
-from transformer_sdk.client.pool import Limits, Pool
-from transformer_sdk.errors import ServingError
 from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT, InferenceRESTClient, RESTConfig
 
 GOOD = Answer(200, ((b"content-type", b"application/json"), (b"content-length", b"19")), b'{"predictions":[7]}')

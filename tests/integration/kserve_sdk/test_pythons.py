@@ -22,7 +22,7 @@ from tests.support.runtimes import ROOT
 from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
-SDK = ROOT / "transformer_sdk"
+SDK, DATA_PLANE = ROOT / "transformer_sdk", ROOT / "data_plane"
 CLASSIFIERS = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]["classifiers"]
 SUPPORTED = [one.rpartition(" ")[2] for one in CLASSIFIERS if re.search(r":: 3\.\d+$", one)]
 OWN = "{}.{}".format(*sys.version_info)
@@ -46,11 +46,13 @@ PYTHONS = {version: path for version in SUPPORTED if (path := found(version))}
 
 
 @pytest.fixture(scope="module")
-def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("distribution")
-    run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)], SDK)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The SDK's, and that of what it is built on, as pip takes them."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for source in (SDK, DATA_PLANE):
+        run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)], source)
+    (sdk,), (data_plane,) = folder.glob("isvc_transformer_sdk-*.whl"), folder.glob("isvc_data_plane-*.whl")
+    return [f"{sdk}[fast]", str(data_plane)]
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +64,12 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=PYTHONS, scope="module")
-def python(request: pytest.FixtureRequest, distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def python(request: pytest.FixtureRequest, wheels: list[str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of an environment that has the SDK, what it needs, and pytest."""
     uv, environment = str(Path(sys.executable).with_name("uv")), tmp_path_factory.mktemp(request.param)
     run([uv, "venv", "--quiet", "--clear", "--python", PYTHONS[request.param], str(environment)])
     python = str(environment / "bin/python")
-    run([uv, "pip", "install", "--quiet", "--python", python, f"{distribution}[fast]", "pytest"])
+    run([uv, "pip", "install", "--quiet", "--python", python, *wheels, "pytest"])
     return python
 
 

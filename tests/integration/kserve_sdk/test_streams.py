@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from data_plane.client.address import Address
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorTimeout
+from data_plane.client.pieces import Pieces
+from data_plane.client.pool import Limits, Pool
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, never, says, scripted
-from transformer_sdk.client.address import Address
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout
-from transformer_sdk.client.pieces import Pieces
-from transformer_sdk.client.pool import Limits, Pool
 from transformer_sdk.kserve import Model, PredictorConfig
 from transformer_sdk.testing import TransformerServer
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from data_plane.errors import UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
 from tests.support import torch_models
-from transformer_sdk.errors import UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 EXAMPLE = torch.zeros(2, 3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from transformer_sdk.handler import max_pooling
+from torchserve_compat.worker import max_pooling
 
 TORCHS = "aten::max_pool2d_with_indices"
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import yaml
 
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import load_engine
 from mar_runtime.engines.config import read_config
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("scripted/model.pt", "traced/model.pt", "onnx/model.onnx")

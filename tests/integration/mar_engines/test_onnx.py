@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 BFLOAT16, FLOAT, STRING, INT64 = TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.STRING, TensorProto.INT64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
+from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import CannotLoad, Engine, load_engine
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import TorchEngine
 from mar_runtime.engines.torchscript import Forward
 from tests.support import torch_models
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.model_server.work_dir import claimed
 from tests.integration.mar_runtime.serving import Waiting, do, model_dir, result
 from tests.support.runtimes import Runtime, wait_ended
-from transformer_sdk.model_server.work_dir import claimed
 
 UNEXPECTED, CONFIGURATION_ERROR, MODEL_FAILED = 1, 3, 4
 

@@ -10,12 +10,12 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.tensors import Tensor
 from tests.support.runtimes import Request, Runtime
 from tests.support.torch_models import Affine, save_scripted
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 # A user namespace: whoever runs the tests is another in it, with no rights but those of the files' modes.
 AS_NOBODY_KNOWN = """

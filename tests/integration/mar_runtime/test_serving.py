@@ -13,11 +13,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, metric, result, told, write_acting
 from tests.integration.mar_runtime.wheels import make_wheel
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Answer, Request, Runtime
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 YAML = b"minWorkers: 2\nprobe: [1, two]\n"
 WORD = "from a wheel"

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from data_plane.model_server import container
 from mar_runtime import archives, resources
 from mar_runtime.pool import WorkerPool
 from mar_runtime.process import WorkerProcess, workers_context
@@ -20,7 +21,6 @@ from tests.integration.mar_runtime.serving import Waiting, model_dir, told, writ
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
 from tests.support.waiting import eventually
-from transformer_sdk.model_server import container
 
 WORKERS = min(4, container.processors())
 LOADS_ONCE = b"""

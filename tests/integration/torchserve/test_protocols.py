@@ -11,13 +11,13 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane.protocol.v2 import grpc as proto
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2 import rest
+from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.tensors import Tensor
 from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.model_folder import manifest, write_mar
-from transformer_sdk.protocol.v2 import grpc as proto
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.requests import InferRequest
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 # What a handler of instances may be sent: dictionaries of named tensors, bare numbers, or a request as it came.
 HANDLER = b"""
@@ -41,7 +41,7 @@ def answer(one):
 BESIDE = {
     "utils.py": b"def doubled(value):\n    return [2 * x for x in value] if isinstance(value, list) else 2 * value\n",
     "msgspec.py": b"raise ImportError('the archive has its own')\n",
-    "transformer_sdk.py": b"raise ImportError('the archive has its own')\n",
+    "data_plane.py": b"raise ImportError('the archive has its own')\n",
 }
 LARGE = 12 * 1024 * 1024
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_sdk.batching.limits import BatchDuration
+from data_plane.batching.limits import BatchDuration
 
 
 def learnt(fixed: float, per_instance: float, sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32)) -> BatchDuration:

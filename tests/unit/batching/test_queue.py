@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from data_plane.batching.limits import BatchLimits
 from tests.support.batching import ControlledModel, call, queue_for, sample, submitted, turns_of_the_loop
-from transformer_sdk.batching.limits import BatchLimits
 
 
 async def test_a_request_goes_at_once_when_the_model_is_free() -> None:

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.errors import ClientGone, DeadlineExceeded, QueueFull
+from data_plane.model import Call
 from tests.support.batching import ControlledModel, call, queue_for, sample, submitted, turns_of_the_loop
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.errors import ClientGone, DeadlineExceeded, QueueFull
-from transformer_sdk.model import Call
 
 
 async def test_a_full_queue_refuses_more() -> None:

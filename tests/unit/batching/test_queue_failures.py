@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.batching.queue import Batch, BatchQueue
+from data_plane.errors import ClientGone, InferenceFailed, ServingError, UpstreamBroken, UpstreamTimeout
+from data_plane.model import Call
 from tests.support.batching import ControlledModel, call, queue_for, sample, submitted
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import ClientGone, InferenceFailed, ServingError, UpstreamBroken, UpstreamTimeout
-from transformer_sdk.model import Call
 
 
 async def test_a_batch_is_answered_whose_worker_was_lost_behind_it() -> None:

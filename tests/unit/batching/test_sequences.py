@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from transformer_sdk.batching import sequences
-from transformer_sdk.batching.sequences import Sequence, SequenceLimits, Sequences
-from transformer_sdk.errors import SequenceLost, SequenceQueueFull, TooManySequences
+from data_plane.batching import sequences
+from data_plane.batching.sequences import Sequence, SequenceLimits, Sequences
+from data_plane.errors import SequenceLost, SequenceQueueFull, TooManySequences
 
 LIMITS = SequenceLimits(max_sequences=4, max_idle_s=10.0, timeout_s=100.0, queue_size=2)
 

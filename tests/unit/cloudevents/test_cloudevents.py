@@ -15,12 +15,12 @@ from cloudevents.http import from_http
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
+from data_plane.messages import Headers, Response
+from data_plane.protocol import cloudevents
+from data_plane.protocol.cloudevents import RESPONSE_TYPE, AnswerStyle, CloudEvent
 from tests.support.fuzz import damaged
-from transformer_sdk.errors import InvalidInput
-from transformer_sdk.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
-from transformer_sdk.messages import Headers, Response
-from transformer_sdk.protocol import cloudevents
-from transformer_sdk.protocol.cloudevents import RESPONSE_TYPE, AnswerStyle, CloudEvent
 
 STRUCTURED: Headers = ((b"content-type", b"application/cloudevents+json; charset=UTF-8"),)
 ATTRIBUTES = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image"}

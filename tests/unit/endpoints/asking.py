@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import orjson
 
+from data_plane.messages import Headers, Response
+from data_plane.model import Call, Fields, Model, Models
+from data_plane.model_server.life import Doors
+from data_plane.model_server.serving import build_app
+from data_plane.protocol.v1 import PredictRequest
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.messages import Headers, Response
-from transformer_sdk.model import Call, Fields, Model, Models
-from transformer_sdk.model_server.life import Doors
-from transformer_sdk.model_server.serving import build_app
-from transformer_sdk.protocol.v1 import PredictRequest
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.protocol.v2.tensors import Tensor
-from transformer_sdk.server.metrics import ServerMetrics
 
 REQUEST_ID = "7"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from data_plane.errors import UnreadableRequest
+from data_plane.messages import Response
 from tests.support.fake_models import FakeModel
 from tests.unit.endpoints.asking import Server
-from transformer_sdk.errors import UnreadableRequest
-from transformer_sdk.messages import Response
-from transformer_sdk.model_store.settings import cors_headers
+from torchserve_compat.store.settings import cors_headers
 
 ORIGIN = "https://pages.example"
 SETTINGS = {

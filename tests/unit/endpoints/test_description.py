@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from data_plane.server.endpoints.server_metadata import server_version
 from tests.unit.endpoints.asking import Server, error
-from transformer_sdk.server.endpoints.server_metadata import server_version
 
 MODEL = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
 VERSION = {**MODEL, "name": "version"}

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.serving import serve
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import serving
 from tests.unit.endpoints.asking import RecordingModel
-from transformer_sdk.model_server.life import Doors, open_port
-from transformer_sdk.model_server.serving import serve
-from transformer_sdk.server.metrics import ServerMetrics
 
 
 async def test_kserves_variables_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

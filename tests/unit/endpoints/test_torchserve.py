@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from data_plane.limits import MAX_FORM_PARTS
 from tests.unit.endpoints.asking import Answer, Server, error
-from transformer_sdk.limits import MAX_FORM_PARTS
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET", "DELETE", "PATCH"])

@@ -10,12 +10,12 @@ import numpy as np
 import orjson
 import pytest
 
+from data_plane.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
+from data_plane.limits import MAX_ERROR_TEXT
+from data_plane.model import Call
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.server.endpoints import server_metadata
 from tests.unit.endpoints.asking import RecordingModel, Server, doubled, error
-from transformer_sdk.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
-from transformer_sdk.limits import MAX_ERROR_TEXT
-from transformer_sdk.model import Call
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.server.endpoints import server_metadata
 
 INPUT = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
 LENGTH = "inference_header_content_length"

@@ -12,17 +12,17 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane.limits import GRPC_COPIES
+from data_plane.model import Call, Streaming
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server import grpc_answers
+from data_plane.server.budget import ByteBudget
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.limits import GRPC_COPIES
-from transformer_sdk.model import Call, Streaming
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.protocol.v2.tensors import Tensor
-from transformer_sdk.server import grpc_answers
-from transformer_sdk.server.budget import ByteBudget
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.metrics import ServerMetrics
 
 SIZE = 1_000_000  # bytes of an answer: more than the windows and sockets of a client that does not read
 REQUEST = wire.request_to_proto(InferRequest((Tensor.from_numpy("x", np.array([1.0])),), "42"), "m").SerializeToString()

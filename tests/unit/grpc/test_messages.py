@@ -12,8 +12,7 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.limits import (
+from data_plane.limits import (
     GRPC_COPIES,
     GRPC_PING,
     GRPC_PING_TIMEOUT,
@@ -22,16 +21,17 @@ from transformer_sdk.limits import (
     MAX_GRPC_STREAMS,
     MIN_GRPC_READERS,
 )
-from transformer_sdk.model import Call
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.protocol.v2.tensors import Tensor
-from transformer_sdk.server import grpc_messages
-from transformer_sdk.server.budget import ByteBudget, Held
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.grpc_messages import MessageReceiver, readers_within
-from transformer_sdk.server.metrics import ServerMetrics
+from data_plane.model import Call
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server import grpc_messages
+from data_plane.server.budget import ByteBudget, Held
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.grpc_messages import MessageReceiver, readers_within
+from data_plane.server.metrics import ServerMetrics
+from tests.support.fake_models import FakeModel, serving
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m").SerializeToString()

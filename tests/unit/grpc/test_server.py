@@ -15,9 +15,7 @@ from google.protobuf.message import Message
 from kserve import InferenceGRPCClient
 from kserve.protocol import infer_type as kserve
 
-from tests.support.fake_models import FakeModel, echo, serving
-from tests.support.tensors import plain
-from transformer_sdk.errors import (
+from data_plane.errors import (
     DeadlineExceeded,
     InferenceFailed,
     InvalidInput,
@@ -29,13 +27,15 @@ from transformer_sdk.errors import (
     UpstreamBroken,
     UpstreamError,
 )
-from transformer_sdk.model import Call, Models
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2.tensors import Tensor
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.metrics import ServerMetrics
+from data_plane.model import Call, Models
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.metrics import ServerMetrics
+from tests.support.fake_models import FakeModel, echo, serving
+from tests.support.tensors import plain
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m")

@@ -11,16 +11,16 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.model import Call, Model, Streaming
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server import grpc_messages
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.errors import InvalidInput, UpstreamBroken
-from transformer_sdk.model import Call, Model, Streaming
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.protocol.v2.tensors import Tensor
-from transformer_sdk.server import grpc_messages
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.metrics import ServerMetrics
 
 METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 

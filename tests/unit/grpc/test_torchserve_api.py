@@ -14,12 +14,12 @@ from zipfile import ZipFile
 import grpc
 import pytest
 
+from data_plane.limits import MAX_FORM_PARTS
+from data_plane.messages import Response, StreamingResponse, header
+from data_plane.model import Call, Fields, Models
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk.limits import MAX_FORM_PARTS
-from transformer_sdk.messages import Response, StreamingResponse, header
-from transformer_sdk.model import Call, Fields, Models
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.metrics import ServerMetrics
 
 # Of googleapis, which TorchServe's file imports and its jar does not hold.
 STATUS = """

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from data_plane import limits
+from data_plane.errors import ModelNotFound
 from tests.support.hooked_models import NOBODY, Ready
-from transformer_sdk import limits
-from transformer_sdk.errors import ModelNotFound
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
 from transformer_sdk.kserve.model import InferenceModel

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PROJECT = tomllib.loads((ROOT / "transformer_sdk/pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "data_plane/pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "kubernetes", "pandas", "numpy", "grpc", "aiohttp", "httpx", "fastapi", "pydantic"}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from transformer_sdk.client.address import Address, BadAddress
+from data_plane.client.address import Address, BadAddress
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.serving.predictor_wait import addresses_of, all_reached, is_wanted

@@ -15,11 +15,15 @@ import grpc
 import numpy as np
 import pytest
 
+from data_plane import limits
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from data_plane.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest
+from data_plane.server.grpc import GrpcServer
+from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
-from transformer_sdk import limits
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
-from transformer_sdk.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
 from transformer_sdk.kserve import (
     InferenceGRPCClient,
     InferenceRESTClient,
@@ -37,10 +41,6 @@ from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
-from transformer_sdk.server.grpc import GrpcServer
-from transformer_sdk.server.metrics import ServerMetrics
 from transformer_sdk.testing import FakePredictor, TransformerServer
 
 INFER = "/v2/models/m/infer"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import ModelConfig, read_config
 from mar_runtime.engines.errors import CannotLoad
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 
 def read(folder: Path, text: str) -> ModelConfig:

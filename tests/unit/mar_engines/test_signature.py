@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.signature import Signature, check_outputs
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 IMAGE = TensorMetadata("image", "FP32", (-1, 2, 2))
 MASK = TensorMetadata("mask", "BOOL", (-1, -1))

@@ -13,10 +13,10 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
+from data_plane.model_server.errors import ModelFailed
 from mar_runtime.archives import ModelManifest, Unpacked, unpack
 from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
-from transformer_sdk.model_store import safety
-from transformer_sdk.model_store.errors import ModelFailed
+from torchserve_compat.store import safety
 
 CODE = b"def handle(data, context): return data\n"
 MIB = 2**20

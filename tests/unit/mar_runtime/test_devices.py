@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.devices import GpuTurns, choose
-from transformer_sdk.model_store.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

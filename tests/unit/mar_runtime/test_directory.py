@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.directory import Found, read
 from mar_runtime.plan import ArchiveRequest, FileRequest
 from tests.support.model_folder import manifest, write_mar
-from transformer_sdk.model_store import rules
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.versions import ModelVersion
+from torchserve_compat.store import rules
+from torchserve_compat.store.versions import ModelVersion
 
 
 def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> Found:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.metric_definitions import find
-from transformer_sdk.model_store.errors import ConfigurationError
 
 GOOD = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
 

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from data_plane.errors import ModelNotFound
+from data_plane.model import Models
+from data_plane.model_server.errors import ModelFailed
+from data_plane.server.metrics import ServerMetrics
 from mar_runtime import engines
 from mar_runtime import models as mar_models
 from mar_runtime.engines import CannotLoad
@@ -19,12 +23,8 @@ from mar_runtime.runner import PoolPolicy
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.spec import HandlerSpec
 from tests.support.model_folder import manifest, write_mar
-from transformer_sdk.errors import ModelNotFound
-from transformer_sdk.model import Models
-from transformer_sdk.model_store.errors import ModelFailed
-from transformer_sdk.model_store.settings import BatchOptions
-from transformer_sdk.model_store.versions import ModelVersion
-from transformer_sdk.server.metrics import ServerMetrics
+from torchserve_compat.store.settings import BatchOptions
+from torchserve_compat.store.versions import ModelVersion
 
 
 class Pools:

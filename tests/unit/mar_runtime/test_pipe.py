@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from data_plane.errors import ClientGone
 from mar_runtime.pipe import NeverStarted, Pipe, WorkerDied
-from transformer_sdk.errors import ClientGone
-from transformer_sdk.handler.wire import HEAD, Kind, Unframer, framed
+from torchserve_compat.wire import HEAD, Kind, Unframer, framed
 
 PATIENT = 60.0  # seconds
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.archives import ModelManifest
 from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
 from mar_runtime.runner import PoolPolicy
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import BatchOptions
-from transformer_sdk.model_store.versions import ModelVersion
+from torchserve_compat.store.settings import BatchOptions
+from torchserve_compat.store.versions import ModelVersion
 
 MANIFEST = ModelManifest("handler.py")
 OPTIONS = Options(BatchOptions())

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from data_plane.errors import ClientGone
 from mar_runtime.pool import WorkerPool
 from mar_runtime.runner import PoolPolicy
 from mar_runtime.spec import HandlerSpec
-from transformer_sdk.errors import ClientGone
-from transformer_sdk.handler.frames import Answer, Batch, Request, Result, encode
+from torchserve_compat.frames import Answer, Batch, Request, Result, encode
 
 SPEC = HandlerSpec(
     model="m", folder="/models/m", handler="handler.py", envelope="none", batch_size=2, threads=1, gpu=None,

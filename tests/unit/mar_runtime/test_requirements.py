@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from data_plane.model_server.errors import ModelFailed
 from mar_runtime import requirements
 from tests.support.waiting import eventually
-from transformer_sdk.model_store.errors import ModelFailed
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from data_plane.model_server import container
 from mar_runtime import resources
-from transformer_sdk.model_server import container
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.model_server.errors import ModelFailed
 from mar_runtime import pool as pools
 from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TIME, RESTART_GROWTH, RESTART_PAUSE
 from mar_runtime.pool import NotStarted, WorkerPool
@@ -16,7 +17,6 @@ from mar_runtime.process import CannotStart, WorkerDied, WorkerProcess, workers_
 from mar_runtime.restarts import Restarts
 from mar_runtime.runner import PoolPolicy
 from mar_runtime.spec import HandlerSpec
-from transformer_sdk.model_store.errors import ModelFailed
 
 PAUSES = [RESTART_PAUSE * RESTART_GROWTH**number for number in range(MAX_DEATHS - 1)]
 

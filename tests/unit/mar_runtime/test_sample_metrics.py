@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from mar_runtime.sample_metrics import SampleMetrics
-from transformer_sdk.handler.frames import Failure, Result, Sample
+from torchserve_compat.frames import Failure, Result, Sample
 
 
 def sample(

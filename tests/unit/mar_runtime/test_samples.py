@@ -9,7 +9,7 @@ from ts.metrics.caching_metric import CachingMetric
 from ts.metrics.metric_type_enum import MetricTypes
 
 from mar_runtime.samples import collect_samples, taken
-from transformer_sdk.handler.frames import Sample
+from torchserve_compat.frames import Sample
 
 
 @pytest.fixture(autouse=True)

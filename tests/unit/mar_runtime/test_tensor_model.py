@@ -14,18 +14,18 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from data_plane.messages import Response
+from data_plane.model import Call
+from data_plane.protocol import v1
+from data_plane.protocol.v2 import bfloat16, rest
+from data_plane.protocol.v2.document import JSON_LENGTH
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+from data_plane.protocol.v2.tensors import Array, Tensor
 from mar_runtime.tensor_model import TensorModel
 from tests.support.batching import call
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
-from transformer_sdk.messages import Response
-from transformer_sdk.model import Call
-from transformer_sdk.protocol import v1
-from transformer_sdk.protocol.v2 import bfloat16, rest
-from transformer_sdk.protocol.v2.document import JSON_LENGTH
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Array, Tensor
 
 Outputs = Mapping[str, Array]
 

@@ -14,8 +14,8 @@ import pytest
 from mar_runtime.runner import PoolPolicy
 from mar_runtime.spec import HandlerSpec
 from mar_runtime.threads import HandlerThreads, WorkThread, _Worker
-from transformer_sdk.handler.frames import Answer, Batch, Part, Piece, Request, Result
-from transformer_sdk.handler.pieces import Emit
+from torchserve_compat.frames import Answer, Batch, Part, Piece, Request, Result
+from torchserve_compat.worker.pieces import Emit
 
 
 async def test_calls_run_one_after_another_in_one_thread() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.withheld import withheld_variables
-from transformer_sdk.model_store.errors import ConfigurationError
 
 ENVIRONMENT = ("HOME", "DB_PASSWORD", "DB_PASSWORD_FILE", "API_TOKEN")
 

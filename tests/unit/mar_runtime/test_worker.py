@@ -13,10 +13,10 @@ from ts.context import Context
 
 from mar_runtime.handling import Handler
 from mar_runtime.worker import _answer, _step
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.calls import HandlerCalls
-from transformer_sdk.handler.frames import Batch, Part, Request
-from transformer_sdk.handler.wire import Kind, Unframer, framed
+from torchserve_compat import frames
+from torchserve_compat.frames import Batch, Part, Request
+from torchserve_compat.wire import Kind, Unframer, framed
+from torchserve_compat.worker.calls import HandlerCalls
 
 MANIFEST = {"model": {"modelName": "m", "modelVersion": "1.0"}}
 

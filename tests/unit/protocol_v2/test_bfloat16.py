@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
-from transformer_sdk.protocol.v2.bfloat16 import MAX, VALUE, WIRE, Array, narrow, widen
+from data_plane.protocol.v2.bfloat16 import MAX, VALUE, WIRE, Array, narrow, widen
 
 EVERY = np.arange(2**16).astype(WIRE)
 THEIRS = EVERY.view(ml_dtypes.bfloat16)

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_MESSAGE_ELEMENTS, MAX_MESSAGE_FIELDS, MAX_MESSAGE_NUMBERS
+from data_plane.protocol.v2 import fields
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.support.fuzz import damaged
-from transformer_sdk.errors import InvalidInput
-from transformer_sdk.limits import MAX_MESSAGE_ELEMENTS, MAX_MESSAGE_FIELDS, MAX_MESSAGE_NUMBERS
-from transformer_sdk.protocol.v2 import fields
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 
 def request(**contents: object) -> pb.ModelInferRequest:

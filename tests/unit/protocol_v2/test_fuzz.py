@@ -9,12 +9,12 @@ import numpy as np
 import orjson
 from google.protobuf.message import DecodeError
 
+from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.protocol.v2 import grpc, rest
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
 from tests.support.fuzz import damaged
-from transformer_sdk.errors import InvalidInput, UpstreamBroken
-from transformer_sdk.protocol.v2 import grpc, rest
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2.tensors import DATATYPES, Tensor, dtype
 
 ROUNDS = 4000
 

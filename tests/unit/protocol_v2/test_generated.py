@@ -8,8 +8,8 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as kserve_pb
 
-from transformer_sdk.protocol.v2 import generate
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2 import generate
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 
 
 @pytest.mark.parametrize("proto", generate.PROTOS, ids=lambda proto: proto.stem)

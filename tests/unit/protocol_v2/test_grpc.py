@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.tensors import plain, plain_request
-from transformer_sdk.errors import InvalidInput, UpstreamBroken
-from transformer_sdk.protocol.v2 import grpc
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import (
+from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.protocol.v2 import grpc
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import (
     InferRequest,
     InferResponse,
     ModelMetadata,
     RequestedOutput,
     TensorMetadata,
 )
-from transformer_sdk.protocol.v2.tensors import Tensor
+from data_plane.protocol.v2.tensors import Tensor
+from tests.support.tensors import plain, plain_request
 
 ROW = np.array([1, 2], dtype=np.float32)
 

@@ -8,11 +8,11 @@ import pytest
 from kserve.protocol import infer_type as kserve
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as kserve_pb
 
+from data_plane.protocol.v2 import grpc, rest
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
 from tests.support.tensors import plain, plain_request
-from transformer_sdk.protocol.v2 import grpc, rest
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2.tensors import DATATYPES, Tensor, dtype
 
 # KServe's knows no BF16.
 KNOWN = tuple(datatype for datatype in DATATYPES if datatype != "BF16")

@@ -9,11 +9,11 @@ import numpy as np
 import orjson
 import pytest
 
+from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.protocol.v2 import rest
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain, plain_request
-from transformer_sdk.errors import InvalidInput, UpstreamBroken
-from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 INPUT = {"name": "x", "shape": [2, 2], "datatype": "FP32", "data": [1, 2, 3, 4]}
 SQUARE = np.array([[1, 2], [3, 4]], dtype=np.float32)

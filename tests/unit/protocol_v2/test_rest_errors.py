@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from transformer_sdk.errors import InvalidInput
-from transformer_sdk.protocol.v2 import rest
+from data_plane.errors import InvalidInput
+from data_plane.protocol.v2 import rest
 
 GOOD = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
 

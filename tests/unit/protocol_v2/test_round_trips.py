@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_plane.protocol.v2 import grpc, rest
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain_request, plain_response, requests, responses, some_tensors
-from transformer_sdk.protocol.v2 import grpc, rest
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 
 @given(requests(json=True))

@@ -8,12 +8,12 @@ import numpy as np
 import orjson
 import pytest
 
-from transformer_sdk.errors import InvalidInput
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
+from data_plane.protocol.v2 import grpc, rest, shapes
+from data_plane.protocol.v2 import open_inference_pb2 as pb
 from transformer_sdk.kserve import InferInput
 from transformer_sdk.kserve.errors import InvalidInput as HookInvalidInput
-from transformer_sdk.limits import MAX_PARAMETERS, MAX_TENSORS
-from transformer_sdk.protocol.v2 import grpc, rest, shapes
-from transformer_sdk.protocol.v2 import open_inference_pb2 as pb
 
 Read = Callable[[list[int], str], object]
 

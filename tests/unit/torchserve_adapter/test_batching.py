@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import Wishes, form_batches_here
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.model_store.archives import Archive
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.settings import BatchOptions
+from torchserve_compat.store.archives import Archive
+from torchserve_compat.store.properties import Draft
+from torchserve_compat.store.settings import BatchOptions
 
 ARCHIVES = {"a.mar": Archive("a.mar", "a"), "b.mar": Archive("b.mar", "b", model_version="2.0")}
 WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"

@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.errors import NotReady, ServingError
+from data_plane.messages import Response
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, Version
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.errors import NotReady, ServingError
-from transformer_sdk.handler.frames import Answer, Batch, Failure, Part, Piece, Request, Result, decode_batch, encode
-from transformer_sdk.handler.wire import Kind, framed
-from transformer_sdk.messages import Response
+from torchserve_compat.frames import Answer, Batch, Failure, Part, Piece, Request, Result, decode_batch, encode
+from torchserve_compat.wire import Kind, framed
 
 VERSION = Version(
     version="1.0", archive="bert.mar", workers=1, max_workers=2, batch_size=4, response_timeout_s=120,

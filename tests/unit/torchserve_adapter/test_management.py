@@ -11,6 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 import pytest
 
+from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
+from data_plane.messages import Request, Response
 from tests.support.model_folder import manifest, write_mar
 from torchserve_adapter import management
 from torchserve_adapter.batching import Wishes
@@ -18,9 +20,7 @@ from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
-from transformer_sdk.messages import Request, Response
-from transformer_sdk.model_store.settings import BatchOptions
+from torchserve_compat.store.settings import BatchOptions
 
 WISHES = Wishes(BatchOptions(), {}, {})
 

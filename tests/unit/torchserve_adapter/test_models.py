@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from tests.support.archives import build_archive
-from transformer_sdk.model_store.archives import Archive, read_archive, read_store
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import Model, requested_models, select
+from torchserve_compat.store.archives import Archive, read_archive, read_store
+from torchserve_compat.store.models import Model, requested_models, select
 
 ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
 SNAPSHOT = json.dumps(

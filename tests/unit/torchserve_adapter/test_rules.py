@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.rules import Surroundings, as_written, effective
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.known_settings import PROPERTIES, Effect, Runtime
-from transformer_sdk.model_store.properties import dump, parse
+from torchserve_compat.store.known_settings import PROPERTIES, Effect, Runtime
+from torchserve_compat.store.properties import dump, parse
 
 TAKEN = {8080: 50080, 8081: 50081}
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -13,22 +13,22 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.errors import DeadlineExceeded, NotReady
+from data_plane.model import Call, IndexEntry, Models
+from data_plane.model_server.errors import ModelFailed
 from tests.support.batching import turns_of_the_loop
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.errors import DeadlineExceeded, NotReady
-from transformer_sdk.handler.frames import Answer as HandlerAnswer
-from transformer_sdk.handler.frames import Batch, Request, Result
-from transformer_sdk.handler.model import HandlerModel, OnPiece
-from transformer_sdk.model import Call, IndexEntry, Models
-from transformer_sdk.model_store.errors import ModelFailed
-from transformer_sdk.model_store.models import Model
-from transformer_sdk.model_store.settings import BatchOptions
+from torchserve_compat.frames import Answer as HandlerAnswer
+from torchserve_compat.frames import Batch, Request, Result
+from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.store.models import Model
+from torchserve_compat.store.settings import BatchOptions
 
 BERT = Model("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from transformer_sdk.errors import InvalidInput as BadRequest
+from data_plane.errors import InvalidInput as BadRequest
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import requests, tensors
+from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput, NamedTensor
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse, RequestedOutput
-from transformer_sdk.protocol.v2 import grpc as wire
-from transformer_sdk.protocol.v2 import requests, tensors
-from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
 
 _T = TypeVar("_T", bound=NamedTensor)
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from transformer_sdk.errors import InvalidInput as BadDocument
+from data_plane.errors import InvalidInput as BadDocument
+from data_plane.protocol import json_text
+from data_plane.protocol.v2 import shapes
+from data_plane.protocol.v2.document import TensorDocument, checked_size
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
-from transformer_sdk.protocol import json_text
-from transformer_sdk.protocol.v2 import shapes
-from transformer_sdk.protocol.v2.document import TensorDocument, checked_size
 
 _T = TypeVar("_T", bound=NamedTensor)
 
@@ -87,7 +87,7 @@ def _writable(value: Any, are_tensors: bool = False) -> Any:
 
 
 def _buffer(tensor: NamedTensor) -> bytes | memoryview:
-    from transformer_sdk.protocol.v2 import tensors
+    from data_plane.protocol.v2 import tensors
 
     return tensor.raw_data if tensor.raw_data is not None else tensors.to_buffer(tensor.tensor())
 

@@ -6,15 +6,15 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from transformer_sdk.errors import InvalidInput as BadTensor
+from data_plane.errors import InvalidInput as BadTensor
+from data_plane.protocol.v2.document import TensorDocument
 from transformer_sdk.kserve.errors import InferenceError, InvalidInput
 from transformer_sdk.kserve.protocol.parameters import for_grpc
-from transformer_sdk.protocol.v2.document import TensorDocument
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from transformer_sdk.protocol.v2.tensors import Tensor
+    from data_plane.protocol.v2.tensors import Tensor
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -74,7 +74,7 @@ class NamedTensor:
         return array if array.flags.writeable else array.copy()
 
     def _take_array(self, array: Array, *, as_raw: bool) -> None:
-        from transformer_sdk.protocol.v2 import tensors
+        from data_plane.protocol.v2 import tensors
 
         try:
             taken = tensors.Tensor.from_numpy(self.name, _with_text(array))
@@ -95,7 +95,7 @@ class NamedTensor:
 
     def tensor(self) -> Tensor:
         """As the rest of this SDK has it; raises InvalidInput."""
-        from transformer_sdk.protocol.v2 import rest, tensors
+        from data_plane.protocol.v2 import rest, tensors
 
         parameters = {name: value for name, value in for_grpc(self.parameters).items() if name != SIZE}
         try:
@@ -135,7 +135,7 @@ class NamedTensor:
     def _text(self) -> Array:
         import numpy as np
 
-        from transformer_sdk.protocol.v2 import shapes
+        from data_plane.protocol.v2 import shapes
 
         elements = list(flat([] if self.data is None else self.data))
         array = np.empty(len(elements), dtype=object)

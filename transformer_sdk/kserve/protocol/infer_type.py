@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from transformer_sdk.errors import InvalidInput as BadDocument
+from data_plane.errors import InvalidInput as BadDocument
+from data_plane.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import join, read, write
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput
 from transformer_sdk.kserve.protocol.parameters import values
-from transformer_sdk.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
+    from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
 
 __all__ = ["InferInput", "InferOutput", "InferRequest", "InferResponse", "RequestedOutput"]
 

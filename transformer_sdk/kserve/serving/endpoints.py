@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from transformer_sdk.errors import InvalidInput, ServingError
+from data_plane.errors import InvalidInput, ServingError
+from data_plane.messages import Request, Response, StreamingResponse, json_response
+from data_plane.off_loop import off_loop
+from data_plane.protocol import cloudevents
+from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.protocol.v2.document import json_length
+from data_plane.server.endpoints.bodies import refuse_encoded
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.server_metadata import EXTENSIONS, server_version
+from data_plane.server.routing import Route
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.served import ServedModel
-from transformer_sdk.messages import Request, Response, StreamingResponse, json_response
-from transformer_sdk.off_loop import off_loop
-from transformer_sdk.protocol import cloudevents
-from transformer_sdk.protocol.cloudevents import AnswerStyle
-from transformer_sdk.protocol.v2.document import json_length
-from transformer_sdk.server.endpoints.bodies import refuse_encoded
-from transformer_sdk.server.endpoints.calls import Calls
-from transformer_sdk.server.endpoints.server_metadata import EXTENSIONS, server_version
-from transformer_sdk.server.routing import Route
 
 
 class HookEndpoints:

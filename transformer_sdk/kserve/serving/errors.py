@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from transformer_sdk.errors import DeadlineExceeded, InferenceFailed
-from transformer_sdk.messages import Headers
+from data_plane.errors import DeadlineExceeded, InferenceFailed
+from data_plane.messages import Headers
 
 COMPONENT = "transformer"
 

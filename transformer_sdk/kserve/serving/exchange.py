@@ -9,14 +9,14 @@ from typing import Any
 
 import orjson
 
-from transformer_sdk.client import forwarding
+from data_plane.client import forwarding
+from data_plane.messages import header
+from data_plane.model import Call
+from data_plane.off_loop import off_loop
+from data_plane.protocol import cloudevents, json_text
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.protocol.infer_type import InferRequest
-from transformer_sdk.messages import header
-from transformer_sdk.model import Call
-from transformer_sdk.off_loop import off_loop
-from transformer_sdk.protocol import cloudevents, json_text
 
 UNREAD: Any = object()
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from data_plane.messages import Headers
 from transformer_sdk.kserve.serving.errors import HookFailed
-from transformer_sdk.messages import Headers
 
 # The server's own, or of the connection that the headers came by.
 _NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",

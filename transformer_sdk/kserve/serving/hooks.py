@@ -10,14 +10,14 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from transformer_sdk.errors import ServingError, Unsupported
+from data_plane.errors import ServingError, Unsupported
+from data_plane.messages import words_of
 from transformer_sdk.kserve.hooks import done, ends_task
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.serving import headers
 from transformer_sdk.kserve.serving.errors import COMPONENT, HookFailed, HookRefused, HookTimedOut
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.messages import words_of
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 from prometheus_client import Histogram as PrometheusHistogram
 
-from transformer_sdk.histogram import Histogram, Series
+from data_plane.histogram import Histogram, Series
 
 # KServe's own.
 _BUCKETS = PrometheusHistogram.DEFAULT_BUCKETS[:-1]

@@ -6,9 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.errors import Unsupported
-from transformer_sdk.histogram import Series
+from data_plane.client.connection import Answer
+from data_plane.errors import Unsupported
+from data_plane.histogram import Series
+from data_plane.limits import ON_LOOP_BYTES
+from data_plane.off_loop import off_loop
+from data_plane.protocol import json_text
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer, decode_json, encode
 from transformer_sdk.kserve.logging import trace_logger
@@ -19,9 +22,6 @@ from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import UNREAD, Exchange
 from transformer_sdk.kserve.serving.hooks import Hook
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.limits import ON_LOOP_BYTES
-from transformer_sdk.off_loop import off_loop
-from transformer_sdk.protocol import json_text
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PATHS = {"v1": "/v1/models/{}:predict", "v2": "/v2/models/{}/infer"}
@@ -155,7 +155,7 @@ class Pipeline:
         return await self._model._grpc_client.infer(request, exchange.remaining_s(), self._metadata(exchange))
 
     def _of_message(self, payload: Any) -> InferRequest:
-        from transformer_sdk.protocol.v2.open_inference_pb2 import ModelInferRequest
+        from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest
 
         if not isinstance(payload, ModelInferRequest):
             raise HookFailed(

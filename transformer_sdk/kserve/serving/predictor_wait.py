@@ -11,9 +11,9 @@ import logging
 import signal
 from collections.abc import Iterable, Mapping
 
-from transformer_sdk.client.address import Address
-from transformer_sdk.client.errors import PredictorUnreachable
-from transformer_sdk.client.pool import Pool
+from data_plane.client.address import Address
+from data_plane.client.errors import PredictorUnreachable
+from data_plane.client.pool import Pool
 from transformer_sdk.kserve.model import BaseKServeModel, Model
 
 log = logging.getLogger(__name__)

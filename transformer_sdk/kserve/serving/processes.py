@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from data_plane.model_server.life import open_port
 from transformer_sdk.kserve import hooks
 from transformer_sdk.kserve.serving import predictor_wait
 from transformer_sdk.kserve.serving.server import HOST_VARIABLE, serve
-from transformer_sdk.model_server.life import open_port
 
 if TYPE_CHECKING:
     from transformer_sdk.kserve.model_server import LoopErrorHandler, ModelServer

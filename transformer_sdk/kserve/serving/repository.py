@@ -8,7 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from transformer_sdk.errors import ModelNotFound
+from data_plane.errors import ModelNotFound
+from data_plane.messages import words_of
+from data_plane.model import IndexEntry, Models
 from transformer_sdk.kserve.errors import ModelNotReady
 from transformer_sdk.kserve.hooks import all_ended, call, done
 from transformer_sdk.kserve.model import BaseKServeModel, InferenceModel, Model
@@ -18,8 +20,6 @@ from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.served import UNREADY, ServedModel
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.messages import words_of
-from transformer_sdk.model import IndexEntry, Models
 
 log = logging.getLogger(__name__)
 

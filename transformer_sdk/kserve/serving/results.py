@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.errors import InvalidInput
+from data_plane.client.connection import Answer
+from data_plane.errors import InvalidInput
+from data_plane.messages import Headers, Response, StreamingResponse, words_of
+from data_plane.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
 from transformer_sdk.kserve.serving import headers as hook_headers
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
-from transformer_sdk.messages import Headers, Response, StreamingResponse, words_of
-from transformer_sdk.protocol.v2.document import JSON_LENGTH
 
 _RAW = b"application/octet-stream"
 _TEXT = b"text/plain; charset=utf-8"

@@ -7,9 +7,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from transformer_sdk import limits
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
+from data_plane import limits
+from data_plane.client.connection import Answer
+from data_plane.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
+from data_plane.messages import Response, StreamingResponse, words_of
+from data_plane.model import Call, Fields, Forwarder, Models
+from data_plane.off_loop import off_loop
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.inference_client import decode_infer
@@ -20,14 +23,11 @@ from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import contradicting, to_response
-from transformer_sdk.messages import Response, StreamingResponse, words_of
-from transformer_sdk.model import Call, Fields, Forwarder, Models
-from transformer_sdk.off_loop import off_loop
 
 if TYPE_CHECKING:
-    from transformer_sdk.protocol.v1 import PredictRequest
-    from transformer_sdk.protocol.v2.requests import InferRequest, ModelMetadata, TensorMetadata
-    from transformer_sdk.protocol.v2.requests import InferResponse as TensorResponse
+    from data_plane.protocol.v1 import PredictRequest
+    from data_plane.protocol.v2.requests import InferRequest, ModelMetadata, TensorMetadata
+    from data_plane.protocol.v2.requests import InferResponse as TensorResponse
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ UNREADY = "says that it is not"
 
 
 class ServedModel(Forwarder):
-    """A model of `transformer_sdk.model.Models`; `name` may be another than the model's own."""
+    """A model of `data_plane.model.Models`; `name` may be another than the model's own."""
 
     version = "1"
 
@@ -120,10 +120,10 @@ class ServedModel(Forwarder):
             raise HookFailed(f"{method} of model {self.name} returned {type(described).__name__}; it returns a list.")
         return list(described)
 
-    # --- as `transformer_sdk.model.Model` has them, for gRPC
+    # --- as `data_plane.model.Model` has them, for gRPC
 
     async def metadata(self) -> ModelMetadata:
-        from transformer_sdk.protocol.v2.requests import ModelMetadata
+        from data_plane.protocol.v2.requests import ModelMetadata
 
         inputs, outputs = await self.types()
         return ModelMetadata(self.name, (self.version,), "", _tensors(inputs), _tensors(outputs))
@@ -182,6 +182,6 @@ def _whole(response: Response | StreamingResponse) -> Response:
 
 
 def _tensors(described: Sequence[dict[str, Any]]) -> tuple[TensorMetadata, ...]:
-    from transformer_sdk.protocol.v2.requests import TensorMetadata
+    from data_plane.protocol.v2.requests import TensorMetadata
 
     return tuple(TensorMetadata(one["name"], one["datatype"], tuple(one["shape"])) for one in described)

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, generate_latest
 
+from data_plane.model_server.errors import StartError
+from data_plane.model_server.life import Doors, request_budget, serve_app
+from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
+from data_plane.server.app import App
+from data_plane.server.budget import ByteBudget
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.health import HealthEndpoints
+from data_plane.server.endpoints.repository import RepositoryEndpoints
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Router
+from data_plane.server.run import Tls
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.model import BaseKServeModel
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
-from transformer_sdk.model_server.life import Doors, request_budget, serve_app
-from transformer_sdk.model_store.errors import StartError
-from transformer_sdk.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
-from transformer_sdk.server.app import App
-from transformer_sdk.server.budget import ByteBudget
-from transformer_sdk.server.endpoints.calls import Calls
-from transformer_sdk.server.endpoints.health import HealthEndpoints
-from transformer_sdk.server.endpoints.repository import RepositoryEndpoints
-from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Router
-from transformer_sdk.server.run import Tls
 
 if TYPE_CHECKING:
     from transformer_sdk.kserve.model_server import ModelServer

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from transformer_sdk.errors import ServingError
-from transformer_sdk.limits import HOOKS_WAITING
+from data_plane.errors import ServingError
+from data_plane.limits import HOOKS_WAITING
 
 
 class ThreadsBusy(ServingError):

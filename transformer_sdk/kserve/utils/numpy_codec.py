@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from transformer_sdk.errors import InvalidInput
-from transformer_sdk.protocol.v2 import tensors
+from data_plane.errors import InvalidInput
+from data_plane.protocol.v2 import tensors
 
 
 def to_np_dtype(dtype: str) -> np.dtype[Any] | None:

@@ -8,9 +8,9 @@ from shutil import copyfileobj, rmtree
 
 import msgspec
 
-from transformer_sdk.model_store.archives import UNREADABLE, open_archive
-from transformer_sdk.model_store.errors import ModelFailed
-from transformer_sdk.model_store.safety import Allowance
+from data_plane.model_server.errors import ModelFailed
+from torchserve_compat.store.archives import UNREADABLE, open_archive
+from torchserve_compat.store.safety import Allowance
 
 MANIFEST = Path("MAR-INF") / "MANIFEST.json"
 

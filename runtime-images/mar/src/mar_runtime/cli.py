@@ -13,24 +13,24 @@ from pathlib import Path
 
 import uvloop
 
+from data_plane.log_lines import configure_logging
+from data_plane.model import Models
+from data_plane.model_server import memory
+from data_plane.model_server.container import processors
+from data_plane.model_server.errors import StartError
+from data_plane.model_server.life import Doors, fail, open_port, request_budget
+from data_plane.model_server.options import FlagParser, add_common_flags
+from data_plane.model_server.serving import serve
+from data_plane.model_server.work_dir import claimed
+from data_plane.server.metrics import ServerMetrics
 from mar_runtime import directory, metric_definitions
 from mar_runtime.models import ServedModels, Surroundings
 from mar_runtime.plan import Options
 from mar_runtime.resources import gpus, threads
 from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.withheld import withheld_variables
-from transformer_sdk.log_lines import configure_logging
-from transformer_sdk.model import Models
-from transformer_sdk.model_server import memory
-from transformer_sdk.model_server.container import processors
-from transformer_sdk.model_server.life import Doors, fail, open_port, request_budget
-from transformer_sdk.model_server.options import FlagParser, add_common_flags
-from transformer_sdk.model_server.serving import serve
-from transformer_sdk.model_server.work_dir import claimed
-from transformer_sdk.model_store import rules
-from transformer_sdk.model_store.errors import StartError
-from transformer_sdk.model_store.settings import BatchOptions, cors_headers, whole
-from transformer_sdk.server.metrics import ServerMetrics
+from torchserve_compat.store import rules
+from torchserve_compat.store.settings import BatchOptions, cors_headers, whole
 
 log = logging.getLogger("mar_runtime")
 

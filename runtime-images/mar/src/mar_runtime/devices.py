@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_sdk.model_store.errors import ConfigurationError
+from data_plane.model_server.errors import ConfigurationError
 
 
 def choose(archive: str, yaml_config: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
-from transformer_sdk.model_store import notices, properties, rules
-from transformer_sdk.model_store.archives import read_store
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.models import Selection, named_in_models, parse_table, select
-from transformer_sdk.model_store.versions import requested_versions
+from torchserve_compat.store import notices, properties, rules
+from torchserve_compat.store.archives import read_store
+from torchserve_compat.store.known_settings import Runtime
+from torchserve_compat.store.models import Selection, named_in_models, parse_table, select
+from torchserve_compat.store.versions import requested_versions
 
 log = logging.getLogger(__name__)
 

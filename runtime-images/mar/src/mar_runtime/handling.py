@@ -13,10 +13,10 @@ from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
 from mar_runtime.samples import collect_samples, taken
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.continuous import RunningBatch
-from transformer_sdk.handler.loading import HandlerLoader, describe
-from transformer_sdk.handler.pieces import Emit
+from torchserve_compat import frames
+from torchserve_compat.worker.continuous import RunningBatch
+from torchserve_compat.worker.loading import HandlerLoader, describe
+from torchserve_compat.worker.pieces import Emit
 
 log = logging.getLogger(__name__)
 

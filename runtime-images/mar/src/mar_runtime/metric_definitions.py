@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import yaml
 
-from transformer_sdk.model_store.errors import ConfigurationError
+from data_plane.model_server.errors import ConfigurationError
 
 
 class _Metric(msgspec.Struct):

@@ -14,6 +14,12 @@ from urllib.parse import quote
 
 import yaml
 
+from data_plane.batching.queue import BatchQueue
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.errors import ModelNotFound, ServingError
+from data_plane.model import LOADING, Models
+from data_plane.model_server.errors import ModelFailed, StartError
+from data_plane.server.metrics import ServerMetrics
 from mar_runtime import archives, requirements
 from mar_runtime.archives import Unpacked
 from mar_runtime.devices import GpuTurns, choose
@@ -25,17 +31,11 @@ from mar_runtime.sample_metrics import SampleMetrics
 from mar_runtime.spec import HandlerSpec
 from mar_runtime.tensor_model import TensorModel
 from mar_runtime.threads import HandlerThreads
-from transformer_sdk.batching.queue import BatchQueue
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.errors import ModelNotFound, ServingError
-from transformer_sdk.handler.model import HandlerModel
-from transformer_sdk.handler.stateful import StatefulModel
-from transformer_sdk.model import LOADING, Models
-from transformer_sdk.model_store import notices
-from transformer_sdk.model_store.errors import ModelFailed, StartError
-from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.settings import batch_limits, sequence_headers
-from transformer_sdk.server.metrics import ServerMetrics
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.stateful import StatefulModel
+from torchserve_compat.store import notices
+from torchserve_compat.store.known_settings import Runtime
+from torchserve_compat.store.settings import batch_limits, sequence_headers
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from transformer_sdk.errors import ClientGone
-from transformer_sdk.handler.wire import HEAD, Kind, Unframer
+from data_plane.errors import ClientGone
+from torchserve_compat.wire import HEAD, Kind, Unframer
 
 # Takes the frame of a piece; False where nobody takes more of its answer.
 OnPiece = Callable[[bytes], bool]

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.archives import ModelManifest
 from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.runner import PoolPolicy
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.settings import (
+from torchserve_compat.store.settings import (
     BatchOptions,
     batch_limits,
     envelope,
@@ -24,7 +24,7 @@ from transformer_sdk.model_store.settings import (
     stated_batch_size,
     whole,
 )
-from transformer_sdk.model_store.versions import ModelVersion
+from torchserve_compat.store.versions import ModelVersion
 
 ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from multiprocessing.context import ForkServerContext
 
+from data_plane.errors import ClientGone, NotReady, UpstreamBroken
+from data_plane.model_server.errors import ModelFailed
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
 from mar_runtime.pipe import NeverStarted, WorkerDied
@@ -17,10 +19,8 @@ from mar_runtime.process import CannotStart, WorkerProcess
 from mar_runtime.restarts import Restarts
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.errors import ClientGone, NotReady, UpstreamBroken
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.model import OnPiece
-from transformer_sdk.model_store.errors import ModelFailed
+from torchserve_compat import frames
+from torchserve_compat.server.model import OnPiece
 
 log = logging.getLogger(__name__)
 

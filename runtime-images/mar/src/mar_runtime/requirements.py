@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from transformer_sdk.model_store.errors import ModelFailed
+from data_plane.model_server.errors import ModelFailed
 
 log = logging.getLogger(__name__)
 

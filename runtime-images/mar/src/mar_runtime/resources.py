@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from transformer_sdk.model_server import container
+from data_plane.model_server import container
 
 _DEVICES = Path("/dev")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from transformer_sdk.errors import UpstreamTimeout
-from transformer_sdk.handler.model import Transport
+from data_plane.errors import UpstreamTimeout
+from torchserve_compat.server.model import Transport
 
 # Of torch.load's long message, what is the matter with the file.
 _WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)

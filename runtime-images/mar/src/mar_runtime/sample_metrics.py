@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
-from transformer_sdk.handler.frames import Result, Sample
+from torchserve_compat.frames import Result, Sample
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ts.metrics.caching_metric import CachingMetric
 
-from transformer_sdk.handler.frames import Sample
-from transformer_sdk.messages import encodable
+from data_plane.messages import encodable
+from torchserve_compat.frames import Sample
 
 _collected: list[Sample] = []  # by all threads: a handler may have some of its own
 _collecting = threading.Lock()

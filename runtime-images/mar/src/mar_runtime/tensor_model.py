@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import orjson
 
+from data_plane.batching import merge
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.merge import Array, Arrays
+from data_plane.batching.metrics import BatchMetrics
+from data_plane.batching.queue import Batch, BatchQueue
+from data_plane.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from data_plane.messages import Response
+from data_plane.model import Call, Fields
+from data_plane.off_loop import off_loop
+from data_plane.protocol import json_text
+from data_plane.protocol.v1 import PredictRequest
+from data_plane.protocol.v2 import rest
+from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
 from mar_runtime.threads import WorkThread
-from transformer_sdk.batching import merge
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.merge import Array, Arrays
-from transformer_sdk.batching.metrics import BatchMetrics
-from transformer_sdk.batching.queue import Batch, BatchQueue
-from transformer_sdk.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
-from transformer_sdk.messages import Response
-from transformer_sdk.model import Call, Fields
-from transformer_sdk.off_loop import off_loop
-from transformer_sdk.protocol import json_text
-from transformer_sdk.protocol.v1 import PredictRequest
-from transformer_sdk.protocol.v2 import rest
-from transformer_sdk.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
-from transformer_sdk.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
-from transformer_sdk.protocol.v2.tensors import Tensor
 
 # Of instances that cannot be read together so many are tried one by one.
 _LOOKED_AT = 1000

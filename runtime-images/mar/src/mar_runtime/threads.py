@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from data_plane.errors import NotReady
+from data_plane.model_server.errors import ModelFailed
 from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.errors import NotReady
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.model import OnPiece
-from transformer_sdk.model_store.errors import ModelFailed
+from torchserve_compat import frames
+from torchserve_compat.server.model import OnPiece
 
 if TYPE_CHECKING:
     from mar_runtime.handling import Handler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from transformer_sdk.model_store.errors import ConfigurationError
+from data_plane.model_server.errors import ConfigurationError
 
 
 def withheld_variables(properties: Mapping[str, str], environment: Iterable[str]) -> tuple[str, ...]:

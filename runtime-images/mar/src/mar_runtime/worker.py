@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
+from data_plane.log_lines import IndentingFormatter
 from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.wire import HEAD, Kind, framed
-from transformer_sdk.log_lines import IndentingFormatter
+from torchserve_compat import frames
+from torchserve_compat.wire import HEAD, Kind, framed
 
 if TYPE_CHECKING:
     from mar_runtime.handling import Handler

@@ -1,6 +1,6 @@
 """Runs TorchServe in a pod: writes the configuration it needs, starts and watches it, and is its only door.
 
-The protocols, the queues and what a model directory holds are `transformer_sdk`'s; here is what is TorchServe's own.
+The protocols and the queues are `data_plane`'s, and what a model directory holds is `torchserve_compat`'s.
 
 __main__          flags and environment → Service; errors → exit code and termination message
 rules             what is changed in config.properties, one rule a function (pure)

@@ -16,6 +16,13 @@ from pathlib import Path
 
 import uvloop
 
+from data_plane.log_lines import configure_logging
+from data_plane.model_server import container
+from data_plane.model_server.errors import ConfigurationError, StartError
+from data_plane.model_server.life import Doors, fail, open_port, request_budget
+from data_plane.model_server.options import FlagParser, add_common_flags
+from data_plane.model_server.work_dir import claimed
+from data_plane.server.run import listen
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
@@ -29,21 +36,14 @@ from torchserve_adapter.rules import (
     management_port,
 )
 from torchserve_adapter.supervisor import Service, supervise
-from transformer_sdk.log_lines import configure_logging
-from transformer_sdk.model_server import container
-from transformer_sdk.model_server.life import Doors, fail, open_port, request_budget
-from transformer_sdk.model_server.options import FlagParser, add_common_flags
-from transformer_sdk.model_server.work_dir import claimed
-from transformer_sdk.model_store import notices, properties
-from transformer_sdk.model_store.archives import Archive, read_store
-from transformer_sdk.model_store.errors import ConfigurationError, StartError
-from transformer_sdk.model_store.known_settings import Runtime
-from transformer_sdk.model_store.models import Model, requested_models, select
-from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.rules import DEFAULT_MAX_REQUEST_SIZE
-from transformer_sdk.model_store.safety import check_mar
-from transformer_sdk.model_store.settings import BatchOptions, cors_headers, sequence_limits
-from transformer_sdk.server.run import listen
+from torchserve_compat.store import notices, properties
+from torchserve_compat.store.archives import Archive, read_store
+from torchserve_compat.store.known_settings import Runtime
+from torchserve_compat.store.models import Model, requested_models, select
+from torchserve_compat.store.properties import Draft
+from torchserve_compat.store.rules import DEFAULT_MAX_REQUEST_SIZE
+from torchserve_compat.store.safety import check_mar
+from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
 
 log = logging.getLogger("torchserve_adapter")
 

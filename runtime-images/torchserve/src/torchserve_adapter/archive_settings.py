@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformer_sdk.model_store.archives import UNREADABLE, read_file
+from torchserve_compat.store.archives import UNREADABLE, read_file
 
 _MANIFEST = "MAR-INF/MANIFEST.json"
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.model_store.archives import Archive
-from transformer_sdk.model_store.models import Table, entries, file_name, parse_table, snapshot_models
-from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
-from transformer_sdk.model_store.versions import requested_versions
+from data_plane.batching.limits import BatchLimits
+from torchserve_compat.store.archives import Archive
+from torchserve_compat.store.models import Table, entries, file_name, parse_table, snapshot_models
+from torchserve_compat.store.properties import Draft
+from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
+from torchserve_compat.store.versions import requested_versions
 
 # Requests whose bodies make more than this together are not merged: they cost by the byte, and Java copies them often.
 FRAME_BYTES = 8 * 1024 * 1024

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import orjson
 
+from data_plane.batching.sequences import SequenceLimits
+from data_plane.client.address import Address
+from data_plane.client.pool import Limits, Pool
+from data_plane.errors import ServingError
+from data_plane.messages import Response
 from torchserve_adapter.errors import broken_connections
 from torchserve_adapter.transport import VersionTransport
-from transformer_sdk.batching.sequences import SequenceLimits
-from transformer_sdk.client.address import Address
-from transformer_sdk.client.pool import Limits, Pool
-from transformer_sdk.errors import ServingError
-from transformer_sdk.messages import Response
 
 _NOT_FOUND = 404
 _PAGE = 100  # the most models that TorchServe lists at once

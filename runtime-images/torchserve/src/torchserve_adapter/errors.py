@@ -1,6 +1,6 @@
 """What goes wrong with TorchServe: the errors of requests, and the one that ends the adapter.
 
-Beside it, the errors of `transformer_sdk.model_store.errors` end the adapter:
+Beside it, the errors of `data_plane.model_server.errors` end the adapter:
 
 code  class                 what to look at
 5     TorchServeDied        the log lines above; memory limits
@@ -12,9 +12,9 @@ import contextlib
 import json
 from collections.abc import Iterator
 
-from transformer_sdk.client.errors import PredictorBroken, PredictorUnreachable
-from transformer_sdk.errors import NotReady, UpstreamBroken, UpstreamTimeout
-from transformer_sdk.model_store.errors import StartError
+from data_plane.client.errors import PredictorBroken, PredictorUnreachable
+from data_plane.errors import NotReady, UpstreamBroken, UpstreamTimeout
+from data_plane.model_server.errors import StartError
 
 COMPONENT = "torchserve"
 

@@ -24,17 +24,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_sdk.model_server import memory
-from transformer_sdk.model_store import properties
-from transformer_sdk.model_store.errors import StartError
+from data_plane.model_server import memory
+from data_plane.model_server.errors import StartError
+from torchserve_compat.store import properties
 
 _MIN_JAVA = 17
 # TorchServe and its workers talk over sockets of this name; their paths may hold 107 bytes on Linux, 103 on macOS.
 _SOCKET = ".ts.sock.65535"
 _MAX_SOCKET_PATH = 103
 _OURS = {"__init__.py", "model_service_worker.py", "frontend"}
-# What `transformer_sdk.handler` imports beside what a handler has anyway: torch, numpy and TorchServe's wheel.
-_IMPORTS = ("transformer_sdk", "msgspec", "orjson")
+# What handlers are run by, and what that imports beside what a handler has anyway: torch, numpy and TorchServe's wheel.
+_IMPORTS = ("torchserve_compat", "data_plane", "msgspec", "orjson")
 # These would take precedence over the effective configuration.
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 

@@ -16,19 +16,19 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 
+from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
+from data_plane.messages import Request, Response
+from data_plane.model_server.errors import ConfigurationError, ModelFailed
+from data_plane.server.routing import Route
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.errors import COMPONENT, message_of
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from transformer_sdk.errors import InvalidInput, ModelNotFound, UpstreamError
-from transformer_sdk.messages import Request, Response
-from transformer_sdk.model_store.archives import read_archive, read_store
-from transformer_sdk.model_store.errors import ConfigurationError, ModelFailed
-from transformer_sdk.model_store.models import file_name
-from transformer_sdk.model_store.settings import sequence_limits
-from transformer_sdk.server.routing import Route
+from torchserve_compat.store.archives import read_archive, read_store
+from torchserve_compat.store.models import file_name
+from torchserve_compat.store.settings import sequence_limits
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 _PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{model}/{version}/set-default")

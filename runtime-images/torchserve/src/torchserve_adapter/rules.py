@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
+from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import FRAME_BYTES
-from transformer_sdk.batching.limits import DEFAULT_MAX_BATCH_SIZE
-from transformer_sdk.model_store import rules
-from transformer_sdk.model_store.errors import ConfigurationError
-from transformer_sdk.model_store.models import Table, entries, named_in_models, parse_table, snapshot_models
-from transformer_sdk.model_store.properties import Draft
-from transformer_sdk.model_store.settings import whole
-from transformer_sdk.model_store.snapshot import complete
+from torchserve_compat.store import rules
+from torchserve_compat.store.models import Table, entries, named_in_models, parse_table, snapshot_models
+from torchserve_compat.store.properties import Draft
+from torchserve_compat.store.settings import whole
+from torchserve_compat.store.snapshot import complete
 
 LOOPBACK = "127.0.0.1"
 _MIB = 1024 * 1024

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.batching.queue import BatchQueue
+from data_plane.model import Models
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import WorkerDeaths
 from torchserve_adapter.transport import VersionTransport
-from transformer_sdk.batching.limits import BatchLimits
-from transformer_sdk.batching.metrics import BatchMetricsRegistry
-from transformer_sdk.batching.queue import BatchQueue
-from transformer_sdk.handler.model import HandlerModel
-from transformer_sdk.handler.stateful import StatefulModel
-from transformer_sdk.model import Models
-from transformer_sdk.model_store.models import file_name
-from transformer_sdk.model_store.settings import sequence_headers
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.stateful import StatefulModel
+from torchserve_compat.store.models import file_name
+from torchserve_compat.store.settings import sequence_headers
 
 log = logging.getLogger(__name__)
 

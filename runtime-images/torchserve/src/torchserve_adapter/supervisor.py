@@ -7,6 +7,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from data_plane.model import Models
+from data_plane.model_server.life import Doors
+from data_plane.model_server.serving import serve
+from data_plane.server.app import App
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Router
+from data_plane.server.run import HttpServer
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.launch import Launch
@@ -15,15 +22,8 @@ from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from transformer_sdk.model import Models
-from transformer_sdk.model_server.life import Doors
-from transformer_sdk.model_server.serving import serve
-from transformer_sdk.model_store.models import Model
-from transformer_sdk.model_store.settings import whole
-from transformer_sdk.server.app import App
-from transformer_sdk.server.metrics import ServerMetrics
-from transformer_sdk.server.routing import Router
-from transformer_sdk.server.run import HttpServer
+from torchserve_compat.store.models import Model
+from torchserve_compat.store.settings import whole
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorTimeout
+from data_plane.client.pool import Pool
+from data_plane.errors import ClientGone, NotReady, ServingError, UpstreamError
+from data_plane.messages import Headers
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.errors import (
     COMPONENT,
@@ -17,15 +22,10 @@ from torchserve_adapter.errors import (
     broken_connections,
     message_of,
 )
-from transformer_sdk.client.connection import Answer
-from transformer_sdk.client.errors import PredictorBroken, PredictorTimeout
-from transformer_sdk.client.pool import Pool
-from transformer_sdk.errors import ClientGone, NotReady, ServingError, UpstreamError
-from transformer_sdk.handler import frames
-from transformer_sdk.handler.model import OnPiece
-from transformer_sdk.handler.stateful import take_sequence
-from transformer_sdk.handler.wire import Kind, Unframer
-from transformer_sdk.messages import Headers
+from torchserve_compat import frames
+from torchserve_compat.server.model import OnPiece
+from torchserve_compat.server.stateful import take_sequence
+from torchserve_compat.wire import Kind, Unframer
 
 _WORKER_DIED = "Worker died."
 _KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory

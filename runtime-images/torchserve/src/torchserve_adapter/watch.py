@@ -20,13 +20,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from data_plane.model import Models
+from data_plane.model_server.errors import ModelFailed
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.limits import MAX_DEATHS, MAX_WITHOUT_WORKER
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
-from transformer_sdk.model import Models
-from transformer_sdk.model_store.errors import ModelFailed
-from transformer_sdk.model_store.models import Model
+from torchserve_compat.store.models import Model
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer_sdk.handler.loading import HandlerLoader, LoadFailure
+    from torchserve_compat.worker.loading import HandlerLoader, LoadFailure
 
 _HOME = Path(__file__).resolve().parents[1]
 
@@ -49,7 +49,7 @@ def main() -> None:
     sys.path[0] = str(_HOME / "imports")
     from ts.model_loader import ModelLoaderFactory
 
-    from transformer_sdk.handler.loading import HandlerLoader, describe
+    from torchserve_compat.worker.loading import HandlerLoader, describe
 
     # TorchServe passes on what decode_input_request says.
     parses_json = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"

@@ -19,9 +19,9 @@ from typing import Annotated
 import msgspec
 import yaml
 
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import DATATYPES
 from mar_runtime.engines.errors import CannotLoad
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import DATATYPES
 
 NAME = "model-config.yaml"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Array
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Array
 
 
 class Engine(Protocol):

@@ -10,12 +10,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from data_plane.errors import UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import DATATYPES, TorchEngine, choose_device, reason
-from transformer_sdk.errors import UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 
 def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEngine:

@@ -11,13 +11,13 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
+from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.protocol.v2 import bfloat16
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
-from transformer_sdk.errors import InferenceFailed, UnprocessableInput
-from transformer_sdk.protocol.v2 import bfloat16
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Array
 
 DATATYPES = {
     "tensor(bool)": "BOOL", "tensor(string)": "BYTES",

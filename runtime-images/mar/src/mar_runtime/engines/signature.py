@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_sdk.errors import InferenceFailed, InvalidInput, UnprocessableInput
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.shapes import check_lists
-from transformer_sdk.protocol.v2.tensors import Array, Tensor, dtype
+from data_plane.errors import InferenceFailed, InvalidInput, UnprocessableInput
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.shapes import check_lists
+from data_plane.protocol.v2.tensors import Array, Tensor, dtype
 
 
 @dataclass(frozen=True, slots=True)

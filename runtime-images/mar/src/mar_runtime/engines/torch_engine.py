@@ -9,13 +9,13 @@ from pathlib import Path
 
 import torch
 
+from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
+from data_plane.protocol.v2 import bfloat16
+from data_plane.protocol.v2.requests import TensorMetadata
+from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
-from transformer_sdk.errors import InferenceFailed, ServingError, UnprocessableInput
-from transformer_sdk.handler import max_pooling
-from transformer_sdk.protocol.v2 import bfloat16
-from transformer_sdk.protocol.v2.requests import TensorMetadata
-from transformer_sdk.protocol.v2.tensors import Array
+from torchserve_compat.worker import max_pooling
 
 DATATYPES = {
     torch.bool: "BOOL",

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
+from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import TorchEngine, choose_device, named_tensors, reason
-from transformer_sdk.protocol.v2.requests import TensorMetadata
 
 TOLERANCE = 1e-5
 

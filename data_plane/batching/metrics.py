@@ -1,0 +1,64 @@
+"""What the queue of a model tells Prometheus: sizes and times of batches as they really were."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter
+
+from data_plane.histogram import Histogram
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class BatchMetricsRegistry:
+    """The series of all models of a server."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(name, text, "model_name", buckets, registry)
+
+        def counter(name: str, text: str) -> Counter:
+            return Counter(name, text, ["model_name"], registry=registry)
+
+        self.size = histogram("batch_size_instances", "Instances in a batch.", _SIZES)
+        self.requests = histogram("batch_size_requests", "Requests in a batch.", _SIZES)
+        self.queue = histogram("request_queue_seconds", "Time until the model had room for the request.", _SECONDS)
+        self.wait = histogram("request_batch_wait_seconds", "Time until the request's batch was complete.", _SECONDS)
+        self.model = histogram("batch_model_seconds", "Time of a batch in the model.", _SECONDS)
+        self.transport = histogram(
+            "batch_transport_seconds", "Time of a batch on its way to the model and back.", _SECONDS
+        )
+        self.retried = counter("batches_retried", "Batches that failed and were run one request at a time.")
+        self.rejected = counter("requests_rejected", "Requests refused because the queue was full.")
+        self.abandoned = counter("requests_abandoned", "Requests dropped because the client had hung up.")
+
+    def of_model(self, name: str) -> BatchMetrics:
+        """The series of one model."""
+        return BatchMetrics(self, name)
+
+
+class BatchMetrics:
+    """The series of one model, looked up once."""
+
+    def __init__(self, series: BatchMetricsRegistry, model: str) -> None:
+        self._size = series.size.labels(model)
+        self._requests = series.requests.labels(model)
+        self._model = series.model.labels(model)
+        self._transport = series.transport.labels(model)
+        self._queue = series.queue.labels(model)
+        self._wait = series.wait.labels(model)
+        self.retried = series.retried.labels(model)
+        self.rejected = series.rejected.labels(model)
+        self.abandoned = series.abandoned.labels(model)
+
+    def observe_batch(self, size: int, requests: int, model_s: float, transport_s: float) -> None:
+        """One batch ran."""
+        self._size.observe(size)
+        self._requests.observe(requests)
+        self._model.observe(model_s)
+        self._transport.observe(transport_s)
+
+    def observe_request(self, queue_s: float, wait_s: float) -> None:
+        """One request was in a batch that ran."""
+        self._queue.observe(queue_s)
+        self._wait.observe(wait_s)

@@ -1,0 +1,241 @@
+"""One HTTP/1.1 connection to a predictor: one request at a time, whole answers, or pieces where they are wanted.
+
+Python's HTTP clients cost more for a request than all the rest of a transformer does (docs/decisions/0014); the parser
+is the one that the server has already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from data_plane import limits
+from data_plane.client.pieces import Pieces
+from data_plane.messages import Headers, header
+
+# A server that ends an idle connection while a request is on the way resets it as soon as the request is there. Servers
+# that are busy are late; a reset after longer than this may well come from one that has read the request.
+_CROSSING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, whatever its status. An answer in pieces has no body."""
+
+    status: int
+    headers: Headers  # names in lower case
+    body: bytes
+    pieces: Pieces | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, its name given in lower case."""
+        return header(self.headers, name)
+
+
+class Broken(Exception):
+    """There will be no answer. `unread` if, by all signs, the other side ended before the request was there."""
+
+    def __init__(self, reason: str, *, unread: bool = False) -> None:
+        super().__init__(reason)
+        self.unread = unread
+
+
+class TimedOut(Exception):
+    """There was no whole answer in time."""
+
+
+class Connection(asyncio.Protocol):
+    """Opened by `loop.create_connection`; tells who opened it when it is lost, and when an answer in pieces is over."""
+
+    def __init__(self, on_lost: Callable[[Connection], None], on_free: Callable[[Connection], None]) -> None:
+        self._on_lost = on_lost
+        self._on_free = on_free
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._offered: Pieces | None = None  # for an answer that does not come whole
+        self._pieces: Pieces | None = None  # of the answer that comes now
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._chunks: list[bytes] = []
+        self._sized = False
+        self.opened_at = self.idle_since = self._loop.time()
+        self._asked_at = self.opened_at
+        self._kept = False  # from a request before
+        self._read_head = 0  # bytes, with those of "100 Continue" and the like
+        self._lost = False
+        self._begin()
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request can be sent."""
+        return not self._lost and not self._transport.is_closing()
+
+    async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> Answer:
+        """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time.
+
+        With `pieces`, a good answer whose end is not there and cannot be told comes by them.
+        """
+        if not self.usable:  # it ended while nobody looked
+            raise Broken("it closed the connection without an answer", unread=True)
+        self._begin()
+        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiter, self._offered = waiter, pieces
+        self._asked_at = self._loop.time()
+        self._read_head = 0
+        self._transport.write(request)
+        timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            self.close()  # what comes now would be taken for the next request's answer
+            raise
+        finally:
+            timer.cancel()
+            self._waiter = self._offered = None
+            self.idle_since = self._loop.time()
+            self._kept = True
+
+    def close(self) -> None:
+        """At once; an answer that is on its way is lost."""
+        self._lost = True
+        self._transport.abort()
+
+    # --- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._pieces and (self._waiter is None or self._waiter.done()):
+            self.close()  # nobody asked
+            return
+        self._silent = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(Broken("it wants to speak another protocol"))
+        except httptools.HttpParserError as error:
+            self._fail(Broken(f"it answered with something that is not HTTP ({error})"))
+        self._read_head += 0 if self._in_body else len(data)
+        if self._read_head > limits.MAX_HEAD:
+            self._fail(Broken(f"the headers of its answer have more than {limits.MAX_HEAD} bytes"))
+        if self._offered and self._in_body and self._is_endless():
+            self._hand_over(self._offered)
+
+    def eof_received(self) -> None:
+        self._unread = self._silent and _unread(self._transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost = True
+        self._on_lost(self)
+        if not self._pieces and (self._waiter is None or self._waiter.done()):
+            return
+        if error is None and self._in_body and not self._sized:
+            self.on_message_complete()  # HTTP/1.0: the body ends with the connection
+        elif self._silent:
+            reset = isinstance(error, ConnectionResetError | BrokenPipeError)
+            unread = self._unread or (reset and self._may_have_crossed())
+            self._fail(Broken("it closed the connection without an answer", unread=unread))
+        else:
+            self._fail(Broken("it closed the connection in the middle of its answer"))
+
+    # --- the parser's side
+
+    def on_message_begin(self) -> None:
+        self._begin()
+        self._silent = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self._sized = self._sized or name in (b"content-length", b"transfer-encoding")
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_body = self._parser.get_status_code() >= 200
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._pieces:
+            self._pieces.feed(body)
+        elif self._size > limits.MAX_ANSWER:
+            self._fail(Broken(f"its answer has more than {limits.MAX_ANSWER} bytes"))
+        else:
+            self._chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            return  # "100 Continue" and the like: the answer is still to come
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(Answer(status, tuple(self._headers), b"".join(self._chunks)))
+            self._offered, self._chunks = None, []
+        if not self._parser.should_keep_alive():
+            self.close()
+        self._end_pieces(None)
+
+    def _begin(self) -> None:
+        self._headers = []
+        self._chunks = []
+        self._size = 0
+        self._sized = False
+        self._in_body = False
+        self._unread = False
+        self._silent = True
+
+    def _may_have_crossed(self) -> bool:
+        """Whether a reset can be the end of an idle connection: who reads a request on a new one may reset it, too."""
+        return self._kept and self._loop.time() - self._asked_at < _CROSSING_S
+
+    def _is_endless(self) -> bool:
+        """Whether a good answer's end cannot be told, or is far away on purpose."""
+        headers = tuple(self._headers)
+        sized = header(headers, b"content-length") is not None
+        are_events = (header(headers, b"content-type") or b"").startswith(b"text/event-stream")
+        return (are_events or not sized) and 200 <= self._parser.get_status_code() < 300
+
+    def _hand_over(self, pieces: Pieces) -> None:
+        """The answer has begun; the rest of it comes by the pieces."""
+        pieces.begin(self._transport)
+        pieces.feed(b"".join(self._chunks))
+        self._pieces, self._offered, self._chunks = pieces, None, []
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(Answer(self._parser.get_status_code(), tuple(self._headers), b"", pieces))
+
+    def _end_pieces(self, error: Exception | None) -> None:
+        if self._pieces:
+            self.idle_since = self._loop.time()
+            self._loop.call_soon(self._on_free, self)  # not before who asked has the answer
+            self._pieces.end(error)
+            self._pieces = None
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._offered = None
+        self._end_pieces(error)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+
+def _unread(transport: asyncio.Transport) -> bool:
+    """Whether the other side closed before the request had reached it, which it then never acknowledged.
+
+    That is how a server's end of an idle connection looks to a request that crosses it on the way.
+    """
+    try:
+        import fcntl
+        import termios
+    except ImportError:  # Windows
+        return False
+    descriptor = transport.get_extra_info("socket").fileno()
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as same:
+        if same.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            return True
+        return any(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+    return False

@@ -1,0 +1,78 @@
+"""A client of HTTP servers: a pool for each that it asks, and one way to tell a good answer from all others."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import weakref
+from collections.abc import Callable, Iterable
+
+from data_plane.client.address import Address
+from data_plane.client.connection import Answer
+from data_plane.client.errors import PredictorBroken, PredictorError
+from data_plane.client.pool import Limits, Pool
+
+_NO_LIMIT_S = 365 * 86400.0
+_OK, _REDIRECT, _ERROR = 200, 300, 400
+
+
+class HttpClient:
+    """Asks from any event loop; connections belong to the loop that opened them."""
+
+    def __init__(
+        self,
+        *,
+        retries: int = 0,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        limits: Limits | None = None,
+    ) -> None:
+        self._retries = retries
+        self._tls = tls
+        self._limits = limits
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Pool]] = weakref.WeakKeyDictionary()
+
+    async def ask(
+        self,
+        method: str,
+        base_url: str,
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        body: bytes = b"",
+        timeout_s: float | None = None,
+        *,
+        stream: bool = False,
+    ) -> Answer:
+        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress.
+
+        Without `timeout_s` there is no limit. With `stream` it may come in pieces.
+        """
+        pool = self.pool(base_url)
+        limit = _NO_LIMIT_S if timeout_s is None else timeout_s
+        answer = await pool.request(method, path, headers, body, limit, stream=stream)
+        if not _OK <= answer.status < _REDIRECT:
+            raise _refusal(answer, pool.address)
+        return answer
+
+    def pool(self, base_url: str) -> Pool:
+        """The connections of the loop that runs to this server."""
+        pools = self._pools.setdefault(asyncio.get_running_loop(), {})
+        if base_url not in pools:
+            address = Address.parse(base_url)
+            tls = self._tls() if address.scheme == "https" else None
+            pools[base_url] = Pool(address, retries=self._retries, tls=tls, limits=self._limits)
+        return pools[base_url]
+
+    def close(self) -> None:
+        """Close what is idle; what is in use ends with its request."""
+        for pool in self._pools.get(asyncio.get_running_loop(), {}).values():
+            pool.close()
+
+
+def _refusal(answer: Answer, address: Address) -> Exception:
+    if answer.status >= _ERROR:
+        return PredictorError(answer.status, answer.body, answer.header(b"retry-after"))
+    where = (answer.header(b"location") or b"nowhere").decode("latin-1")
+    return PredictorBroken(
+        f"The predictor at {address} answered {answer.status} and sends on to {where}, which is not followed; "
+        "give that address as --predictor_host."
+    )

@@ -1,0 +1,232 @@
+"""Kept connections to one server: found when a request comes, opened up to a limit, closed before they are stale."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import functools
+import os
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from data_plane import limits
+from data_plane.client.address import Address
+from data_plane.client.connection import Answer, Broken, Connection, TimedOut
+from data_plane.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
+from data_plane.client.pieces import Pieces, Silent
+
+_FIRST_RETRY_S, _DOUBLINGS = 0.1, 10
+_SAFE = "/?!$%&'()*+,;=:@"  # in a request's target, beside letters and digits
+_UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How connections are kept."""
+
+    connections: int = limits.MAX_PREDICTOR_CONNECTIONS
+    connect_s: float = 5.0
+    # Below what any server keeps an idle connection (uvicorn: 5 s), so that requests seldom meet one that is closing.
+    idle_s: float = 4.0
+    # A Service's connections are spread when they are opened: new pods get their share when old ones end.
+    age_s: float = 300.0
+
+
+class Pool:
+    """All connections of one event loop to one address. `retries` are attempts to connect: before anything was sent."""
+
+    def __init__(
+        self, address: Address, *, retries: int = 0, tls: ssl.SSLContext | None = None, limits: Limits | None = None
+    ) -> None:
+        self.address = address
+        self._retries = retries
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._loop = asyncio.get_running_loop()
+        self._idle: collections.deque[Connection] = collections.deque()
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
+        self._open = 0  # idle, in use, or being opened
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._host = f"\r\nhost: {address.authority}".encode("latin-1")
+
+    @property
+    def size(self) -> int:
+        """Connections that are open."""
+        return self._open
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes,
+        timeout_s: float,
+        *,
+        stream: bool = False,
+    ) -> Answer:
+        """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
+
+        A `host` that is the first of the headers stands for the address's. With `stream` a good one may come in pieces;
+        `timeout_s` is then also the longest time without one.
+        """
+        lines = b"".join(b"\r\n%b: %b" % pair for pair in headers)
+        host = b"" if lines.startswith(b"\r\nhost:") else self._host
+        line = _request_line(method, self.address.prefix, path)
+        message = b"%b%b%b\r\ncontent-length: %d\r\n\r\n%b" % (line, host, lines, len(body), body)
+        deadline = self._loop.time() + timeout_s
+        for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
+            connection = await self._acquire(deadline, new=attempts_left < _UNREAD_ATTEMPTS)
+            pieces = Pieces(timeout_s, functools.partial(self._failure, timeout_s)) if stream else None
+            try:
+                return await connection.ask(message, self._left(deadline), pieces)
+            except (Broken, TimedOut) as error:
+                # It was on its way when a kept connection ended, so nobody will answer it twice.
+                if attempts_left == 1 or not (isinstance(error, Broken) and error.unread):
+                    raise self._failure(timeout_s, error) from error
+            finally:
+                if not (pieces and pieces.begun):  # else it is the connection that says when it is free
+                    self._release(connection)
+        raise AssertionError
+
+    async def reach(self) -> None:
+        """Returns when there is a connection, which is kept; raises PredictorUnreachable and PredictorTimeout."""
+        self._release(await self._acquire(self._loop.time() + self._limits.connect_s))
+
+    def close(self) -> None:
+        """Close what is idle; what is in use ends with its request."""
+        self._limits = Limits(connections=self._limits.connections, idle_s=0.0)
+        self._sweep()
+
+    async def _acquire(self, deadline: float, *, new: bool = False) -> Connection:
+        """A kept one, or, where there are none or `new` is wanted, one more within the limit."""
+        while True:
+            while self._idle and not (new and self._open < self._limits.connections):
+                connection = self._idle.pop()  # the last used is the least likely to be stale
+                if self._is_fresh(connection):
+                    return connection
+                self._drop(connection)
+            if self._open < self._limits.connections:
+                return await self._connect(deadline)
+            await self._wait_for_one(deadline)
+
+    async def _connect(self, deadline: float) -> Connection:
+        self._open += 1
+        try:
+            return await self._open_with_retries(deadline)
+        except BaseException:
+            self._open -= 1
+            self._wake_one()
+            raise
+
+    async def _open_with_retries(self, deadline: float) -> Connection:
+        for attempt in range(self._retries + 1):
+            limit_s = min(self._limits.connect_s, self._left(deadline))
+            try:
+                return await asyncio.wait_for(self._open_one(), limit_s)
+            except asyncio.TimeoutError:
+                reason = "it does not take connections"
+            except OSError as error:
+                reason = _words(error)
+            pause_s = min(_FIRST_RETRY_S * 2 ** min(attempt, _DOUBLINGS), limits.MAX_RETRY_PAUSE)
+            if attempt == self._retries or deadline - self._loop.time() <= pause_s:
+                break
+            await asyncio.sleep(pause_s)
+        raise PredictorUnreachable(
+            f"The predictor at {self.address} cannot be reached: {reason}; "
+            "see whether it is ready and whether --predictor_host is right."
+        )
+
+    async def _open_one(self) -> Connection:
+        _, connection = await self._loop.create_connection(
+            lambda: Connection(self._lost, self._release), self.address.host, self.address.port, ssl=self._tls
+        )
+        return connection
+
+    async def _wait_for_one(self, deadline: float) -> None:
+        freed = self._loop.create_future()
+        self._waiting.append(freed)
+        try:
+            await asyncio.wait_for(freed, deadline - self._loop.time())
+        except asyncio.TimeoutError as error:
+            raise PredictorTimeout(
+                f"The predictor at {self.address} was not asked: all {self._limits.connections} connections are in use."
+            ) from error
+        except asyncio.CancelledError:
+            if freed.done() and not freed.cancelled():
+                self._wake_one()  # it was this one's turn
+            raise
+
+    def _left(self, deadline: float) -> float:
+        """Seconds; raises PredictorTimeout where there are none: a predictor is not asked what nobody waits for."""
+        left = deadline - self._loop.time()
+        if left <= 0:
+            raise PredictorTimeout(f"The predictor at {self.address} was not asked: the request's time was over.")
+        return left
+
+    def _release(self, connection: Connection) -> None:
+        if connection.usable and self._limits.idle_s:
+            self._idle.append(connection)
+            self._sweeper = self._sweeper or self._loop.call_later(self._limits.idle_s, self._sweep)
+        else:
+            self._drop(connection)
+        self._wake_one()
+
+    def _failure(self, timeout_s: float, error: Exception) -> Exception:
+        if isinstance(error, TimedOut):
+            return PredictorTimeout(f"The predictor at {self.address} did not answer within {timeout_s:g} s.")
+        if isinstance(error, Silent):
+            return PredictorTimeout(
+                f"The predictor at {self.address} sent nothing for {timeout_s:g} s in the middle of its answer."
+            )
+        return PredictorBroken(f"The predictor at {self.address} failed: {error}.")
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._open -= 1
+
+    def _lost(self, connection: Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+            self._open -= 1
+
+    def _wake_one(self) -> None:
+        while self._waiting:
+            freed = self._waiting.popleft()
+            if not freed.done():
+                freed.set_result(None)
+                return
+
+    def _is_fresh(self, connection: Connection) -> bool:
+        now = self._loop.time()
+        return (
+            connection.usable
+            and now - connection.idle_since < self._limits.idle_s
+            and now - connection.opened_at < self._limits.age_s
+        )
+
+    def _sweep(self) -> None:
+        kept: collections.deque[Connection] = collections.deque()
+        for connection in self._idle:
+            if self._is_fresh(connection):
+                kept.append(connection)
+            else:
+                self._drop(connection)
+        self._idle = kept
+        self._sweeper = self._loop.call_later(self._limits.idle_s, self._sweep) if kept else None
+
+
+@functools.lru_cache(maxsize=1024)  # there are as many as models
+def _request_line(method: str, prefix: str, path: str) -> bytes:
+    """Quoted where it must be; what is quoted already stays."""
+    return f"{method} {quote(prefix + path, safe=_SAFE) or '/'} HTTP/1.1".encode()
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "there is no such host"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return os.strerror(error.errno) if error.errno else str(error)

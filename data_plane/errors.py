@@ -1,0 +1,261 @@
+"""Every error that a client can see, each with its HTTP status and the component that said it.
+
+Code anywhere below the servers raises one of these; `server.app` (HTTP) and `server.grpc` alone turn them into answers.
+
+    ServingError                500
+    ├─ InvalidInput             400
+    │  └─ UnreadableRequest     400
+    ├─ NotFound                 404
+    │  └─ ModelNotFound         404
+    ├─ MethodNotAllowed         405
+    ├─ ClientTooSlow            408
+    ├─ SequenceLost             410
+    ├─ BodyTooLarge             413
+    ├─ EncodedBody              415
+    ├─ UnprocessableInput       422
+    ├─ QueueFull                429 with Retry-After
+    ├─ HeadTooLarge             431
+    ├─ InferenceFailed          500, or what the handler says
+    ├─ Unsupported              501
+    │  └─ EncodedTransfer       501
+    ├─ UpstreamError            the upstream's own status
+    ├─ UpstreamBroken           502
+    ├─ NotReady                 503 with Retry-After
+    │  ├─ SequenceQueueFull     503 with Retry-After
+    │  └─ TooManySequences      503 with Retry-After
+    ├─ BuffersFull              503 with Retry-After
+    ├─ TooManyConnections       503 with Retry-After
+    ├─ DeadlineExceeded         504
+    └─ UpstreamTimeout          504
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from data_plane.limits import MAX_ERROR_TEXT
+
+
+class ServingError(Exception):
+    """Root of what a request can end in."""
+
+    status = 500
+    retry_after_s: int | None = None
+    component = "server"
+    details: Mapping[str, object] = {}  # what else the error's document says
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # what else the answer over HTTP has
+
+    @property
+    def message(self) -> str:
+        """What the client reads, and the log has; it may quote the request."""
+        text = str(self)
+        return text if len(text) <= MAX_ERROR_TEXT else f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
+
+
+class ClientGone(Exception):
+    """The client went away: nobody is left to answer, so this is no ServingError and has no status."""
+
+
+class InvalidInput(ServingError):
+    """The client's request is wrong and will stay wrong."""
+
+    status = 400
+
+
+class UnreadableRequest(InvalidInput):
+    """What came over the connection is no HTTP request."""
+
+
+class NotFound(ServingError):
+    """There is nothing at this path."""
+
+    status = 404
+
+
+class ModelNotFound(NotFound):
+    """The path is right, but no such model is served here."""
+
+    def __init__(self, model: str, served: Iterable[str]) -> None:
+        names = ", ".join(sorted(served)) or "none"
+        super().__init__(f"Model with name {model} does not exist. Models served here: {names}.")
+
+
+class MethodNotAllowed(ServingError):
+    """The path is right, but takes other methods."""
+
+    status = 405
+
+    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"{method} is not allowed on {path}; use {self.allowed}.")
+
+
+class ClientTooSlow(ServingError):
+    """The client took too long to send a request, or to read its answer."""
+
+    status = 408
+
+
+class SequenceLost(ServingError):
+    """The state that earlier requests of this sequence have made is gone."""
+
+    status = 410
+    component = "worker"
+
+    def __init__(self, model: str, sequence_id: str) -> None:
+        super().__init__(
+            f"The worker of model {model} that had sequence {sequence_id} died, and the sequence's state with it; "
+            "begin a new one, with another id or with the header ts_request_sequence_start: true."
+        )
+
+
+class BodyTooLarge(ServingError):
+    """The request has more bytes than the server takes."""
+
+    status = 413
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request body is over the limit of {limit} bytes (--max-request-size).")
+
+
+class EncodedBody(ServingError):
+    """The body is compressed, or encoded otherwise, and so cannot be read."""
+
+    status = 415
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"The request body is encoded (Content-Encoding: {encoding}); send it as it is, uncompressed.")
+
+
+class UnprocessableInput(ServingError):
+    """The request is well-formed, but not what this model takes."""
+
+    status = 422
+    component = "model"
+
+
+class QueueFull(ServingError):
+    """More requests wait for this model than its queue may hold."""
+
+    status = 429
+    retry_after_s = 1
+    component = "queue"
+
+    def __init__(self, model: str, limit: int) -> None:
+        super().__init__(f"{limit} requests wait for model {model} already (job_queue_size); send it again later.")
+
+
+class HeadTooLarge(ServingError):
+    """The request line and headers have more bytes than the server takes."""
+
+    status = 431
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request line and headers are over the limit of {limit} bytes.")
+
+
+class InferenceFailed(ServingError):
+    """The model took the request and failed; `status` is 500 unless the handler chose another."""
+
+    component = "model"
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Unsupported(ServingError):
+    """Part of the protocol that this server does not have."""
+
+    status = 501
+
+
+class EncodedTransfer(Unsupported):
+    """The body comes with a transfer coding other than `chunked`, and so cannot be read (RFC 9112, 6.1)."""
+
+    def __init__(self, codings: str) -> None:
+        super().__init__(
+            f"The request has Transfer-Encoding: {codings}; send the body as it is, chunked or with a length."
+        )
+
+
+class UpstreamError(ServingError):
+    """The server behind this one answered with an error: its status and message are kept."""
+
+    def __init__(self, component: str, status: int, message: str) -> None:
+        self.component = component
+        self.status = status
+        super().__init__(message)
+
+
+class UpstreamBroken(ServingError):
+    """The connection to the server or process behind this one broke in the middle of a request."""
+
+    status = 502
+
+
+class NotReady(ServingError):
+    """Nothing is wrong with the request; the same one may work in a moment."""
+
+    status = 503
+    retry_after_s = 1
+
+
+class BuffersFull(ServingError):
+    """The requests that are held already leave no memory for this one."""
+
+    status = 503
+    retry_after_s = 1
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"Requests that are being read or answered hold {limit} bytes already (--max-buffered-bytes); "
+            "send it again later."
+        )
+
+
+class TooManyConnections(ServingError):
+    """As many connections are open as the server takes."""
+
+    status = 503
+    retry_after_s = 1
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} connections are open already (--max-connections); connect again later.")
+
+
+class SequenceQueueFull(NotReady):
+    """More requests of one sequence wait than may; the status is TorchServe's."""
+
+    component = "queue"
+
+    def __init__(self, model: str, sequence_id: str, limit: int) -> None:
+        super().__init__(
+            f"{limit} requests of sequence {sequence_id} wait for model {model} already (maxSequenceJobQueueSize); "
+            "wait for their answers."
+        )
+
+
+class TooManySequences(NotReady):
+    """Every place of a sequence is taken until one has ended; the status is TorchServe's."""
+
+    component = "queue"
+
+    def __init__(self, model: str, limit: int) -> None:
+        super().__init__(
+            f"Model {model} has {limit} sequences already (maxNumSequence), or as many as the workers that it has "
+            "take; a place is free when one has ended (sequenceMaxIdleMSec)."
+        )
+
+
+class DeadlineExceeded(ServingError):
+    """The request's own time was over before there was an answer."""
+
+    status = 504
+    component = "queue"
+
+
+class UpstreamTimeout(ServingError):
+    """The server or process behind this one did not answer in time."""
+
+    status = 504

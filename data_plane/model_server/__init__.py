@@ -1,0 +1,1 @@
+"""What every model server does alike: its flags, its lifecycle, its exit codes."""

@@ -1,0 +1,167 @@
+"""A model server's life: open the doors, watch what must not fail, drain, and end for a reason that can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from data_plane.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, MAX_GRPC_CONNECTIONS
+from data_plane.log_lines import one_line
+from data_plane.messages import Headers
+from data_plane.model import Models
+from data_plane.model_server import container, memory
+from data_plane.model_server.errors import StartError
+from data_plane.model_server.files import connections_within, raise_limit
+from data_plane.server.app import App
+from data_plane.server.budget import ByteBudget
+from data_plane.server.loop_watch import watched_loop
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.run import HttpServer, Tls, listen
+
+if TYPE_CHECKING:
+    from data_plane.server.grpc import GrpcServer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where and how long requests are taken. The listener is open; a gRPC port of 0 means none."""
+
+    listener: socket.socket
+    host: str
+    grpc_port: int
+    max_request_size: int
+    request_timeout_s: float
+    grace_period_s: int
+    keep_alive_s: int = KEEP_ALIVE
+    tls: Tls | None = None
+    cors: Headers = ()  # of every answer, for browsers
+    max_connections: int = MAX_CONNECTIONS  # over HTTP, as far as the process may open files
+    budget: ByteBudget = field(default_factory=lambda: request_budget(None))
+
+
+def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
+    """Of `limit` bytes, or of this process' share of what the container has."""
+    return ByteBudget(limit or int(container.memory() * BUFFERED_SHARE) // processes)
+
+
+def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
+    """A listening socket; raises StartError for a port that is taken."""
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise _port_taken(port, flag, error.strerror) from error
+
+
+async def serve_app(
+    app: App,
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    must_not_end: Sequence[Awaitable[None]],
+    *,
+    if_held: str = "",
+) -> None:
+    """Serves until a signal and then drains; raises what the first of `must_not_end` raises.
+
+    `if_held` is what the log advises where something holds the event loop.
+
+    Raises StartError where it cannot serve: its certificate cannot be used, or a port is taken.
+    """
+    watched = [asyncio.ensure_future(one) for one in must_not_end]
+    try:
+        await _serve_while(watched, app, doors, models, metrics, if_held)
+    finally:
+        await _cancel(*watched)
+
+
+async def _serve_while(
+    watched: Sequence[asyncio.Future[None]],
+    app: App,
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    if_held: str,
+) -> None:
+    connections = connections_within(raise_limit(), doors.max_connections)
+    server = _http_server(app, doors, connections)
+    grpc_server = await _start_grpc(doors, connections, models, metrics)
+    serving = asyncio.create_task(server.run_until_drained())
+    stopped = asyncio.create_task(_stop_signal())
+    shrinking = asyncio.create_task(memory.give_back_after_waves(doors.budget))
+    try:
+        with watched_loop(advice=if_held):
+            done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        log.info("draining: requests under way have %d s to finish", doors.grace_period_s)
+    finally:
+        models.draining = True
+        server.drain()
+        if grpc_server:
+            await grpc_server.stop(doors.grace_period_s)
+        await serving
+        await _cancel(stopped, shrinking)
+
+
+async def _cancel(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def fail(termination_log: Path, reason: str, exit_code: int) -> int:
+    """Says why the server ends where Kubernetes and people look; returns the exit code."""
+    line = one_line(" ".join(reason.split()))
+    sys.stderr.write(f"{line}\n")
+    try:
+        termination_log.write_text(line)
+    except OSError as error:
+        log.debug("no termination log: %s", error)
+    return exit_code
+
+
+def _http_server(app: App, doors: Doors, connections: int) -> HttpServer:
+    try:
+        return HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls, connections)
+    except OSError as error:  # OpenSSL's, which names no file
+        raise StartError(
+            f"HTTPS cannot be served with {doors.tls}: {error.strerror}; give a certificate and its key in PEM."
+        ) from error
+
+
+async def _start_grpc(doors: Doors, connections: int, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
+    if not doors.grpc_port:
+        return None
+    from data_plane.server.grpc import GrpcServer  # gRPC takes a while to import
+
+    server = GrpcServer(
+        models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size,
+        budget=doors.budget, max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+    )  # fmt: skip
+    try:
+        await server.start()
+    except RuntimeError as error:  # gRPC's own says less
+        raise _port_taken(doors.grpc_port, "--grpc-port", "it is in use") from error
+    return server
+
+
+def _port_taken(port: int, flag: str, reason: str | None) -> StartError:
+    return StartError(
+        f"Port {port} cannot be opened: {reason}; stop what uses it or choose another with {flag} or --host."
+    )
+
+
+async def _stop_signal() -> None:
+    received = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, received.set)
+    await received.wait()

@@ -1,0 +1,101 @@
+"""The flags that all model servers share, each also an environment variable."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
+from data_plane.limits import MAX_CONNECTIONS
+
+
+class FlagParser:
+    """An argument parser whose defaults come from `environment`."""
+
+    def __init__(self, prog: str, description: str, epilog: str, environment: Mapping[str, str]) -> None:
+        self.parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
+        self._environment = environment
+
+    def flag(
+        self,
+        name: str,
+        kind: Callable[[str], object],
+        default: object,
+        text: str,
+        *,
+        variable: str | None = None,
+        required: bool = False,
+    ) -> None:
+        """Add `name`; its variable is its name in capitals unless another is given."""
+        variable = variable or name.removeprefix("--").replace("-", "_").upper()
+        value = self._environment.get(variable) or default
+        self.parser.add_argument(
+            name, type=kind, default=value, required=required and value is None,
+            help=f"{text} (env {variable}, default {default})",
+        )  # fmt: skip
+
+
+def add_common_flags(flags: FlagParser, work_dir: str) -> None:
+    """What a client, a pod or a laptop may want otherwise; `work_dir` begins a name in the temporary folder."""
+    flag = flags.flag
+    flag("--model-dir", absolute, None, "folder with the models", required=True)
+    flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", variable="HTTP_HOST")
+    flag("--http-port", port, 8080, "the port to serve HTTP on")
+    flag("--grpc-port", port, 8081, "the port to serve gRPC on; 0 for none")
+    flag(
+        "--service-name", str, None, "another name for the model where one is served", variable="INFERENCE_SERVICE_NAME"
+    )
+    flag(
+        "--max-request-size",
+        positive,
+        None,
+        "largest request body in bytes; else max_request_size of config.properties",
+    )
+    flag(
+        "--max-buffered-bytes",
+        positive,
+        None,
+        "most bytes of requests that are held at a time, be they read, queued or answered; else a quarter of the "
+        "container's memory",
+    )
+    flag("--max-connections", positive, MAX_CONNECTIONS, "most connections over HTTP; less where files are short")
+    flag("--request-timeout", seconds, 600.0, "seconds until a request is answered with 504")
+    flag("--max-batch-size", positive, None,
+         f"most instances in a batch; else batchSize of config.properties, else {DEFAULT_MAX_BATCH_SIZE}")  # fmt: skip
+    flag("--max-latency", positive, None, "milliseconds that a batch may be expected to take; smaller batches if more")
+    flag(
+        "--batch-timeout", positive, None, "milliseconds until a request that is queued or running is answered with 504"
+    )
+    flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
+    own = Path(tempfile.gettempdir()) / f"{work_dir}-{os.geteuid()}"  # users of one machine share the temporary folder
+    flag("--work-dir", absolute, own, "folder for the server's files, which nobody else may write to")
+    flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")
+
+
+def absolute(folder: str) -> Path:
+    """Processes that are started have other working directories."""
+    return Path(folder).absolute()
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return number
+
+
+def seconds(text: str) -> float:
+    """A time above zero."""
+    if not (number := float(text)) > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a time above 0")
+    return number
+
+
+def port(text: str) -> int:
+    """A TCP port."""
+    if not 0 <= (number := int(text)) < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
+    return number

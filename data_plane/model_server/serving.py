@@ -1,0 +1,57 @@
+"""A server of models with every protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from data_plane.model import Models
+from data_plane.model_server.life import Doors, serve_app
+from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
+from data_plane.server.app import App
+from data_plane.server.cors import CorsApp
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.description import DescriptionEndpoints
+from data_plane.server.endpoints.health import HealthEndpoints
+from data_plane.server.endpoints.repository import RepositoryEndpoints
+from data_plane.server.endpoints.torchserve import TorchServeEndpoints
+from data_plane.server.endpoints.v1 import V1Endpoints
+from data_plane.server.endpoints.v2 import V2Endpoints
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Router
+
+
+async def serve(
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    must_not_end: Sequence[Awaitable[None]],
+    more_metrics: Callable[[], Awaitable[bytes]] | None = None,
+) -> None:
+    """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
+    app = build_app(doors, models, metrics, more_metrics, AnswerStyle.of(os.environ))
+    await serve_app(app, doors, models, metrics, must_not_end)
+
+
+def build_app(
+    doors: Doors,
+    models: Models,
+    metrics: ServerMetrics,
+    more_metrics: Callable[[], Awaitable[bytes]] | None = None,
+    style: AnswerStyle = DEFAULT_STYLE,
+) -> App:
+    """Every protocol over the models."""
+    calls = Calls(doors.request_timeout_s)
+    health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
+    surfaces = (
+        health,
+        V1Endpoints(models, calls, style),
+        V2Endpoints(models, calls, style),
+        RepositoryEndpoints(models),
+        TorchServeEndpoints(models, calls),
+    )
+    routes = [route for surface in surfaces for route in surface.routes()]
+    routes += DescriptionEndpoints(models, routes).routes()
+    if doors.cors:
+        return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors, doors.budget)
+    return App(Router(routes), metrics, doors.max_request_size, doors.budget)

@@ -1,0 +1,208 @@
+"""CloudEvents 1.0 over HTTP: the payload out of a request's event, and the answer into an event. Pure.
+
+An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). The answer
+to an event is one, in the same mode, with the type and source that KServe gives it. A structured event that is sent as
+plain JSON is answered as plain JSON, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from urllib.parse import quote, unquote
+
+import msgspec
+import orjson
+from msgspec import structs
+
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
+from data_plane.messages import Headers, Response, header
+from data_plane.protocol import json_text
+
+RESPONSE_TYPE = "io.kserve.inference.response"
+RESPONSE_SOURCE = "io.kserve.inference"
+
+_EVENTS = b"application/cloudevents"
+_STRUCTURED = b"application/cloudevents+json"
+_BATCH = b"application/cloudevents-batch"
+_JSON = b"application/json"
+_REQUIRED = ("specversion", "id", "source", "type")
+_DATA = ("data", "data_base64")
+_MAX_INTEGER = 2**31
+_PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+
+Attribute = str | int  # or bool, which is one
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEvent:
+    """An event that came as a request."""
+
+    attributes: Mapping[str, Attribute]  # those of extensions, too
+    payload: bytes
+    structured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStyle:
+    """What the events of answers say."""
+
+    merges: bool = False  # the attributes of the request's event, where the answer has none of its own
+    type: str = RESPONSE_TYPE
+    source: str | None = None  # if it is not to name the model
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> AnswerStyle:
+        """By KServe's variables."""
+        return cls(
+            environment.get("CE_MERGE", "").lower() == "true",
+            environment.get("CE_TYPE") or RESPONSE_TYPE,
+            environment.get("CE_SOURCE") or None,
+        )
+
+
+DEFAULT_STYLE = AnswerStyle()
+
+
+class _Document(msgspec.Struct):
+    specversion: str = ""
+    id: str = ""
+    source: str = ""
+    type: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"")  # JSON stays as it was written
+    data_base64: bytes | None = None
+
+
+_document = msgspec.json.Decoder(_Document)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_base64 = msgspec.json.Decoder(bytes | None)
+
+
+def weight(headers: Headers, body: bytes) -> int:
+    """What `unwrap` costs, as `json_text.weight` has it."""
+    if len(body) <= ON_LOOP_BYTES or not _content_type(headers).startswith(_EVENTS):
+        return 0
+    return json_text.weight(body)
+
+
+def _content_type(headers: Headers) -> bytes:
+    return (header(headers, b"content-type") or b"").lower()
+
+
+def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
+    """The event in a request, None if it is none; raises InvalidInput for one that is not whole."""
+    content_type = _content_type(headers)
+    # Some send binary events with the structured ones' type: it is then the payload's.
+    if content_type.startswith(_EVENTS) and any(header(headers, f"ce-{name}".encode()) is None for name in _REQUIRED):
+        if content_type.startswith(_BATCH):
+            raise InvalidInput("Batches of CloudEvents are not served; send each event as a request of its own.")
+        return _structured(body)
+    # Only this header makes an event: the others are also set by gateways and for logs.
+    if header(headers, b"ce-specversion") is None:
+        return None
+    attributes = {
+        name[3:].decode("latin-1"): unquote(value.decode("latin-1"))
+        for name, value in headers
+        if name.startswith(b"ce-")
+    }
+    _check(attributes, "header ce-")
+    return CloudEvent(attributes, body, structured=False)
+
+
+def data_in(body: bytes) -> bytes | None:
+    """The payload of a structured event that no header calls one; None if the body is no such event."""
+    try:
+        return _structured(body).payload
+    except InvalidInput:
+        return None
+
+
+def is_structured(document: object) -> bool:
+    """Whether a JSON document is a structured event with JSON for its data."""
+    return isinstance(document, dict) and all(name in document for name in (*_REQUIRED, "data"))
+
+
+def wrap(
+    event: CloudEvent,
+    response: Response,
+    model: str,
+    style: AnswerStyle = DEFAULT_STYLE,
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+) -> Response:
+    """The answer to `event` as an event, with an id of its own."""
+    own = {
+        "specversion": "1.0",
+        "id": new_id(),
+        "source": style.source or f"{RESPONSE_SOURCE}.{model}",
+        "type": style.type,
+        "time": now().isoformat(),
+    }
+    attributes = {**event.attributes, **own} if style.merges else own
+    attributes.pop("datacontenttype", None)  # that of the request's data
+    if event.structured:
+        return structs.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
+    ce_headers = tuple(
+        (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
+    )
+    return structs.replace(response, headers=(*response.headers, *ce_headers))
+
+
+def _structured(body: bytes) -> CloudEvent:
+    try:
+        large = _Document()
+        if len(body) > ON_LOOP_BYTES:
+            body, large = _without_data(body)
+        document = _document.decode(body)
+        members = {name: msgspec.json.decode(raw) for name, raw in _members.decode(body).items() if name not in _DATA}
+    except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"The structured CloudEvent cannot be read: {error}.") from error
+    _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
+    data = bytes(document.data or large.data)
+    decoded = document.data_base64 if large.data_base64 is None else large.data_base64
+    if bool(data) == (decoded is not None):
+        raise InvalidInput('The structured CloudEvent needs "data" or "data_base64", and not both.')
+    return CloudEvent(
+        {name: value for name, value in members.items() if _is_attribute(value)},
+        data if decoded is None else decoded,
+        structured=True,
+    )
+
+
+def _without_data(body: bytes) -> tuple[bytes, _Document]:
+    """A large event's attributes as JSON, and its data alone."""
+    members = json_text.members(body)
+    data = msgspec.Raw(members.pop("data", b""))
+    data_base64 = members.pop("data_base64", None)
+    attributes = b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items())
+    if len(attributes) > MAX_EVENT_ATTRIBUTES:
+        raise InvalidInput(
+            f"The CloudEvent's attributes have {len(attributes)} bytes; {MAX_EVENT_ATTRIBUTES} are served."
+        )
+    return attributes, _Document(data=data, data_base64=data_base64 and _base64.decode(data_base64))
+
+
+def _is_attribute(value: object) -> bool:
+    """What else JSON has, no attribute may be."""
+    return isinstance(value, str) or (isinstance(value, int) and -_MAX_INTEGER <= value < _MAX_INTEGER)
+
+
+def _check(attributes: Mapping[str, str], kind: str) -> None:
+    for name in _REQUIRED:
+        if not attributes.get(name):
+            raise InvalidInput(f"The CloudEvent has no {kind}{name}; the required ones are {', '.join(_REQUIRED)}.")
+    if attributes["specversion"] != "1.0":
+        raise InvalidInput(f"The CloudEvent's specversion is {attributes['specversion']!r}; send 1.0.")
+
+
+def _encode(attributes: Mapping[str, Attribute], response: Response) -> bytes:
+    if response.content_type.startswith(_JSON):
+        return orjson.dumps(
+            {**attributes, "datacontenttype": "application/json", "data": orjson.Fragment(response.body)}
+        )
+    data = {"datacontenttype": response.content_type.decode(), "data_base64": base64.b64encode(response.body).decode()}
+    return orjson.dumps({**attributes, **data})

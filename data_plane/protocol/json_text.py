@@ -1,0 +1,244 @@
+"""JSON texts of any size, read and written a piece at a time. Pure.
+
+orjson and msgspec keep the interpreter from beginning to end: while one thread decodes some megabytes, no other runs,
+the event loop's included. Here no call takes more than a piece of the text, so that the others get their turn.
+
+A text is cut at commas. Of each window of it, the first and the last comma of each level of nesting are known: what
+lies between two neighbouring ones of a level is either within a window, or one value.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_JSON_CONTAINERS, MAX_JSON_DEPTH, ON_LOOP_BYTES
+
+_WINDOW = 32 * 1024  # bytes that are looked through in one go
+_WINDOWS = 4  # that are decoded in one go
+_DEEPEST = 1024  # lists and objects within one another that orjson takes
+_STRING_WEIGHT = 16  # times that a byte of a small value costs what one of a long string does
+_ITEMS = 16 * 1024  # elements that are written in one go
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:', re.DOTALL)
+_raw_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def weight(text: bytes) -> int:
+    """What a text costs to read, as bytes of small values: a long string costs less, whatever its length."""
+    if len(text) <= ON_LOOP_BYTES:
+        return len(text)
+    return max(len(text), text.count(b",") * _STRING_WEIGHT**2) // _STRING_WEIGHT
+
+
+def loads(text: bytes) -> Any:
+    """What orjson.loads returns or raises; raises InvalidInput for too many lists and objects, or too deep ones."""
+    if len(text) <= _WINDOW * _WINDOWS or weight(text) <= ON_LOOP_BYTES:
+        return orjson.loads(text)
+    return loads_in_pieces(text)
+
+
+def loads_in_pieces(text: bytes, window: int = _WINDOW) -> Any:
+    """As `loads`; `window` is in bytes."""
+    reader = _Reader(text, window)
+    if reader.containers > MAX_JSON_CONTAINERS:
+        raise InvalidInput(
+            f"The JSON has {reader.containers} lists and objects; {MAX_JSON_CONTAINERS} are served in one request. "
+            "Send several requests, or tensors flat or in binary form."
+        )
+    return reader.value(0, len(text), 0)
+
+
+def members(text: bytes, window: int = _WINDOW) -> dict[str, bytes]:
+    """The text of each member of the object in `text`; a long one may still be invalid. Raises as `loads` does."""
+    return _Reader(text, window).members()
+
+
+def elements(text: bytes, window: int = _WINDOW) -> int:
+    """How many elements the list in `text` has, which is valid JSON and begins with it."""
+    after = _SPACE.match(text, 1)
+    if after and text[after.end() : after.end() + 1] == b"]":
+        return 0
+    return sum(one.commas for one in _windows(text, window)) + 1
+
+
+def writable(items: Any) -> Any:
+    """A list, or an array, as orjson takes it: many elements as JSON that has been written in pieces."""
+    return items if getattr(items, "size", len(items)) <= _ITEMS else orjson.Fragment(_written(items))
+
+
+def _written(items: Any) -> bytes:
+    """`items` may be an array of several dimensions."""
+    size = getattr(items, "size", len(items))
+    if size <= _ITEMS:
+        return orjson.dumps(items, option=orjson.OPT_SERIALIZE_NUMPY)
+    if size >= _ITEMS * len(items):  # a row is a piece, or more
+        return b"[%b]" % b",".join(map(_written, items))
+    rows = _ITEMS * len(items) // size
+    pieces = (items[start : start + rows] for start in range(0, len(items), rows))
+    return b"[%b]" % b",".join(_written(piece)[1:-1] for piece in pieces)
+
+
+class _Reader:
+    """One text."""
+
+    def __init__(self, text: bytes, window: int) -> None:
+        self._text = text
+        self._piece = window * _WINDOWS
+        self._cuts: dict[int, list[int]] = defaultdict(list)
+        self.containers = 0
+        for one in _windows(text, window):
+            self.containers += one.containers
+            for level, place in one.cuts:
+                self._cuts[level].append(place)
+
+    def value(self, start: int, end: int, level: int) -> Any:
+        """The one between these places, which is within `level` others."""
+        start, end = self._trimmed(start, end)
+        if end - start > self._piece:
+            if level >= MAX_JSON_DEPTH:
+                raise InvalidInput(f"The JSON is nested more than {MAX_JSON_DEPTH} deep.")
+            match self._brackets(start, end):
+                case b"[]":
+                    return self._list(start + 1, end - 1, level + 1)
+                case b"{}":
+                    return self._object(start + 1, end - 1, level + 1)
+        return self._decoded(b"", start, end, b"")
+
+    def members(self) -> dict[str, bytes]:
+        start, end = self._trimmed(0, len(self._text))
+        if self._brackets(start, end) != b"{}":
+            raise _error("it is no object", self._text, start)
+        found: dict[str, bytes] = {}
+        for first, last in self._parts(start + 1, end - 1, 1):
+            if last - first > self._piece:
+                name, value = self._named(first, last)
+                found[name] = self._text[slice(*self._trimmed(value, last))]
+                continue
+            try:
+                raws = _raw_members.decode(b"{%b}" % self._text[first:last])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise _error(str(error), self._text, first) from error
+            found.update((name, bytes(raw)) for name, raw in raws.items())
+        return found
+
+    def _list(self, start: int, end: int, level: int) -> list[Any]:
+        found: list[Any] = []
+        for first, last in self._parts(start, end, level):
+            if last - first > self._piece:
+                found.append(self.value(first, last, level))
+            else:
+                found += self._decoded(b"[", first, last, b"]")
+        return found
+
+    def _object(self, start: int, end: int, level: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for first, last in self._parts(start, end, level):
+            if last - first > self._piece:
+                name, value = self._named(first, last)
+                found[name] = self.value(value, last, level)
+            else:
+                found.update(self._decoded(b"{", first, last, b"}"))
+        return found
+
+    def _parts(self, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
+        """The contents of a list or an object, cut; a part that is longer than a piece is one element or member."""
+        cuts = self._cuts[level]
+        between = cuts[bisect.bisect_left(cuts, start) : bisect.bisect_left(cuts, end)]
+        for before, last in itertools.pairwise((start - 1, *between, end)):
+            if self._text[before + 1 : last].strip():
+                yield before + 1, last
+            elif between:
+                raise _error("a value is missing", self._text, last)
+
+    def _named(self, start: int, end: int) -> tuple[str, int]:
+        """The name of a member, and where its value begins."""
+        key = _KEY.match(self._text, start, end)
+        if key is None:
+            raise _error("a member has no name", self._text, start)
+        return self._decoded(b"", *key.span(1), b""), key.end()
+
+    def _decoded(self, opening: bytes, start: int, end: int, closing: bytes) -> Any:
+        try:
+            return orjson.loads(b"%b%b%b" % (opening, self._text[start:end], closing))
+        except orjson.JSONDecodeError as error:
+            raise _error(error.msg, self._text, start + error.pos - len(opening)) from error
+
+    def _trimmed(self, start: int, end: int) -> tuple[int, int]:
+        after = _SPACE.match(self._text, start, end)
+        start = after.end() if after else start
+        if self._text[end - 1 : end].isspace():
+            end = start + len(self._text[start:end].rstrip())
+        return start, end
+
+    def _brackets(self, start: int, end: int) -> bytes:
+        return self._text[start : start + 1] + self._text[end - 1 : end]
+
+
+def _error(what: str, text: bytes, place: int) -> orjson.JSONDecodeError:
+    """It has the line and the column of the whole text."""
+    before = text[:place].decode("utf-8", "replace")
+    return orjson.JSONDecodeError(what, before, len(before))
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What a window of a text holds."""
+
+    cuts: list[tuple[int, int]]  # level, place
+    commas: int  # of the outermost level
+    containers: int  # that begin here
+
+
+def _windows(text: bytes, size: int) -> Iterator[_Window]:
+    """Raises JSONDecodeError for brackets that no JSON has so."""
+    import numpy as np  # for large texts alone
+
+    steps = np.zeros(256, np.int8)
+    steps[list(b"[{")], steps[list(b"]}")] = 1, -1
+    depth, within_text, escaped = 0, False, False
+    for start in range(0, len(text), size):
+        window, escaped = _without_escapes(text[start : start + size], escaped)
+        codes = np.frombuffer(window, np.uint8)
+        step, is_comma = steps[codes], codes == ord(",")
+        if within_text or b'"' in window:
+            inside = np.bitwise_xor.accumulate(codes == ord('"')) ^ within_text
+            within_text = bool(inside[-1])
+            step[inside] = 0
+            is_comma &= ~inside
+        depths = np.cumsum(step, dtype=np.int32) + depth
+        depth = int(depths[-1])
+        if depths.min() < 0:
+            raise _error("a bracket is closed that was not opened", text, start)
+        if depths.max() > _DEEPEST:
+            raise _error("depth limit exceeded", text, start)
+        places = np.flatnonzero(is_comma)
+        levels = depths[places]
+        first, last = np.full((2, _DEEPEST + 1), -1)
+        first[levels[::-1]], last[levels] = places[::-1], places
+        cuts = [
+            (level, start + place)
+            for level in np.flatnonzero(first >= 0).tolist()
+            for place in dict.fromkeys((int(first[level]), int(last[level])))
+        ]
+        yield _Window(cuts, int(np.count_nonzero(levels == 1)), int(np.count_nonzero(step > 0)))
+
+
+def _without_escapes(window: bytes, escaped: bool) -> tuple[bytes, bool]:
+    """The same, as long, without backslashes and what they escape; whether the next window begins with such a byte."""
+    if escaped:
+        window = b"_" + window[1:]
+    if b"\\" not in window:
+        return window, False
+    window = window.replace(b"\\\\", b"__")
+    return window.replace(b'\\"', b"__"), window.endswith(b"\\")

@@ -1,0 +1,99 @@
+"""The v1 protocol: `{"instances": [...]}` in, `{"predictions": [...]}` out. Pure.
+
+Instances are checked and counted, not turned into Python objects: whoever computes on them decodes them, once.
+The Content-Type is never asked: `curl -T file` sends none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from data_plane.errors import InvalidInput
+from data_plane.limits import ON_LOOP_BYTES
+from data_plane.protocol import json_text
+
+_FORM = '{"instances": [...]}'
+
+
+class PredictRequest(msgspec.Struct, frozen=True):
+    """A valid body and the number of instances in it."""
+
+    body: bytes
+    size: int
+
+
+class _Document(msgspec.Struct):
+    instances: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's other word for them
+
+
+class _LargeDocument(msgspec.Struct):
+    """Without an object for each instance: there may be millions."""
+
+    instances: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    inputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decoder = msgspec.json.Decoder(_Document)
+_large_decoder = msgspec.json.Decoder(_LargeDocument)
+
+
+def decode_request(body: bytes) -> PredictRequest:
+    """The request in `body`; raises InvalidInput, which says what is wrong and where."""
+    try:
+        document = (_decoder if json_text.weight(body) <= ON_LOOP_BYTES else _large_decoder).decode(body)
+        if not body.isascii():
+            body.decode()  # strings inside instances were not looked into
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _explain(body, error) from error
+    instances = document.inputs if document.instances is msgspec.UNSET else document.instances
+    if instances is msgspec.UNSET:
+        raise InvalidInput(f'The request has no "instances"; send {_FORM}.')
+    if isinstance(instances, list):
+        return PredictRequest(body, len(instances))
+    text = bytes(instances)
+    if not text.startswith(b"["):
+        raise _explain(body, TypeError("a list is missing"))
+    return PredictRequest(body, json_text.elements(text))
+
+
+def encode_response(predictions: list[Any]) -> bytes:
+    """The body of an answer; raises TypeError for what JSON cannot hold."""
+    return orjson.dumps({"predictions": predictions})
+
+
+def _explain(body: bytes, error: Exception) -> InvalidInput:
+    """The slow path: orjson knows the line and the column."""
+    if not body:
+        return InvalidInput(f"The request body is empty; send {_FORM}.")
+    try:
+        document = json_text.loads(body)
+    except orjson.JSONDecodeError as syntax:
+        return InvalidInput(
+            f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."
+        )
+    if not isinstance(document, dict):
+        return InvalidInput(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
+    for key in ("instances", "inputs"):
+        if key in document and not isinstance(document[key], list):
+            return InvalidInput(f'"{key}" is a JSON {_json_type(document[key])}, not a list; send {_FORM}.')
+    return InvalidInput(f"The request body cannot be read: {error}.")
+
+
+def _json_type(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "list"
+        case _:
+            return "object"

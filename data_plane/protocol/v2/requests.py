@@ -1,0 +1,96 @@
+"""What is asked of a model and what it answers, in no particular wire form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from data_plane.errors import InvalidInput
+from data_plane.protocol.v2.document import Parameter
+from data_plane.protocol.v2.tensors import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    """An output that the client wants."""
+
+    name: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InferRequest:
+    """Named inputs, at least one. With no `outputs` the client wants all that there are."""
+
+    inputs: tuple[Tensor, ...]
+    id: str | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    outputs: tuple[RequestedOutput, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all data; of each element of BYTES, those of a pointer."""
+        return sum([tensor.data.nbytes for tensor in self.inputs])
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise InvalidInput("The request has no inputs; send at least one.")
+        _check_distinct("inputs", [tensor.name for tensor in self.inputs])
+        _check_distinct("requested outputs", [output.name for output in self.outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class InferResponse:
+    """Named outputs of a model; `is_last` is False for one that others follow, in an answer of several."""
+
+    model_name: str
+    model_version: str | None
+    outputs: tuple[Tensor, ...]
+    id: str | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    is_last: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of all data; of each element of BYTES, those of a pointer."""
+        return sum([tensor.data.nbytes for tensor in self.outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMetadata:
+    """An input or output of a model; -1 in its shape stands for any size."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """What a model takes and gives."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+
+
+def wanted_outputs(request: InferRequest, response: InferResponse) -> tuple[Tensor, ...]:
+    """The outputs that the client asked for, in its order; raises InvalidInput for one that the model does not have."""
+    if not request.outputs:
+        return response.outputs
+    by_name = {output.name: output for output in response.outputs}
+    for wanted in request.outputs:
+        if wanted.name not in by_name:
+            raise InvalidInput(
+                f'Model {response.model_name} has no output "{wanted.name}"; its outputs are {", ".join(by_name)}.'
+            )
+    return tuple(by_name[wanted.name] for wanted in request.outputs)
+
+
+def _check_distinct(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        ((twice, _),) = Counter(names).most_common(1)
+        raise InvalidInput(f'Several {what} are called "{twice}"; give each a name of its own.')

@@ -1,0 +1,234 @@
+"""Tensors of the Open Inference Protocol, and the three forms their data has on the wire.
+
+Values are plain numbers, as in JSON and in protobuf's typed contents; a buffer is the tensor's memory, little-endian;
+the elements of BYTES in a buffer each follow their length, four bytes of it; those of BF16 have two bytes there, and
+four in a tensor's array.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from data_plane.errors import InvalidInput
+from data_plane.protocol.v2 import bfloat16, shapes
+from data_plane.protocol.v2.document import Parameter
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# The codes are those of `struct`, and numpy's for the same little-endian memory.
+_CODES = {
+    "BOOL": "?",
+    "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
+    "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q",
+    "FP16": "e", "FP32": "f", "FP64": "d", "BF16": "f",
+}  # fmt: skip
+_DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
+_DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items() if datatype != "BF16"}
+DATATYPES = (*_CODES, "BYTES")
+_VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
+_UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
+_LENGTH = struct.Struct("<I")
+_ITEMS = 64 * 1024  # elements that are converted in one go: other threads have their turn in between
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A named array. `data` has the tensor's shape; that of BYTES holds `bytes` objects; it may be read-only."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: Array
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @classmethod
+    def from_numpy(cls, name: str, data: Array) -> Tensor:
+        """A tensor of the datatype that the array has; text becomes BYTES. Raises TypeError for other arrays."""
+        if data.dtype.kind in "OSU":
+            return cls(name, "BYTES", data.shape, _bytes_array(map(_encoded, data.flat), data.shape))
+        if isinstance(data, bfloat16.Numbers):
+            return cls(name, "BF16", data.shape, np.asarray(data))
+        datatype = _DATATYPES.get((data.dtype.kind, data.dtype.itemsize))
+        if datatype is None:
+            raise TypeError(f'Tensor "{name}": no datatype of the protocol holds {data.dtype}.')
+        return cls(name, datatype, data.shape, data)
+
+
+def from_values(
+    name: str,
+    datatype: str,
+    shape: Sequence[int],
+    values: Sequence[Any],
+    parameters: Mapping[str, Parameter],
+) -> Tensor:
+    """A tensor of these values, row by row; raises InvalidInput."""
+    data = _from_strings(name, values) if datatype == "BYTES" else _from_numbers(name, datatype, values)
+    return _shaped(name, datatype, shape, data, parameters)
+
+
+def from_buffer(
+    name: str,
+    datatype: str,
+    shape: Sequence[int],
+    buffer: memoryview,
+    parameters: Mapping[str, Parameter],
+) -> Tensor:
+    """A tensor over this memory, which is not copied but for BYTES and BF16; raises InvalidInput."""
+    if datatype == "BYTES":
+        elements = _split(name, buffer)
+        return _shaped(name, datatype, shape, _bytes_array(elements, (len(elements),)), parameters)
+    element = bfloat16.WIRE if datatype == "BF16" else dtype(name, datatype)
+    if len(buffer) % element.itemsize:
+        raise InvalidInput(
+            f'Tensor "{name}": {len(buffer)} bytes of binary data; an element of {datatype} has {element.itemsize}.'
+        )
+    if datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max(initial=0) > 1:
+        raise InvalidInput(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
+    data = np.frombuffer(buffer, element)
+    return _shaped(name, datatype, shape, bfloat16.widen(data) if datatype == "BF16" else data, parameters)
+
+
+def to_flat(tensor: Tensor) -> Array:
+    """The elements row by row, in one contiguous array."""
+    wanted = np.dtype(object) if tensor.datatype == "BYTES" else dtype(tensor.name, tensor.datatype)
+    return np.ascontiguousarray(tensor.data, dtype=wanted).reshape(-1)
+
+
+def to_values(tensor: Tensor) -> list[Any]:
+    """The elements row by row, as Python's numbers and bytes."""
+    flat = tensor.data.reshape(-1)
+    return [one for start in range(0, flat.size, _ITEMS) for one in flat[start : start + _ITEMS].tolist()]
+
+
+def to_buffer(tensor: Tensor) -> bytes:
+    """The tensor's memory."""
+    if tensor.datatype == "BF16":
+        return bfloat16.narrow(to_flat(tensor)).tobytes()
+    if tensor.datatype != "BYTES":
+        return to_flat(tensor).tobytes()
+    flat = tensor.data.reshape(-1)
+    return b"".join(_joined(flat[start : start + _ITEMS]) for start in range(0, flat.size, _ITEMS))
+
+
+def _joined(items: Array) -> bytes:
+    return b"".join(itertools.chain.from_iterable((_LENGTH.pack(len(item)), item) for item in items))
+
+
+def dtype(name: str, datatype: str) -> np.dtype[Any]:
+    """numpy's type of the numbers of tensor `name`; raises InvalidInput."""
+    try:
+        return _DTYPES[datatype]
+    except KeyError:
+        known = ", ".join(DATATYPES)
+        raise InvalidInput(f'Tensor "{name}": there is no datatype "{datatype}"; use one of {known}.') from None
+
+
+def _shaped(name: str, datatype: str, shape: Sequence[int], flat: Array, parameters: Mapping[str, Parameter]) -> Tensor:
+    sizes = shapes.agreed(name, shape, flat.size)
+    try:
+        return Tensor(name, datatype, sizes, flat.reshape(sizes), parameters)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f'Tensor "{name}": shape {reprlib.repr(list(sizes))} is too large: {error}.') from error
+
+
+def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
+    dtype(name, datatype)
+    try:
+        return _converted(datatype, values)
+    except _UNFIT:
+        raise _refuse(name, datatype, values, lambda some: _converted(datatype, some)) from None
+
+
+def _converted(datatype: str, values: Sequence[Any]) -> Array:
+    """Strict, and fast: msgspec takes no text and no true for a number, struct wraps nothing around."""
+    element = _DTYPES[datatype]
+    if len(values) <= _ITEMS:
+        packed = _packed(datatype, element, values)
+    else:
+        starts = range(0, len(values), _ITEMS)
+        packed = b"".join(_packed(datatype, element, values[start : start + _ITEMS]) for start in starts)
+    numbers = np.frombuffer(packed, element)
+    return bfloat16.round_(numbers) if datatype == "BF16" else numbers
+
+
+def _packed(datatype: str, element: np.dtype[Any], values: Sequence[Any]) -> bytes:
+    return struct.pack(f"<{len(values)}{_CODES[datatype]}", *msgspec.convert(values, _VALUES[element.kind]))
+
+
+def _from_strings(name: str, values: Sequence[Any]) -> Array:
+    try:
+        return _bytes_array(map(_encoded, values), (len(values),))
+    except TypeError:
+        raise _refuse(name, "BYTES", values, lambda some: list(map(_encoded, some))) from None
+
+
+def _refuse(
+    name: str, datatype: str, values: Sequence[Any], convert: Callable[[Sequence[Any]], object]
+) -> InvalidInput:
+    """Names the first of the values that `convert` does not take, which it takes many at a time."""
+    pieces = ((start, values[start : start + _ITEMS]) for start in range(0, len(values), _ITEMS))
+    start, piece = next((start, piece) for start, piece in pieces if not _succeeds(convert, piece))
+    index, value = next((index, value) for index, value in enumerate(piece, start) if not _succeeds(convert, [value]))
+    return InvalidInput(
+        f'Tensor "{name}": element {index} is {reprlib.repr(value)}; {datatype} takes {_domain(datatype)}.'
+    )
+
+
+def _succeeds(convert: Callable[[Sequence[Any]], object], values: Sequence[Any]) -> bool:
+    try:
+        convert(values)
+    except _UNFIT:
+        return False
+    return True
+
+
+def _domain(datatype: str) -> str:
+    if datatype == "BYTES":
+        return "strings"
+    if datatype == "BOOL":
+        return "true and false"
+    element = _DTYPES[datatype]
+    if element.kind == "f":
+        largest = bfloat16.MAX if datatype == "BF16" else np.finfo(element).max
+        return f"numbers from {-largest:.8g} to {largest:.8g}"
+    return f"whole numbers from {np.iinfo(element).min} to {np.iinfo(element).max}"
+
+
+def _encoded(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"BYTES holds text and bytes, not {type(value).__name__}.")
+
+
+def _bytes_array(elements: Any, shape: tuple[int, ...]) -> Array:
+    """numpy would read a list of bytes as text of a fixed width."""
+    array = np.empty(math.prod(shape), dtype=object)
+    array[:] = list(elements)
+    return array.reshape(shape)
+
+
+def _split(name: str, buffer: memoryview) -> list[bytes]:
+    elements: list[bytes] = []
+    position = 0
+    while position < len(buffer):
+        start = position + _LENGTH.size
+        end = start + _LENGTH.unpack_from(buffer, position)[0] if start <= len(buffer) else start
+        if end > len(buffer):
+            raise InvalidInput(
+                f'Tensor "{name}": its binary data ends within element {len(elements)}; '
+                "each element of BYTES is its length in four bytes, little-endian, and then its own bytes."
+            )
+        elements.append(bytes(buffer[start:end]))
+        position = end
+    return elements

@@ -1,0 +1,295 @@
+"""The ASGI application: reads the body, finds the endpoint, and is the one border where errors become answers.
+
+Bare ASGI on purpose: a web framework costs more per request than everything else here together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any
+
+from msgspec import structs
+
+from data_plane.errors import (
+    BodyTooLarge,
+    ClientGone,
+    ClientTooSlow,
+    EncodedTransfer,
+    HeadTooLarge,
+    MethodNotAllowed,
+    ServingError,
+    TooManyConnections,
+    UnreadableRequest,
+)
+from data_plane.limits import MAX_DISCARDED, SMALL_ANSWER
+from data_plane.log_lines import one_line
+from data_plane.messages import (
+    Headers,
+    Request,
+    Response,
+    StreamingResponse,
+    encodable,
+    header,
+    json_response,
+    words_of,
+)
+from data_plane.server.budget import ByteBudget, Held
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.routing import Found, Router
+from data_plane.server.timing import SERVER_TIMING, server_timing
+
+log = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+REQUEST_ID = b"x-request-id"
+_UNROUTED = "none"
+_BODILESS = (204, 304)  # whatever came behind the head would be taken for the next answer
+_CLOSE: Headers = ((b"connection", b"close"),)
+
+
+class App:
+    """An ASGI application that answers every request.
+
+    A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together.
+    """
+
+    def __init__(
+        self, router: Router, metrics: ServerMetrics, max_request_size: int, budget: ByteBudget | None = None
+    ) -> None:
+        self._router = router
+        self._metrics = metrics
+        self._max_request_size = max_request_size
+        self.budget = budget or ByteBudget()
+        # One random number for all: one for each request costs more than finding its route.
+        own = uuid.uuid4().hex[:16]
+        self._ids = (f"{own}{number:016x}".encode() for number in itertools.count())
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        held = Held(self.budget)
+        try:
+            await self._serve(scope, receive, send, held)
+        finally:
+            held.release()
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send, held: Held) -> None:
+        started = time.perf_counter()
+        headers: Headers = tuple(scope["headers"])
+        request_id = header(headers, REQUEST_ID) or next(self._ids)
+        route, timings = _UNROUTED, dict[str, float]()
+        is_read = False
+        try:
+            found = matched, params = self._router.match(scope["method"], scope["path"])
+            route = matched.template
+            body = await self._read_body(found, headers, receive, held)
+            is_read = True
+            request = Request(
+                scope["method"], scope["path"], params, headers, body, _text(request_id),
+                scope.get("query_string", b""), functools.partial(_is_gone, receive), timings,
+            )  # fmt: skip
+            response = await matched.endpoint(request)
+            if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
+                response = await _gathered(response)  # its chunks are HTTP/1.1's
+            if matched.check and isinstance(response, Response) and len(response.body) > SMALL_ANSWER:
+                held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+            what = one_line(f"{scope['method']} {scope['path']}")
+            response = _error_response(error, what, _text(request_id))
+            if not is_read and _CLOSE[0] not in response.headers:
+                response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
+        if told := server_timing(headers, timings):
+            timed = (SERVER_TIMING.encode(), told.encode())
+            response = structs.replace(response, headers=(*response.headers, timed))
+        self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
+        if isinstance(response, StreamingResponse):
+            try:
+                await _stream(send, response, request_id, receive)
+            except ServingError as error:
+                # Its head has left: the server closes a connection whose answer has no end, which tells the client.
+                _log(error, one_line(f"{scope['method']} {scope['path']} broke off with"), _text(request_id))
+        else:
+            all_headers = _whole_headers(response, request_id)
+            await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
+            await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
+
+    async def _read_body(self, found: Found, headers: Headers, receive: Receive, held: Held) -> bytes:
+        """What can be refused by its head alone is refused before the body is read; the connection throws it away."""
+        asks_first = header(headers, b"expect") is not None
+        if asks_first:  # the client asks before it sends
+            if _content_length(headers) > self._max_request_size:
+                raise BodyTooLarge(self._max_request_size)
+            await self._check(found, headers)
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")  # nearly always: one message
+            if len(body) > self._max_request_size:
+                raise BodyTooLarge(self._max_request_size)
+            if body or found[0].check:
+                await held.take(len(body) or 1)  # its answer may be large
+            return body
+        if not asks_first:
+            await self._check(found, headers)
+        return await self._gather(
+            message, receive, held, is_too_large=_content_length(headers) > self._max_request_size
+        )
+
+    async def _check(self, found: Found, headers: Headers) -> None:
+        route, params = found
+        if route.check:
+            route.check(params)
+        await self.budget.make_room(_content_length(headers))
+
+    async def _gather(self, message: Message, receive: Receive, held: Held, *, is_too_large: bool) -> bytes:
+        """The body that begins with `message`. One that is too large is read on, so that the client gets its answer."""
+        body = bytearray()
+        size, limit = 0, self._max_request_size
+        while message["type"] != "http.disconnect":
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if is_too_large or size > limit:
+                is_too_large, body = True, bytearray()
+                held.release()
+            else:
+                await held.take(len(chunk))
+                body += chunk
+            if not message.get("more_body", False) or size > limit + MAX_DISCARDED:
+                if is_too_large:
+                    raise BodyTooLarge(limit)
+                return bytes(body)
+            message = await receive()
+        raise ClientGone
+
+    def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
+        """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
+        request_id = header(headers, REQUEST_ID) or next(self._ids)
+        response = _error_response(error, "what is no request", _text(request_id))
+        self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
+        return response, _whole_headers(response, request_id)
+
+
+def ending_unread(headers: Headers) -> Headers:
+    """Of an answer for which the request's body is not read.
+
+    A client that asks before it sends may leave the body out or not: what it sends next could be either.
+    """
+    return _CLOSE if header(headers, b"expect") else ()
+
+
+def _error_response(error: Exception, what: str, request_id: str) -> Response:
+    if not isinstance(error, ServingError):
+        log.error("%s: unexpected error", what, exc_info=error)
+        return json_response(_document(f"{type(error).__name__} : {words_of(error)}", "server", request_id), 500)
+    _log(error, f"{what} answered", request_id)
+    document = {**error.details, **_document(error.message, error.component, request_id)}
+    return json_response(document, error.status, _error_headers(error))
+
+
+def _log(error: ServingError, what: str, request_id: str) -> None:
+    level = logging.WARNING if error.status >= 500 else logging.INFO
+    log.log(level, "%s %d: %s (request %s)", what, error.status, one_line(error.message), one_line(request_id))
+
+
+def _text(request_id: bytes) -> str:
+    """As clients write it; a header may be any bytes."""
+    try:
+        return request_id.decode()
+    except UnicodeDecodeError:
+        return request_id.decode("latin-1")
+
+
+def _document(message: str, component: str, request_id: str) -> dict[str, str]:
+    return {"error": encodable(message), "component": component, "request_id": request_id}
+
+
+def _error_headers(error: ServingError) -> Headers:
+    match error:
+        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest() | EncodedTransfer() | ClientTooSlow():
+            # The rest of it is still on its way: this connection cannot carry another request.
+            return _CLOSE
+        case TooManyConnections():
+            return ((b"retry-after", str(error.retry_after_s).encode()), *_CLOSE)
+        case MethodNotAllowed():
+            return ((b"allow", error.allowed.encode()),)
+    if error.retry_after_s:
+        return ((b"retry-after", str(error.retry_after_s).encode()), *error.headers)
+    return error.headers
+
+
+def _is_gone(receive: Receive) -> bool:
+    """Whether the client hung up, asked without waiting: after the body, `receive` ends only with the connection."""
+    waiting = receive()
+    try:
+        waiting.send(None)
+    except StopIteration as ended:
+        return bool(ended.value["type"] == "http.disconnect")
+    finally:
+        waiting.close()
+    return False
+
+
+def _content_length(headers: Headers) -> int:
+    """Python reads no number of any length; the server has seen that this one is zeros and less than 21 digits."""
+    return int((header(headers, b"content-length") or b"0").strip()[-20:])
+
+
+async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:
+    """Until all is sent, or the client hangs up: it may do so while there is nothing to send.
+
+    An error on the way breaks the connection, so that the client can tell.
+    """
+    sending = asyncio.ensure_future(_send_pieces(send, response, request_id))
+    client = asyncio.ensure_future(receive())  # after the body, it ends only with the connection
+    try:
+        await asyncio.wait((sending, client), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        client.cancel()
+        sending.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await sending
+
+
+async def _send_pieces(send: Send, response: StreamingResponse, request_id: bytes) -> None:
+    headers = ((b"content-type", response.content_type), (REQUEST_ID, request_id), *response.headers)
+    try:
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        async for chunk in response.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        await _close(response)
+    await send({"type": "http.response.body"})
+
+
+async def _gathered(response: StreamingResponse) -> Response:
+    try:
+        body = b"".join([chunk async for chunk in response.chunks])
+    finally:
+        await _close(response)
+    return Response(body, response.status, response.content_type, response.headers)
+
+
+async def _close(response: StreamingResponse) -> None:
+    """Who makes the chunks learns that nobody takes more of them."""
+    if aclose := getattr(response.chunks, "aclose", None):
+        await aclose()
+
+
+def _whole_headers(response: Response, request_id: bytes) -> Headers:
+    if response.status in _BODILESS:
+        return ((REQUEST_ID, request_id), *response.headers)
+    return (
+        (b"content-type", response.content_type),
+        (b"content-length", str(len(response.body)).encode()),
+        (REQUEST_ID, request_id),
+        *response.headers,
+    )

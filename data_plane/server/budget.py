@@ -1,0 +1,80 @@
+"""How many bytes the server holds at a time: requests until they are answered, answers until they are sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from data_plane.errors import BuffersFull
+from data_plane.limits import MAX_BUFFERED
+
+
+class ByteBudget:
+    """What all requests of a server, by whatever protocol, may hold together.
+
+    A request that is alone is always taken: it has a limit of its own.
+    """
+
+    def __init__(self, limit: int = MAX_BUFFERED) -> None:
+        self.limit = limit
+        self.held = 0
+        self.peak = 0  # the most that was held since somebody has set it to 0
+        # Drops the queued requests whose callers are gone: called where a request finds no room.
+        self.drop_gone: Callable[[], None] | None = None
+        self._unsent = 0  # bytes of answers that clients have not read yet
+
+    def check(self, size: int, of: int = 0) -> None:
+        """Whether there is room for `size` bytes more of a request that has `of` already; raises BuffersFull."""
+        used = self.held + self._unsent
+        if used + size > self.limit and used > of:
+            raise BuffersFull(self.limit)
+
+    async def make_room(self, size: int, of: int = 0) -> None:
+        """As `check`, but where there is no room, requests whose callers are gone are dropped first."""
+        try:
+            self.check(size, of)
+        except BuffersFull:
+            if self.drop_gone is None:
+                raise
+            self.drop_gone()
+            await asyncio.sleep(0)  # their tasks give back what they held
+            self.check(size, of)
+
+    def count_unsent(self, size: int) -> None:
+        """So many bytes more, or less, of answers wait for their clients to read them."""
+        self._unsent += size
+        self.peak = max(self.peak, self.held + self._unsent)
+
+
+class Held:
+    """What one request holds of the budget."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Raises BuffersFull."""
+        budget = self._budget
+        budget.check(size, self.size)
+        budget.held = held = budget.held + size
+        if held > budget.peak:
+            budget.peak = held
+        self.size += size
+
+    async def take(self, size: int) -> None:
+        """As `add`, but where there is no room, requests whose callers are gone are dropped first."""
+        await self._budget.make_room(size, self.size)
+        self.add(size)
+
+    def give_back(self, size: int) -> None:
+        """The request goes on without so many of its bytes."""
+        self._budget.held -= size
+        self.size -= size
+
+    def release(self) -> None:
+        """The request is gone, and its bytes with it."""
+        self._budget.held -= self.size
+        self.size = 0

@@ -1,0 +1,61 @@
+"""All connections of a server: how many there are, which of them are idle, and which clients are too slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SURPLUS_CONNECTIONS
+from data_plane.server.budget import ByteBudget
+
+if TYPE_CHECKING:
+    from data_plane.server.connection import Connection
+
+
+class Connections:
+    """At most `limit` connections. Where one more comes, the one that has been idle for longest is closed; where none
+    is idle, the new one is surplus: probes and metrics are answered on it, and it is closed."""
+
+    def __init__(
+        self, limit: int = MAX_CONNECTIONS, keep_alive_s: float = KEEP_ALIVE, budget: ByteBudget | None = None
+    ) -> None:
+        self.limit = limit
+        self.budget = budget or ByteBudget()
+        self._keep_alive_s = keep_alive_s
+        self._open: set[Connection] = set()
+        self._surplus: dict[Connection, None] = {}
+        self.idle: dict[Connection, float] = {}  # without a request, and since when; the longest first
+
+    def add(self, connection: Connection) -> bool:
+        """Whether it is one of those that may stay."""
+        if len(self._open) >= self.limit:
+            if not self.idle:
+                self._add_surplus(connection)
+                return False
+            longest = next(iter(self.idle))
+            self.remove(longest)
+            longest.end()
+        self._open.add(connection)
+        return True
+
+    def _add_surplus(self, connection: Connection) -> None:
+        self._surplus[connection] = None
+        if len(self._surplus) > MAX_SURPLUS_CONNECTIONS:
+            oldest = next(iter(self._surplus))
+            self.remove(oldest)
+            oldest.transport.abort()
+
+    def remove(self, connection: Connection) -> None:
+        """It is closed, or will be."""
+        self._open.discard(connection)
+        self._surplus.pop(connection, None)
+        self.idle.pop(connection, None)
+
+    def look(self, now: float) -> None:
+        """Once a second: ends what has been idle for too long and who is too slow."""
+        for connection, since in list(self.idle.items()):
+            if now - since < self._keep_alive_s:
+                break
+            self.remove(connection)
+            connection.end()
+        for connection in (*self._open, *self._surplus):
+            connection.look(now)

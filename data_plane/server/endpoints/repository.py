@@ -1,0 +1,58 @@
+"""The repository extension of the v2 protocol: which models there are, loading and unloading them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from data_plane.errors import InvalidInput
+from data_plane.messages import Request, Response, json_response
+from data_plane.model import Models
+from data_plane.server.routing import Route
+
+
+class _IndexDocument(msgspec.Struct):
+    ready: bool = False  # only models that can answer
+
+
+_index_document = msgspec.json.Decoder(_IndexDocument)
+
+
+class RepositoryEndpoints:
+    """Over all models of the server; loading is up to the runtime."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the extension."""
+        return (
+            Route("POST", "/v2/repository/index", self.index),
+            Route("POST", "/v2/repository/models/{model}/load", self.load),
+            Route("POST", "/v2/repository/models/{model}/unload", self.unload),
+        )
+
+    async def index(self, request: Request) -> Response:
+        asked = _asked(request.body)
+        return json_response(
+            [
+                {"name": entry.name, "version": entry.version, "state": entry.state, "reason": entry.reason}
+                for entry in self._models.index()
+                if entry.state == "READY" or not asked.ready
+            ]
+        )
+
+    async def load(self, request: Request) -> Response:
+        await self._models.load(request.params["model"])
+        return json_response({"name": request.params["model"], "load": True})
+
+    async def unload(self, request: Request) -> Response:
+        await self._models.unload(request.params["model"])
+        return json_response({"name": request.params["model"], "unload": True})
+
+
+def _asked(body: bytes) -> _IndexDocument:
+    """A body is optional."""
+    try:
+        return _index_document.decode(body) if body else _IndexDocument()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f'The request body cannot be read: {error}; send {{"ready": true}}, or nothing.') from error

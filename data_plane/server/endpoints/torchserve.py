@@ -1,0 +1,99 @@
+"""TorchServe's own inference API: bodies of any kind, straight to the handler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs, parse_qsl
+
+from data_plane.errors import InvalidInput
+from data_plane.limits import MAX_FORM_PARTS
+from data_plane.messages import Request, Response, StreamingResponse, json_response
+from data_plane.model import Fields, Model, Models
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.routing import Route
+
+_METHODS = ("POST", "PUT", "GET", "DELETE", "PATCH")  # all are the same to TorchServe
+
+
+class TorchServeEndpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls) -> None:
+        self._models = models
+        self._calls = calls
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the API that is for clients."""
+        asked = (
+            *((path, self.predict) for path in _paths("predictions")),
+            ("/models/{model}/invoke", self.invoke_named),
+            *((path, self.explain) for path in _paths("explanations")),
+            ("/invocations", self.invoke),
+        )
+        return (
+            *(Route(method, "/ping", self.ping) for method in (*_METHODS, "OPTIONS")),
+            *(
+                Route(method, path, endpoint, self._model if "{model}" in path else _any_model)
+                for path, endpoint in asked
+                for method in _METHODS
+            ),
+        )
+
+    async def predict(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, request.params["model"], explain=False)
+
+    async def explain(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, request.params["model"], explain=True)
+
+    async def invoke_named(self, request: Request) -> Response | StreamingResponse:
+        return await self._ask(request, request.params["model"], explain=False, fields=_fields(request))
+
+    async def invoke(self, request: Request) -> Response | StreamingResponse:
+        """As SageMaker asks: one model needs no name."""
+        names = _names(request.query) or self._models.names
+        if len(names) != 1:
+            served = ", ".join(sorted(self._models.names))
+            raise InvalidInput(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
+        return await self._ask(request, names[0], explain=False, fields=_fields(request))
+
+    async def ping(self, _: Request) -> Response:
+        if self._models.ready:
+            return json_response({"status": "Healthy"})
+        return json_response({"status": "Unhealthy"}, 500)
+
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"], params.get("version"))
+
+    async def _ask(
+        self, request: Request, name: str, *, explain: bool, fields: Fields = ()
+    ) -> Response | StreamingResponse:
+        model = self._models.get(name, request.params.get("version"))
+        call = self._calls.begin(request)
+        content_type = (request.header(b"content-type") or b"").decode("latin-1")
+        path = request.params.get("path", "")
+        return await model.raw(request.body, content_type, path, call, explain=explain, fields=fields)
+
+
+def _any_model(_: object) -> None:
+    """The query names it, which is read later."""
+
+
+def _fields(request: Request) -> Fields:
+    """The query's parameters, which the handler gets beside the body; raises InvalidInput."""
+    try:
+        pairs = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_FORM_PARTS)
+    except ValueError:
+        raise InvalidInput(f"The query has more than {MAX_FORM_PARTS} parameters; send them in the body.") from None
+    return [(name, value.encode()) for name, value in pairs]
+
+
+def _paths(kind: str) -> tuple[str, ...]:
+    """What comes after the version is the handler's to understand."""
+    return f"/{kind}/{{model}}", f"/{kind}/{{model}}/{{version}}", f"/{kind}/{{model}}/{{version}}/{{path*}}"
+
+
+def _names(query: bytes) -> list[str]:
+    try:
+        return parse_qs(query.decode("latin-1"), max_num_fields=MAX_FORM_PARTS).get("model_name", [])
+    except ValueError as error:
+        raise InvalidInput(f"The query cannot be read: {error}.") from error

@@ -1,0 +1,57 @@
+"""The v1 protocol: predict, explain, which models there are and whether they are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from data_plane.messages import Request, Response, json_response
+from data_plane.model import Model, Models
+from data_plane.off_loop import off_loop
+from data_plane.protocol import cloudevents, json_text, v1
+from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.server.endpoints import bodies
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.health import model_readiness
+from data_plane.server.routing import Route
+
+
+class V1Endpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
+        self._models = models
+        self._calls = calls
+        self._style = style
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the protocol."""
+        return (
+            Route("GET", "/v1/models", self.list_models),
+            Route("GET", "/v1/models/{model}", self.model_status),
+            Route("POST", "/v1/models/{model}:predict", self.predict, self._model),
+            Route("POST", "/v1/models/{model}:explain", self.explain, self._model),
+        )
+
+    def predict(self, request: Request) -> Awaitable[Response]:
+        return self._ask(request, explain=False)
+
+    def explain(self, request: Request) -> Awaitable[Response]:
+        return self._ask(request, explain=True)
+
+    async def list_models(self, _: Request) -> Response:
+        return json_response({"models": self._models.names})
+
+    async def model_status(self, request: Request) -> Response:
+        return model_readiness(self._models, request.params["model"])
+
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"])
+
+    async def _ask(self, request: Request, *, explain: bool) -> Response:
+        model = self._model(request.params)
+        call = self._calls.begin(request)
+        asked, event = await off_loop(json_text.weight(request.body), bodies.read, request, v1.decode_request)
+        response = await (model.explain(asked, call) if explain else model.predict(asked, call))
+        if event is None:
+            return response
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)

@@ -1,0 +1,87 @@
+"""The v2 protocol (Open Inference Protocol) over HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from data_plane.messages import Headers, Request, Response, json_response
+from data_plane.model import Model, Models
+from data_plane.off_loop import off_loop
+from data_plane.protocol import cloudevents
+from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.protocol.v2 import rest
+from data_plane.protocol.v2.document import JSON_LENGTH, json_length
+from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.server.endpoints import bodies
+from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.health import model_readiness
+from data_plane.server.endpoints.server_metadata import EXTENSIONS, server_version
+from data_plane.server.routing import Route
+
+_OF_VERSION = ("", "/versions/{version}")
+
+
+class V2Endpoints:
+    """Over all models of the server."""
+
+    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
+        self._models = models
+        self._calls = calls
+        self._style = style
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every method and path of the protocol but health."""
+        per_model = (("GET", "", self.metadata), ("GET", "/ready", self.ready))
+        return (
+            Route("GET", "/v2", self.server),
+            Route("GET", "/v2/models", self.list_models),
+            *(
+                Route(method, f"/v2/models/{{model}}{of_version}{path}", endpoint)
+                for of_version in _OF_VERSION
+                for method, path, endpoint in per_model
+            ),
+            *(
+                Route("POST", f"/v2/models/{{model}}{of_version}/infer", self.infer, self._model)
+                for of_version in _OF_VERSION
+            ),
+        )
+
+    async def infer(self, request: Request) -> Response:
+        model = self._model(request.params)
+        call = self._calls.begin(request)
+        length = json_length(request.headers)
+        weight = rest.weight(request.body, length)
+        asked, event = await off_loop(weight, bodies.read, request, lambda body: rest.decode_request(body, length))
+        answer = await model.infer(asked, call)
+        answer = dataclasses.replace(answer, id=asked.id or request.id)
+        response = await off_loop(answer.size, _response, answer, asked)
+        if event is None:
+            return response
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
+
+    async def server(self, _: Request) -> Response:
+        return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
+
+    async def list_models(self, _: Request) -> Response:
+        return json_response({"models": self._models.names})
+
+    async def metadata(self, request: Request) -> Response:
+        name = self._models.resolve(request.params["model"])
+        model = self._models.get(name, request.params.get("version"))
+        described: ModelMetadata = dataclasses.replace(await model.metadata(), versions=self._models.versions(name))
+        return json_response(dataclasses.asdict(described))
+
+    def _model(self, params: Mapping[str, str]) -> Model:
+        return self._models.get(params["model"], params.get("version"))
+
+    async def ready(self, request: Request) -> Response:
+        return model_readiness(self._models, request.params["model"], request.params.get("version"))
+
+
+def _response(answer: InferResponse, asked: InferRequest) -> Response:
+    body, length = rest.encode_response(answer, asked)
+    if length is None:
+        return Response(body)
+    headers: Headers = ((JSON_LENGTH, str(length).encode()),)
+    return Response(body, content_type=b"application/octet-stream", headers=headers)

@@ -1,0 +1,105 @@
+"""Counts answers over gRPC until their clients have read them, and closes the connections of those who do not.
+
+An answer that is larger than its client's flow-control window waits in gRPC. A server written with grpc.aio cannot end
+such a call: cancelling its task leaves the answer where it is. Its connection can be closed, which ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import logging
+import os
+import socket
+import stat
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from data_plane.limits import GRPC_COPIES, MIN_RATE, SMALL_ANSWER, TRANSFER_TIMEOUT
+from data_plane.server.budget import ByteBudget, Held
+
+if TYPE_CHECKING:
+    import grpc
+
+    _Context = grpc.aio.ServicerContext[bytes, bytes]
+
+log = logging.getLogger(__name__)
+
+
+class UnreadAnswers:
+    """Of the server that listens on `port`, which is known once it has started. They count in `budget`."""
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self.port = 0
+        self._budget = budget
+
+    def hold(self, answer: bytes, context: _Context) -> None:
+        """Counts the one answer of a call, which is sent next, until the call is over; raises BuffersFull."""
+        if len(answer) <= SMALL_ANSWER:
+            return
+        held = Held(self._budget)
+        held.add(len(answer) * GRPC_COPIES)
+        timer = self._timer(answer, context)
+
+        def is_over(_: _Context) -> None:
+            timer.cancel()
+            held.release()
+
+        context.add_done_callback(is_over)  # type: ignore[arg-type]  # the stubs want a class of their own
+
+    async def write(self, answer: bytes, context: _Context, held: Held) -> None:
+        """Returns when the client has read one answer of a stream, which `held` counts until then; raises
+        BuffersFull."""
+        size = len(answer) * GRPC_COPIES if len(answer) > SMALL_ANSWER else 0
+        held.add(size)
+        timer = self._timer(answer, context)
+        try:
+            await context.write(answer)
+        except Exception:  # noqa: BLE001 - gRPC's own, where the connection is gone before the call is cancelled
+            raise asyncio.CancelledError from None
+        finally:
+            timer.cancel()
+            held.give_back(size)
+
+    def _timer(self, answer: bytes, context: _Context) -> asyncio.TimerHandle:
+        allowed_s = TRANSFER_TIMEOUT + len(answer) / MIN_RATE
+        return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(answer), context.peer())
+
+    def _give_up(self, size: int, peer: str) -> None:
+        log.info("a client did not read %d bytes of its answer over gRPC and is given up", size)
+        closing = functools.partial(close_connection, peer, self.port)
+        asyncio.get_running_loop().run_in_executor(None, closing)  # it looks at every open file
+
+
+def close_connection(peer: str, port: int) -> None:
+    """Closes the connection of this process that `peer` has to its port: as gRPC writes it, `ipv4:127.0.0.1:50000`."""
+    address = unquote(peer).partition(":")[2]
+    wanted = _normal(*address.rsplit(":", 1))
+    for number in os.listdir("/dev/fd"):  # noqa: PTH208 - numbers
+        try:
+            file = os.dup(int(number))  # so that it stays what it is
+        except OSError:
+            continue
+        if not stat.S_ISSOCK(os.fstat(file).st_mode):
+            os.close(file)
+            continue
+        with socket.socket(fileno=file) as connection:
+            if _ends(connection) == (port, wanted):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def _ends(connection: socket.socket) -> Any:
+    """The port on this side, and the address on the other; None of what is no connection by TCP."""
+    try:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        return connection.getsockname()[1], _normal(*connection.getpeername()[:2])
+    except OSError:
+        return None
+
+
+def _normal(host: str, port: str | int) -> tuple[str, int]:
+    address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address), int(port)

@@ -1,0 +1,81 @@
+"""The server's own Prometheus metrics, and those of its models' queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.histogram import Histogram, Series
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+
+@dataclass(slots=True)
+class _Answered:
+    """The requests of one method and route that were answered with one status."""
+
+    seconds: Series
+    count: int = 0
+
+
+class _Requests(Collector):
+    """Counts without prometheus_client's lock, as data_plane.histogram does: every request is counted."""
+
+    def __init__(self) -> None:
+        self.answered: dict[tuple[str, str, int], _Answered] = {}
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily("http_requests", "Requests answered.", labels=["method", "route", "status"])
+        for (method, route, status), answered in self.answered.items():
+            family.add_metric([method, route, str(status)], answered.count)
+        return [family]
+
+
+class ServerMetrics:
+    """Counts and times requests by route, never by path: a path is the client's to choose."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.batches = BatchMetricsRegistry(self.registry)
+        self._requests = _Requests()
+        self.registry.register(self._requests)
+        self._grpc_requests = Counter(
+            "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self.registry
+        )
+        self._grpc_seconds = Histogram(
+            "grpc_request_seconds",
+            "Time from the call's message to the answer.",
+            "method",
+            _BUCKETS,
+            self.registry,
+        )
+        self._seconds = Histogram(
+            "http_request_seconds",
+            "Time from the request's first byte to the answer.",
+            "route",
+            _BUCKETS,
+            self.registry,
+        )
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Counts one answered request."""
+        key = method, route, status
+        answered = self._requests.answered.get(key)
+        if answered is None:
+            answered = self._requests.answered[key] = _Answered(self._seconds.labels(route))
+        answered.count += 1
+        answered.seconds.observe(seconds)
+
+    def observe_grpc(self, method: str, code: str, seconds: float) -> None:
+        """Counts one answered call; `code` is gRPC's name of its status."""
+        self._grpc_requests.labels(method, code).inc()
+        self._grpc_seconds.labels(method).observe(seconds)
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

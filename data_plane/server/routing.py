@@ -1,0 +1,74 @@
+"""From a method and a path to an endpoint. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from data_plane.errors import MethodNotAllowed, NotFound
+from data_plane.messages import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Requests with `method` on paths like `template` go to `endpoint`."""
+
+    method: str
+    template: str  # "/v1/models/{model}:predict"
+    endpoint: Endpoint
+    # Called with the values of the template's names before a body is read that comes in pieces; raises what the
+    # endpoint would raise for them. Only requests to models have one: those count in the server's budget.
+    check: Callable[[Mapping[str, str]], object] | None = None
+
+
+# A route, and the values of its `{names}`.
+Found = tuple[Route, Mapping[str, str]]
+
+_REMEMBERED = 1000
+
+
+class Router:
+    """Finds the route of a request; routes found are remembered by their path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        by_template: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            by_template.setdefault(route.template, {})[route.method] = route
+        for by_method in by_template.values():
+            if "GET" in by_method:
+                by_method.setdefault("HEAD", by_method["GET"])  # whose body the connection leaves out
+        # The most specific first: "/v1/models/{model}" would else swallow "...:predict".
+        self._patterns = [
+            (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
+        ]
+        self._found: dict[tuple[str, str], Found] = {}
+
+    def match(self, method: str, path: str) -> Found:
+        """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed."""
+        if known := self._found.get((method, path)):
+            return known
+        found = self._search(method, path)
+        if len(self._found) >= _REMEMBERED:
+            self._found.clear()  # paths are the clients' to choose
+        self._found[method, path] = found
+        return found
+
+    def _search(self, method: str, path: str) -> Found:
+        """A slash at the end is no matter, as with TorchServe and KServe."""
+        for wanted in dict.fromkeys((path, path.rstrip("/"))):
+            for pattern, by_method in self._patterns:
+                if found := pattern.fullmatch(wanted):
+                    if method not in by_method:
+                        raise MethodNotAllowed(method, path, by_method)
+                    return by_method[method], found.groupdict()
+        raise NotFound(f"There is nothing at {path}.")
+
+
+def _compile(template: str) -> re.Pattern[str]:
+    """`{name}` is one segment of the path, `{name*}` all that is left of it."""
+    literal_name_star = re.split(r"\{(\w+)(\*?)\}", template)
+    pattern = re.escape(literal_name_star[0])
+    for name, star, literal in zip(*(literal_name_star[start::3] for start in (1, 2, 3)), strict=True):
+        pattern += f"(?P<{name}>{'.+' if star else '[^/]+'})" + re.escape(literal)
+    return re.compile(pattern)

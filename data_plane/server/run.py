@@ -1,0 +1,110 @@
+"""Runs an ASGI application until it is told to drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from data_plane.limits import HEAD_TIMEOUT, KEEP_ALIVE, MAX_CONNECTIONS
+from data_plane.server.app import App
+from data_plane.server.connection import Connection
+from data_plane.server.connections import Connections
+
+_TICKS = 10  # uvicorn's, in a second
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Paths of a certificate and its key, which may be in the certificate's file."""
+
+    certificate: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return f"the certificate {self.certificate} and the key {self.key or 'in the same file'}"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind before anything slow is started: a taken port is found at once."""
+    return socket.create_server((host, port), backlog=2048)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, without its signal handlers: what a signal means is its caller's to decide.
+
+    Making one raises OSError for a certificate or key that cannot be used.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        listener: socket.socket,
+        grace_period_s: int,
+        keep_alive_s: int = KEEP_ALIVE,
+        tls: Tls | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self._connections = Connections(max_connections, keep_alive_s, app.budget)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop",
+                http=functools.partial(Connection, connections=self._connections),  # type: ignore[arg-type]
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=grace_period_s,
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+            )
+        )
+        self.config.load()  # here, not when it serves: what cannot be used is found before anything is started
+        self._listener = listener
+
+    async def run_until_drained(self) -> None:
+        """Serves until `drain` is called and requests under way are finished."""
+        await self.serve(sockets=[self._listener])
+
+    def drain(self) -> None:
+        """Accept nothing new; requests under way are finished, at most for the grace period."""
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, but for the time of a TLS handshake: connections are not counted before it."""
+
+        def connection() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        timeout_s = HEAD_TIMEOUT if self.config.ssl else None
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                connection, sock=one, ssl=self.config.ssl, backlog=self.config.backlog, ssl_handshake_timeout=timeout_s
+            )
+            for one in sockets or []
+        ]
+        self.started = True
+
+    def look(self, now: float) -> None:
+        """Every second, on the loop's clock: gives up clients that are too slow."""
+        self._connections.look(now)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            self.look(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

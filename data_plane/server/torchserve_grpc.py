@@ -1,0 +1,110 @@
+"""TorchServe's own inference API over gRPC, for the same models as all else.
+
+A request is a map of named pieces, as a form is over HTTP; the handler gets them by these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+from google.protobuf.message import DecodeError
+
+from data_plane.errors import InferenceFailed, InvalidInput
+from data_plane.limits import MAX_FORM_PARTS
+from data_plane.messages import Response, StreamingResponse, header
+from data_plane.model import Call, Models
+from data_plane.off_loop import off_loop
+from data_plane.protocol.torchserve import inference_apis_pb2 as pb
+from data_plane.protocol.v2 import fields
+
+SERVICE = "org.pytorch.serve.grpc.inference.InferenceAPIsService"
+
+_SEQUENCE_ID = b"ts_request_sequence_id"
+# Which piece is the body for a model that takes only one.
+_BODIES = ("data", "body")
+
+
+class InferenceAPIsService:
+    """The methods of the API over `models`, from serialized message to serialized message."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def methods(self) -> Mapping[str, Callable[[bytes, Call], Awaitable[bytes]]]:
+        """Those with one answer, by name."""
+        return {"Ping": self.ping, "Predictions": self.predictions}
+
+    async def ping(self, _: bytes, __: Call) -> bytes:
+        """As TorchServe writes it, to the letter."""
+        status = "Healthy" if self._models.ready else "Unhealthy"
+        return pb.TorchServeHealthResponse(health=f'{{\n  "status": "{status}"\n}}').SerializeToString()
+
+    async def predictions(self, body: bytes, call: Call) -> bytes:
+        request = await off_loop(len(body), _read, body)
+        answer = await self._ask(request, call)
+        prediction = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
+        return pb.PredictionResponse(prediction=prediction).SerializeToString()
+
+    async def stream_predictions(self, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
+        """A response for each piece of the answer: one, where the handler does not send it in pieces."""
+        request = await off_loop(len(body), _read, body)
+        answer = await self._ask(request, call)
+        if isinstance(answer, Response):
+            yield _response(call, prediction=answer.body)
+            return
+        try:
+            async for piece in answer.chunks:
+                yield _response(call, prediction=piece)
+        finally:
+            if aclose := getattr(answer.chunks, "aclose", None):
+                await aclose()
+
+    async def _ask(self, request: pb.PredictionsRequest, call: Call) -> Response | StreamingResponse:
+        """Raises InferenceFailed for an answer that is an error."""
+        if request.HasField("sequence_id"):
+            others = (one for one in call.headers if one[0] != _SEQUENCE_ID)
+            call.headers = (*others, (_SEQUENCE_ID, request.sequence_id.encode()))
+        model = self._models.get(request.model_name, request.model_version or None)
+        pieces = dict(request.input)
+        name = next((one for one in (*_BODIES, *pieces) if one in pieces), "")
+        body = pieces.pop(name, b"")
+        answer = await model.raw(body, "", "", call, name=name, fields=tuple(pieces.items()))
+        if answer.status >= 400:
+            words = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
+            raise InferenceFailed(words.decode("utf-8", "replace"), answer.status)
+        return answer
+
+
+def error(call: Call, code: int, message: str) -> bytes:
+    """A response that says why a request is not answered."""
+    return _response(call, status=pb.Status(code=code, message=message))
+
+
+def _response(call: Call, prediction: bytes = b"", status: pb.Status | None = None) -> bytes:
+    sequence = header(call.headers, _SEQUENCE_ID)
+    told = pb.PredictionResponse(prediction=prediction, status=status)
+    if sequence is not None:
+        told.sequence_id = sequence.decode()
+    return told.SerializeToString()
+
+
+def _read(body: bytes) -> pb.PredictionsRequest:
+    """Raises InvalidInput."""
+    fields.check(body)
+    try:
+        request = pb.PredictionsRequest.FromString(body)
+    except DecodeError as error:
+        raise InvalidInput(f"The body is not a {pb.PredictionsRequest.DESCRIPTOR.full_name}: {error}.") from error
+    if not request.model_name:
+        raise InvalidInput("The request names no model; set model_name.")
+    if len(request.input) > MAX_FORM_PARTS:
+        raise InvalidInput(f"The request has more than {MAX_FORM_PARTS} inputs; send what belongs together as one.")
+    return request
+
+
+async def _gathered(answer: StreamingResponse) -> bytes:
+    try:
+        return b"".join([chunk async for chunk in answer.chunks])
+    finally:  # who makes the pieces learns that nobody takes more of them
+        if aclose := getattr(answer.chunks, "aclose", None):
+            await aclose()

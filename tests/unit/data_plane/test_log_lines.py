@@ -1,0 +1,67 @@
+"""A record of the log is one line, whatever a client has sent."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from data_plane.limits import MAX_LOG_TEXT
+from data_plane.log_lines import IndentingFormatter, OneLineFormatter, one_line
+
+FORGED = "GET /a\n2026-01-01 INFO all is well"
+
+
+def written(formatter: logging.Formatter, message: str, error: BaseException | None = None) -> str:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    handler.handle(
+        logging.LogRecord("a", logging.ERROR, "", 0, "%s", (message,), (type(error), error, None) if error else None)
+    )
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("GET /v1/models/a b:predict", "GET /v1/models/a b:predict"),
+        ("añ\tb 模型", "añ\tb 模型"),
+        (FORGED, r"GET /a\n2026-01-01 INFO all is well"),
+        ("a\r\x1b[2Jb\x00\x7f\x9b", r"a\r\x1b[2Jb\x00\x7f\x9b"),
+        ("a\u202egnp.exe\u2066", r"a\u202egnp.exe\u2066"),
+        ("a\u2028b\u2029c\x85d", r"a\u2028b\u2029c\x85d"),
+        ("half of a pair \ud800", r"half of a pair \ud800"),
+        (r"already\nescaped", r"already\nescaped"),
+    ],
+)
+def test_what_is_not_for_printing_is_written_as_an_escape(text: str, expected: str) -> None:
+    assert one_line(text) == expected
+    assert one_line(expected) == expected
+
+
+def test_a_servers_message_is_one_line() -> None:
+    assert written(OneLineFormatter("%(levelname)s %(message)s"), FORGED) == (
+        "ERROR GET /a\\n2026-01-01 INFO all is well\n"
+    )
+
+
+def test_no_line_of_an_error_can_pass_for_a_record() -> None:
+    assert written(OneLineFormatter("%(levelname)s %(message)s"), "it failed", ValueError(FORGED + "\x1b[2J")) == (
+        "ERROR it failed\n    ValueError: GET /a\n    2026-01-01 INFO all is well\\x1b[2J\n"
+    )
+
+
+def test_a_handlers_message_keeps_its_lines_and_they_are_indented() -> None:
+    assert written(IndentingFormatter("%(levelname)s %(message)s"), FORGED + "\x1b[2J") == (
+        "ERROR GET /a\n    2026-01-01 INFO all is well\\x1b[2J\n"
+    )
+
+
+def test_a_record_of_any_length_is_cut() -> None:
+    found = written(OneLineFormatter("%(message)s"), "\n" * 1_000_000, ValueError("\n" * 1_000_000))
+
+    message, *traceback = found.split("\n")
+    assert message == "\\n" * MAX_LOG_TEXT + "… (1000000 characters)"
+    assert MAX_LOG_TEXT - 100 < len(traceback) <= MAX_LOG_TEXT + 1

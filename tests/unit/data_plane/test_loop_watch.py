@@ -1,0 +1,77 @@
+"""What holds the event loop is logged while it does, and nothing is left of the watch when its server has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.serving import serve
+from data_plane.server.loop_watch import watched_loop
+from data_plane.server.metrics import ServerMetrics
+from tests.support.fake_models import FakeModel, serving
+from tests.support.waiting import eventually
+
+
+async def test_what_holds_the_event_loop_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    def hold_the_loop() -> None:
+        deadline = time.monotonic() + 30
+        while "hold_the_loop" not in caplog.text and time.monotonic() < deadline:
+            pass
+
+    caplog.set_level(logging.WARNING)
+    with watched_loop(threshold_s=0.02, advice="make it sync"):
+        hold_the_loop()
+
+    assert "the event loop is held for" in caplog.text
+    assert "and no other request gets on; make it sync. It is at:" in caplog.text
+
+
+async def test_the_lines_of_other_threads_are_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    """One of them may be what keeps the interpreter."""
+    release = threading.Event()
+    other = threading.Thread(target=release.wait, args=(30,), name="an engine")
+    other.start()
+    caplog.set_level(logging.WARNING)
+    with watched_loop(threshold_s=0.02):
+        deadline = time.monotonic() + 30
+        while "an engine at" not in caplog.text and time.monotonic() < deadline:
+            pass
+    release.set()
+    other.join()
+
+    assert "an engine at" in caplog.text
+
+
+async def test_a_loop_that_runs_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with watched_loop(threshold_s=30):
+        await asyncio.sleep(0)
+
+    assert caplog.text == ""
+
+
+def test_the_watch_does_not_outlive_its_server() -> None:
+    async def main() -> None:
+        with watched_loop(threshold_s=0.01):
+            pass
+
+    asyncio.run(main())
+    eventually(lambda: not [one for one in threading.enumerate() if one.name == "loop-watch"], "the watch has ended")
+
+
+async def test_a_model_server_is_watched() -> None:
+    def is_watched() -> bool:
+        return "loop-watch" in {thread.name for thread in threading.enumerate()}
+
+    async def end_when_it_is_watched() -> None:
+        await asyncio.to_thread(eventually, is_watched, "the loop is watched")
+        raise EOFError
+
+    with open_port("127.0.0.1", 0) as listener:
+        doors = Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1)
+        with pytest.raises(EOFError):
+            await asyncio.wait_for(serve(doors, serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20)

@@ -1,0 +1,82 @@
+"""A handler called as its process calls it: frames in, frames out, with the context that TorchServe gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import orjson
+from ts.context import Context
+
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.tensors import Tensor
+from torchserve_compat import tensors
+from torchserve_compat.frames import Batch, Form, Part, Piece, Request, Result
+from torchserve_compat.worker.calls import HandlerCalls
+from torchserve_compat.worker.pieces import Emit
+
+Handle = Callable[[Any, Any], Any]
+MANIFEST = {"model": {"modelName": "m", "modelVersion": "1.0"}}
+
+
+class Metrics:
+    """As much of TorchServe's metrics as is touched."""
+
+    request_ids: Any = None
+
+
+def no_piece(piece: Piece) -> None:
+    raise AssertionError(piece)
+
+
+def context() -> Any:
+    return Context("m", "/models/m", MANIFEST, 1, None, "0.12.0", metrics=Metrics())
+
+
+def run(envelope: str, handle: Handle, form: Form, requests: Sequence[Request], emit: Emit = no_piece) -> Result:
+    return HandlerCalls(handle, envelope).run(Batch(form, list(requests)), context(), emit)
+
+
+def documents(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> list[Any]:
+    """The JSON of each answer; all must be answers."""
+    result = run(envelope, handle, form, requests)
+    assert result.failure is None, result.failure
+    return [orjson.loads(answer.body) for answer in result.answers]
+
+
+def json_request(document: object, id: str = "1", **headers: str) -> Request:  # noqa: A002
+    return whole(orjson.dumps(document), "application/json", id, **headers)
+
+
+def instances(*values: object) -> Request:
+    return json_request({"instances": values})
+
+
+def whole(body: bytes, content_type: str = "", id: str = "1", **headers: str) -> Request:  # noqa: A002
+    pairs = tuple((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items())
+    return Request(id, pairs, [Part("body", content_type, body)])
+
+
+def tensor_request(**arrays: Any) -> Request:
+    return v2_request(*(Tensor.from_numpy(name, np.asarray(value)) for name, value in arrays.items()))
+
+
+def v2_request(*inputs: Tensor, **more: Any) -> Request:
+    """`more` are fields of an InferRequest."""
+    return tensors.frame(InferRequest(inputs, **more), "1", ())
+
+
+def responses(result: Result) -> list[InferResponse]:
+    """The response in each answer."""
+    assert result.failure is None, result.failure
+    asked = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+    return [tensors.response(answer.body, asked, "m", "1") for answer in result.answers]
+
+
+def outputs(result: Result) -> list[dict[str, Any]]:
+    """The tensors of each answer, by name."""
+    return [
+        {tensor.name: (tensor.datatype, cast(Any, tensor.data).tolist()) for tensor in response.outputs}
+        for response in responses(result)
+    ]

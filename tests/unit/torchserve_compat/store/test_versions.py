@@ -1,0 +1,49 @@
+"""Which versions of which models a configuration asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from data_plane.model_server.errors import ConfigurationError
+from torchserve_compat.store.archives import Archive
+from torchserve_compat.store.versions import ModelVersion, requested_versions
+
+STORE = {
+    "a.mar": Archive("a.mar", "bert", model_version="2.0"),
+    "b.mar": Archive("b.mar", "bert", model_version="10.0"),
+}
+
+
+def test_all_archives_are_versions_of_their_models_and_the_highest_is_the_default() -> None:
+    assert requested_versions({"load_models": "all"}, STORE, "/store") == (
+        ModelVersion("bert", "2.0", "a.mar", is_default=False),
+        ModelVersion("bert", "10.0", "b.mar", is_default=True),
+    )
+
+
+def test_a_model_goes_by_the_name_and_the_parameters_of_the_configuration() -> None:
+    properties = {"load_models": "mine=a.mar", "models": '{"mine": {"2.0": {"marName": "a.mar", "batchSize": 4}}}'}
+
+    assert requested_versions(properties, STORE, "/store") == (
+        ModelVersion("mine", "2.0", "a.mar", is_default=True, parameters={"marName": "a.mar", "batchSize": 4}),
+    )
+
+
+def test_a_snapshots_version_is_the_archives_whatever_the_snapshot_calls_it() -> None:
+    properties = {"model_snapshot": '{"models": {"mine": {"7.0": {"marName": "a.mar", "batchSize": 4}}}}'}
+
+    assert requested_versions(properties, STORE, "/store") == (
+        ModelVersion("mine", "2.0", "a.mar", is_default=True, parameters={"marName": "a.mar", "batchSize": 4}),
+    )
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"load_models": "mine=https://host/y.mar"},
+        {"model_snapshot": '{"models": {"mine": {"1.0": {"marName": "https://host/y.mar"}}}}'},
+    ],
+)
+def test_an_archive_that_only_torchserve_would_fetch_is_named(properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"Model mine: download https://host/y\.mar and put it into the store"):
+        requested_versions(properties, STORE, "/store")

@@ -1,0 +1,219 @@
+"""A handler's context, what it may set on an answer, and what becomes of all that it can raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ts.context import RequestProcessor
+from ts.utils.util import PredictionException
+
+from tests.unit.torchserve_compat.running import context, documents, instances, json_request, run, tensor_request, whole
+from torchserve_compat import frames
+from torchserve_compat.frames import Answer, Batch, Failure, Form
+from torchserve_compat.worker.calls import HandlerCalls
+
+FORMS: tuple[Form, ...] = ("v1", "explain", "raw", "raw-explain")
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def handle(*_: Any) -> Any:
+        raise error
+
+    return handle
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        return str(1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (ValueError("negative"), Failure("ValueError : negative", 500)),
+        (PredictionException("too dark", 422), Failure("too dark", 422)),
+        (PredictionException("too dark", "422"), Failure("too dark", 422)),
+        *((PredictionException("too dark", code), Failure("too dark", 500)) for code in ("E42", None, 3, 199, 600)),
+        (ValueError("no label \ud800"), Failure(r"ValueError : no label \ud800", 500)),
+        (PredictionException("no label \udfff", 404), Failure(r"no label \udfff", 404)),
+        (Unspeakable(), Failure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
+        (MemoryError(), Failure("Out of memory", 507)),
+        (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
+    ],
+)
+def test_what_a_handler_raises_is_told(error: Exception, failure: Failure) -> None:
+    result = run("kserve", raising(error), "v1", [instances(1)])
+
+    assert frames.decode_result(frames.encode(result)).failure == failure
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ([], "The handler must return one prediction per instance in a list: 1 expected, got 0"),
+        ({"a": 1}, "The handler must return one prediction per instance in a list: 1 expected, got dict"),
+        (None, "The handler must return one prediction per instance in a list: 1 expected, got NoneType"),
+        ([object()], "The handler's result cannot be written as JSON: "),
+    ],
+)
+def test_a_result_that_is_no_answer_is_told(result: Any, message: str) -> None:
+    failure = run("kserve", lambda *_: result, "v1", [instances(1)]).failure
+
+    assert failure is not None
+    assert (failure.message[: len(message)], failure.status) == (message, 500)
+
+
+@pytest.mark.parametrize(("envelope", "form"), [("none", "raw"), ("none", "v2"), ("kserve", "v1"), ("kservev2", "v2")])
+def test_a_result_of_half_a_surrogate_pair_is_told(envelope: str, form: Form) -> None:
+    request = tensor_request(x=[1]) if form == "v2" else instances(1)
+    failure = run(envelope, lambda *_: ["\ud800"], form, [request]).failure
+
+    assert failure is not None
+    assert (failure.message[-len("surrogates not allowed") :], failure.status) == ("surrogates not allowed", 500)
+
+
+def test_json_of_torchserves_api_may_hold_half_a_surrogate_pair() -> None:
+    (answer,) = run("none", lambda *_: [["\ud800"]], "raw", [whole(b"{}")]).answers
+
+    assert answer.body == b'[\n  "\\ud800"\n]'
+
+
+@pytest.mark.parametrize("status", [99, 100, 600, "none"])
+def test_a_status_that_no_answer_can_have_is_told(status: Any) -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        context.set_response_status(status, idx=0)
+        return ["result"]
+
+    message = f"The handler set the status {status!r}, which no answer can have (200 to 599)."
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("x-a", "b\r\nset-cookie: c"), ("x-a", "b\0"), ("two words", "b"), ("", "b"), ("x:a", "b")]
+)
+def test_a_header_that_http_cannot_carry_is_told(name: str, value: str) -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        context.set_response_header(0, name, value)
+        return ["result"]
+
+    message = f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry."
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+
+
+def test_headers_of_the_connection_are_the_servers_to_set() -> None:
+    def handle(_: Any, context: Any) -> list[Any]:
+        for name, value in (("Content-Length", "2"), ("transfer-encoding", "chunked"), ("X-Place", " 日本\t")):
+            context.set_response_header(0, name, value)
+        context.set_response_content_type(0, "text/日本")
+        return ["result"]
+
+    assert run("none", handle, "raw", [whole(b"{}")]).answers == [
+        Answer(b"result", 200, "text/??", [("x-place", "??")])
+    ]
+
+
+def test_a_handler_reads_the_headers_of_a_lone_request() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [
+            [
+                context.get_request_header(0, "X-Kind"),
+                context.get_request_header(0, "absent"),
+                context.get_request_id(0),
+            ]
+        ]
+
+    (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).answers
+
+    assert answer.body == b'{"predictions":[["odd",null,"mine"]]}'
+
+
+def test_all_headers_of_a_lone_request_are_torchserves() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_all_request_header(0)]
+
+    said = [documents("none", handle, form, [whole(b"x", "text/plain", x_a="b")]) for form in ("v1", "raw")]
+
+    v1: dict[str, Any] = {"body": {"content-type": "text/plain"}, "x-a": "b", "explain": "False"}
+    assert said == [[v1], [{**v1, "url_path": ""}]]
+
+
+def test_merged_requests_share_the_headers_that_are_the_same() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_request_header(1, "x-kind")] * len(data)
+
+    same = run("kserve", handle, "v1", [json_request({"instances": [1]}, x_kind="odd")] * 2)
+    other = run(
+        "kserve", handle, "v1",
+        [json_request({"instances": [1]}, x_kind="odd"), json_request({"instances": [1]}, x_kind="even")],
+    )  # fmt: skip
+
+    assert [answer.body for answer in same.answers] == [b'{"predictions":["odd"]}'] * 2
+    assert other.failure == Failure("it reads the header x-kind", 500, alone=True)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda context: context.get_all_request_header(0), "it reads all headers"),
+        (lambda context: context.set_response_status(404, idx=0), "it sets the status of an answer"),
+        (lambda context: context.set_response_header(0, "x-a", "b"), "it sets a header of an answer"),
+    ],
+)
+def test_what_is_one_requests_own_needs_a_batch_of_its_own(use: Callable[[Any], Any], message: str) -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        use(context)
+        return data
+
+    assert run("kserve", handle, "v1", [instances(1), instances(2)]).failure == Failure(message, 500, alone=True)
+    assert run("kserve", handle, "v1", [instances(1)]).failure is None
+
+
+def test_without_an_envelope_each_request_of_a_batch_has_its_own_status_and_headers() -> None:
+    def handle(rows: list[Any], context: Any) -> list[Any]:
+        for index in range(len(rows)):
+            kind = context.get_request_header(index, "x-kind")
+            context.set_response_status(code=200 + index, idx=index)
+            context.set_response_header(index, "X-Kind", kind)
+            context.set_response_content_type(index, "text/x-own")
+        return ["a", "b"]
+
+    result = run("none", handle, "raw", [whole(b"1", x_kind="odd"), whole(b"2", x_kind="even")])
+
+    assert result.answers == [
+        Answer(b"a", 200, "text/x-own", [("x-kind", "odd")]),
+        Answer(b"b", 201, "text/x-own", [("x-kind", "even")]),
+    ]
+
+
+def test_an_explanation_is_told_from_a_prediction() -> None:
+    def handle(data: list[Any], context: Any) -> list[Any]:
+        return [context.get_request_header(0, "explain")] * len(data)
+
+    said = [documents("kserve", handle, form, [instances(1)] * 2)[0] for form in FORMS]
+
+    assert said == [
+        {"predictions": ["False"]},
+        {"explanations": ["True"]},
+        {"predictions": ["False"]},
+        {"explanations": ["True"]},
+    ]
+
+
+def test_to_torchserve_a_frame_is_one_request_with_an_answer_of_its_own() -> None:
+    """What the handler sets for the first request of a frame is not the frame's."""
+
+    def handle(rows: list[Any], context: Any) -> list[Any]:
+        context.set_response_status(code=404, idx=0)
+        return rows
+
+    torchserves = context()
+    torchserves.request_processor, torchserves.request_ids = [RequestProcessor({})], {0: "torchserve's"}
+    frame = frames.encode(Batch("raw", [whole(b"1", "text/plain"), whole(b"2", "text/plain")]))
+
+    (answer,) = HandlerCalls(handle, "body").handle([{"body": bytearray(frame)}], torchserves)
+
+    assert [(one.status, one.body) for one in frames.decode_result(answer).answers] == [(404, b"1"), (200, b"2")]
+    assert torchserves.get_response_status(0)[0] == 200
+    assert (torchserves.request_ids, torchserves.metrics.request_ids) == ({0: "torchserve's"}, {0: "torchserve's"})

@@ -1,0 +1,74 @@
+"""What handlers that get bodies whole see of JSON, by config.properties' decode_input_request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.torchserve_compat.running import context, json_request, no_piece, run, whole
+from torchserve_compat.frames import Batch, Request
+from torchserve_compat.worker.calls import HandlerCalls
+
+
+def seen(envelope: str, request: Request, *, parses_json: bool) -> Any:
+    """The row that the handler gets."""
+    rows: list[Any] = []
+
+    def handle(data: list[Any], _: Any) -> list[Any]:
+        rows.extend(data)
+        return data
+
+    HandlerCalls(handle, envelope, parses_json=parses_json).run(Batch("raw", [request]), context(), no_piece)
+    return rows[0]
+
+
+@pytest.mark.parametrize("envelope", ["none", "kserve", "json", "kservev2"])
+@pytest.mark.parametrize(("parses_json", "body"), [(True, {"a": 1}), (False, bytearray(b'{"a":1}'))])
+def test_json_stays_bytes_where_it_is_not_to_be_decoded(envelope: str, parses_json: bool, body: object) -> None:
+    assert seen(envelope, json_request({"a": 1}), parses_json=parses_json) == {"body": body}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_json_in_another_encoding_than_utf_8_stays_bytes(encoding: str) -> None:
+    body = '{"a": "ü"}'.encode(encoding)
+
+    assert seen("none", whole(body, "application/json"), parses_json=True) == {"body": bytearray(body)}
+
+
+@pytest.mark.parametrize("envelope", ["kserve", "json"])
+def test_torchserves_own_api_takes_json_as_python_writes_it(envelope: str) -> None:
+    rows: list[Any] = []
+
+    def handle(data: list[Any], _: Any) -> list[Any]:
+        rows.extend(data)
+        return data
+
+    result = run(envelope, handle, "raw", [whole(b'{"instances": [NaN, -Infinity, 1e400, "\\ud800"]}')])
+
+    assert str(rows) == r"[nan, -inf, inf, '\ud800']"
+    assert json.loads(result.answers[0].body, parse_constant=str)["predictions"] == [
+        "NaN",
+        "-Infinity",
+        "Infinity",
+        "\ud800",
+    ]
+
+
+def test_tensors_of_torchserves_own_api_may_be_no_numbers() -> None:
+    body = b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [NaN, 1]}]}'
+
+    assert str(seen("kservev2", whole(body), parses_json=True)["data"]) == "[nan, 1.0]"
+
+
+def test_a_body_without_its_row_stays_bytes_as_well() -> None:
+    assert seen("body", json_request({"a": 1}), parses_json=False) == bytearray(b'{"a":1}')
+
+
+def test_text_is_decoded_in_any_case() -> None:
+    assert seen("none", whole(b"words", "text/plain"), parses_json=False) == {"body": "words"}
+
+
+def test_instances_are_understood_in_any_case() -> None:
+    assert seen("kserve", json_request({"instances": [1]}), parses_json=False) == 1

@@ -1,0 +1,97 @@
+"""What is ready when an archive's handler is loaded."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.unit.torchserve_compat.running import context, no_piece, whole
+from torchserve_compat.frames import Batch, Failure
+from torchserve_compat.values import NOT_AWAITED
+from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describe
+
+POOLS = """
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+with torch.inference_mode(), profile(activities=[ProfilerActivity.CPU]) as profiled:
+    torch.max_pool2d(torch.randn(2, 16, 28, 28), 2)
+finds_indices = "aten::max_pool2d_with_indices" in {event.key for event in profiled.key_averages()}
+
+def handle(data, context):
+    return [{"finds_indices": finds_indices}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    """What loading took out of the reach of garbage collection."""
+    yield
+    gc.unfreeze()
+
+
+def test_torch_pools_without_indices_from_the_handlers_first_line_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "pools.py").write_text(POOLS)
+    loader = HandlerLoader(lambda _: None)
+
+    loader.load("m", str(tmp_path), "pools.py:handle", None, 1, "none")
+    result = loader.calls.run(Batch("raw", [whole(b"", "application/json")]), context(), no_piece)
+
+    assert orjson.loads(result.answers[0].body) == {"finds_indices": False}
+
+
+ASYNCHRONOUS = """
+class Handler:
+    def initialize(self, context):
+        pass
+
+    async def handle(self, data, context):
+        return data
+
+async def handle_module(data, context):
+    return data
+
+def handle_later(data, context):
+    return data and handle_module(data, context)
+"""
+
+
+@pytest.mark.parametrize("entry", ["", ":handle_module"])
+def test_a_handler_that_would_have_to_be_awaited_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = f"asynchronous{len(entry)}"
+    (tmp_path / f"{module}.py").write_text(ASYNCHRONOUS)
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(TypeError, match="The handler is `async def`, but handlers are not awaited: write `def`"):
+        HandlerLoader(failures.append).load("m", str(tmp_path), f"{module}.py{entry}", None, 1, "none")
+
+    assert [failure.message for failure in failures] == [NOT_AWAITED]
+
+
+def test_a_handler_that_returns_what_would_have_to_be_awaited_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "later.py").write_text(ASYNCHRONOUS)
+    loader = HandlerLoader(lambda _: None)
+    loader.load("m", str(tmp_path), "later.py:handle_later", None, 1, "none")
+
+    result = loader.calls.run(Batch("raw", [whole(b"x")]), context(), no_piece)
+
+    assert result.failure == Failure(NOT_AWAITED, 500)
+
+
+def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:
+    failure = describe("m", str(tmp_path), SystemExit("no label \ud800"))
+
+    assert failure == LoadFailure("m", "SystemExit", r"no label \ud800", "", None)

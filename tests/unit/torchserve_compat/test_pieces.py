@@ -1,0 +1,87 @@
+"""What a handler sends ahead of its result, by TorchServe's own function: in its own process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ts.handler_utils.utils import send_intermediate_predict_response
+
+from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.tensors import Tensor
+from tests.unit.torchserve_compat.running import instances, run, tensor_request, whole
+from torchserve_compat import tensors
+from torchserve_compat.frames import Answer, Failure, Piece, Request
+
+ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+MARKED = [("ts_stream_next", "true")]  # as TorchServe marks them, on the wire too
+
+
+def echo_in_pieces(rows: list[Any], context: Any) -> list[str]:
+    """`body` → `1:body `, `2:body `, `end`."""
+    bodies = [row["body"].decode() if isinstance(row, dict) else row for row in rows]
+    for number in (1, 2):
+        pieces = [f"{number}:{body} " for body in bodies]
+        send_intermediate_predict_response(pieces, context.request_ids, "a piece", 200, context)
+    return ["end"] * len(rows)
+
+
+def test_pieces_go_ahead_of_the_result_each_to_its_request() -> None:
+    pieces: list[Piece] = []
+
+    result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole("Grüße".encode(), id="y")], pieces.append)
+
+    assert [answer.body for answer in result.answers] == [b"end", b"end"]
+    assert pieces == [
+        Piece(request, Answer(text.encode(), 200, "", MARKED))
+        for request, text in (("x", "1:a "), ("y", "1:Grüße "), ("x", "2:a "), ("y", "2:Grüße "))
+    ]
+
+
+def test_the_first_piece_has_the_status_the_type_and_the_headers_that_the_handler_set() -> None:
+    pieces: list[Piece] = []
+
+    def sets(rows: list[Any], context: Any) -> list[str]:
+        context.set_response_status(201, "Made", 0)
+        context.set_response_content_type(0, "text/html")
+        context.set_response_header(0, "X-Model", "small")
+        send_intermediate_predict_response(["piece"], context.request_ids, "a piece", 200, context)
+        return ["end"]
+
+    run("none", sets, "raw", [whole(b"a")], pieces.append)
+
+    assert pieces == [Piece("1", Answer(b"piece", 201, "text/html", [("x-model", "small"), *MARKED]))]
+
+
+def test_requests_of_one_id_are_not_answered_together() -> None:
+    result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole(b"b", id="x")])
+
+    assert result.failure == Failure("requests of the same id came together", 500)
+
+
+def test_pieces_for_tensors_are_tensors() -> None:
+    pieces: list[Piece] = []
+
+    def counts(rows: list[Any], context: Any) -> list[Any]:
+        for piece in ("a word", {"text": "b", "ids": [1, 2]}):
+            send_intermediate_predict_response([piece], context.request_ids, "a piece", 200, context)
+        return [3.5]
+
+    run("kserve", counts, "v2", [tensor_request(x=["a"])], pieces.append)
+
+    answers = [tensors.response(piece.answer.body, ASKED, "m", "1") for piece in pieces]
+    assert [{one.name: np.asarray(one.data).tolist() for one in answer.outputs} for answer in answers] == [
+        {"predictions": [b"a word"]},
+        {"text": [b"b"], "ids": [[1, 2]]},
+    ]
+
+
+@pytest.mark.parametrize("form", ["v1", "explain"])
+def test_the_v1_protocol_has_no_room_for_pieces(form: Any) -> None:
+    request: Request = instances("a")
+
+    failure = run("kserve", echo_in_pieces, form, [request]).failure
+
+    assert failure is not None
+    assert (failure.status, failure.message.endswith("ask it by /predictions/<model>.")) == (501, True)

@@ -1,0 +1,265 @@
+"""A model whose handler sends pieces, asked over HTTP and by the seam for gRPC: each piece leaves when it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from data_plane.batching.limits import BatchLimits
+from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.errors import Unsupported, UpstreamBroken
+from data_plane.messages import Response, StreamingResponse
+from data_plane.model import Call
+from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.tensors import Tensor
+from tests.unit.endpoints.asking import Server, error
+from torchserve_compat import frames, tensors
+from torchserve_compat.frames import Answer, Failure, Piece, Result
+from torchserve_compat.server.model import HandlerModel, OnPiece
+
+ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+REFUSAL = (
+    "The handler sends its answer in pieces, which this request has no room for; "
+    "ask it by /predictions/<model>, or by gRPC's ModelStreamInfer."
+)
+
+
+class Scripted:
+    """A way to a handler that does what a test says: pieces, and in the end a result or an error."""
+
+    def __init__(self) -> None:
+        self.batches: asyncio.Queue[tuple[frames.Batch, OnPiece]] = asyncio.Queue()
+        self.outcomes: asyncio.Queue[Result | Exception] = asyncio.Queue()
+
+    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> Result:
+        self.batches.put_nowait((batch, on_piece))
+        outcome = await self.outcomes.get()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def model(transport: Scripted, limits: BatchLimits | None = None) -> HandlerModel:
+    metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
+    return HandlerModel("m", "1", transport, limits or BatchLimits(), metrics, 1)
+
+
+def call(id: str = "1") -> Call:  # noqa: A002
+    return Call((), id, bool)
+
+
+def done(*bodies: bytes) -> Result:
+    return Result([Answer(body) for body in bodies], 0.0)
+
+
+async def begun(served: HandlerModel, transport: Scripted) -> tuple[StreamingResponse, OnPiece]:
+    """An answer of which the first piece is there."""
+    asking = asyncio.ensure_future(served.raw(b"{}", "", "", call()))
+    _, on_piece = await transport.batches.get()
+    assert on_piece(Piece("1", Answer(b"one ")))
+    answer = await asking
+    assert isinstance(answer, StreamingResponse)
+    return answer, on_piece
+
+
+async def test_an_answer_begins_with_the_first_piece_and_ends_with_the_result() -> None:
+    transport = Scripted()
+    answer, on_piece = await begun(model(transport), transport)
+
+    first = await anext(answer.chunks)
+    on_piece(Piece("1", Answer(b"two ")))
+    second = await anext(answer.chunks)
+    transport.outcomes.put_nowait(done(b"three"))
+
+    assert (first, second, [chunk async for chunk in answer.chunks]) == (b"one ", b"two ", [b"three"])
+    assert (answer.status, answer.content_type) == (200, b"text/plain; charset=utf-8")
+
+
+async def test_an_answer_without_pieces_comes_whole() -> None:
+    transport = Scripted()
+    transport.outcomes.put_nowait(done(b"whole"))
+
+    assert await model(transport).raw(b"{}", "", "", call()) == Response(b"whole")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [(UpstreamBroken("the worker died"), "the worker died"), (Result([], 0.0, Failure("no words", 500)), "no words")],
+)
+async def test_what_goes_wrong_in_the_middle_is_raised_after_the_pieces(outcome: Any, words: str) -> None:
+    transport = Scripted()
+    answer, _ = await begun(model(transport), transport)
+    transport.outcomes.put_nowait(outcome)
+
+    assert await anext(answer.chunks) == b"one "
+    with pytest.raises(Exception, match=words):
+        await anext(answer.chunks)
+
+
+async def test_who_hangs_up_is_told_to_the_handlers_side_and_the_queue_goes_on() -> None:
+    transport = Scripted()
+    served = model(transport)
+    answer, on_piece = await begun(served, transport)
+
+    await answer.chunks.aclose()  # type: ignore[attr-defined]
+
+    assert not on_piece(Piece("1", Answer(b"two ")))
+    transport.outcomes.put_nowait(done(b"three"))
+    await served.queue.drained()
+
+
+async def test_of_a_batch_only_those_without_a_piece_are_run_again() -> None:
+    transport = Scripted()
+    served = model(transport)
+    transport.outcomes.put_nowait(done(b""))
+    await served.raw(b"{}", "", "", call())  # the next two wait for one another
+    await transport.batches.get()
+    asking = [asyncio.ensure_future(served.raw(b"{}", "", "", call(id))) for id in "ab"]  # noqa: A001
+    batch, on_piece = await transport.batches.get()
+    on_piece(Piece("a", Answer(b"one ")))
+    transport.outcomes.put_nowait(Result([], 0.0, Failure("no words", 500)))
+    again, _ = await transport.batches.get()
+    transport.outcomes.put_nowait(done(b"whole"))
+    streamed, whole = await asyncio.gather(*asking)
+
+    assert ids(batch) == ["a", "b"]
+    assert (ids(again), whole) == (["b"], Response(b"whole"))
+    assert isinstance(streamed, StreamingResponse)
+
+
+async def test_a_piece_for_a_request_that_nobody_made_is_dropped() -> None:
+    transport = Scripted()
+    asking = asyncio.ensure_future(model(transport).raw(b"{}", "", "", call()))
+    _, on_piece = await transport.batches.get()
+
+    assert not on_piece(Piece("another", Answer(b"one ")))
+    transport.outcomes.put_nowait(done(b"whole"))
+    assert await asking == Response(b"whole")
+
+
+async def test_each_piece_for_tensors_is_a_response() -> None:
+    transport = Scripted()
+    reading = asyncio.ensure_future(collected(model(transport)))
+    _, on_piece = await transport.batches.get()
+    on_piece(Piece("1", Answer(tensors.encode_predictions(["one"]), 200, tensors.CONTENT_TYPE)))
+    transport.outcomes.put_nowait(done(tensors.encode_predictions([2])))
+
+    assert await reading == [{"predictions": [b"one"]}, {"predictions": [2]}]
+
+
+async def test_an_answer_whole_is_the_only_response() -> None:
+    transport = Scripted()
+    transport.outcomes.put_nowait(done(tensors.encode_predictions([2])))
+
+    assert await collected(model(transport)) == [{"predictions": [2]}]
+
+
+async def test_a_request_that_takes_one_response_is_refused_where_there_are_several() -> None:
+    transport = Scripted()
+    served = model(transport)
+    asking = asyncio.ensure_future(served.infer(ASKED, call()))
+    _, on_piece = await transport.batches.get()
+    on_piece(Piece("1", Answer(tensors.encode_predictions(["one"]))))
+
+    with pytest.raises(Unsupported, match="ask it by /predictions"):
+        await asking
+    transport.outcomes.put_nowait(done(b""))
+
+
+async def test_over_http_an_answer_that_breaks_off_is_not_ended(caplog: pytest.LogCaptureFixture) -> None:
+    transport = Scripted()
+    server = Server(model(transport))
+    sent: list[Any] = []
+    asking = asyncio.ensure_future(stream(server, sent))
+    _, on_piece = await transport.batches.get()
+    on_piece(Piece("7", Answer(b"one ")))
+    transport.outcomes.put_nowait(UpstreamBroken("the worker died"))
+
+    with caplog.at_level(logging.WARNING):
+        await asking
+
+    assert [message.get("body", b"") for message in sent] == [b"", b"one "]
+    assert all(message.get("more_body", True) for message in sent)
+    assert caplog.messages == ["POST /predictions/m broke off with 502: the worker died (request 7)"]
+
+
+async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_there_is_room() -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(2, continuous=True))
+    asking = [asyncio.ensure_future(served.raw(b"{}", "", "", call(name))) for name in "abc"]
+    (first, _), (second, _) = await transport.batches.get(), await transport.batches.get()
+
+    assert (ids(first), ids(second), served.queue.waiting) == (["a"], ["b"], 1)
+    transport.outcomes.put_nowait(done(b"whole"))
+    third, _ = await transport.batches.get()
+    assert ids(third) == ["c"]
+    transport.outcomes.put_nowait(done(b"whole"))
+    transport.outcomes.put_nowait(done(b"whole"))
+    assert await asyncio.gather(*asking) == [Response(b"whole")] * 3
+
+
+async def test_who_hangs_up_leaves_the_running_batch_at_once() -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(1, continuous=True))
+    answer, _ = await begun(served, transport)
+    waiting = asyncio.ensure_future(served.raw(b"{}", "", "", call("2")))
+
+    await answer.chunks.aclose()  # type: ignore[attr-defined]
+
+    batch, _ = await transport.batches.get()
+    transport.outcomes.put_nowait(done(b"whole"))
+    assert (ids(batch), await waiting) == (["2"], Response(b"whole"))
+
+
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+async def test_a_model_with_a_running_batch_refuses_v1_before_it_is_asked(verb: str) -> None:
+    transport = Scripted()
+    served = model(transport, BatchLimits(2, continuous=True))
+
+    answer = await Server(served).ask("POST", f"/v1/models/m:{verb}", b'{"instances": [1]}')
+
+    assert (answer.status, answer.document) == (501, error(REFUSAL))
+    assert transport.batches.empty()
+
+
+async def test_before_the_first_piece_an_error_is_an_answer_like_any() -> None:
+    transport = Scripted()
+    transport.outcomes.put_nowait(Result([], 0.0, Failure("no words", 500)))
+
+    answer = await Server(model(transport)).ask("POST", "/predictions/m", b"{}")
+
+    assert (answer.status, answer.document) == (500, error("no words", "model"))
+
+
+def ids(batch: frames.Batch) -> Sequence[str]:
+    return [request.id for request in batch.requests]
+
+
+async def collected(served: HandlerModel) -> list[dict[str, Any]]:
+    return [
+        {one.name: np.asarray(one.data).tolist() for one in response.outputs}
+        async for response in served.infer_stream(ASKED, call())
+    ]
+
+
+async def stream(server: Server, sent: list[Any]) -> None:
+    """Everything that leaves for a client who asks and stays."""
+    messages = [{"type": "http.request", "body": b"{}", "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop() if messages else await asyncio.Future()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/predictions/m", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"x-request-id", b"7")],
+    }  # fmt: skip
+    await server.app(scope, receive, send)

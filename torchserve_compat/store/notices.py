@@ -1,0 +1,94 @@
+"""What a runtime says at its start of the settings that it does not honour, and those that it refuses. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from data_plane.limits import MAX_NAMED_SETTINGS, MAX_NOTICES
+from data_plane.model_server.errors import ConfigurationError
+from torchserve_compat.store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, Effect, Runtime, Setting
+from torchserve_compat.store.models import entries, parse_table, snapshot_models
+
+_MAX_TEXT = 60  # characters of a name or value in a line
+_NEARLY_THE_SAME = 0.8  # difflib's ratio
+# Parameters of a version that are no TorchServe's.
+_OWN: Mapping[Runtime, set[str]] = {Runtime.TORCHSERVE: set(), Runtime.MAR: {"workerType"}}
+_SECRET = ("keystore_pass",)  # whose values are not told
+
+
+def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
+    """A line for each setting of config.properties that has no effect, and one for all that TorchServe does not know.
+
+    Raises ConfigurationError for what must not be ignored.
+    """
+    given = {name: value.strip() for name, value in properties.items() if value.strip()}
+    lines = list(_lines(runtime, "config.properties", PROPERTIES, given))
+    if unknown := [name for name in given if name not in PROPERTIES]:
+        lines.append(f"config.properties: {_listed(unknown)}: no setting of TorchServe 0.12{_meant(unknown)}")
+    for table in ("model_snapshot", "models"):
+        if not _overruled(PROPERTIES[table], given):
+            lines += _of_versions(runtime, table, given.get(table, ""))
+    return _bounded(lines)
+
+
+def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[str]:
+    """The same for an archive's YAML. Its other keys are its handler's; one that is nearly TorchServe's is named."""
+    lines = list(_lines(runtime, archive, ARCHIVE, yaml))
+    others = [_printable(name) for name in yaml if name not in ARCHIVE][:MAX_NAMED_SETTINGS]
+    near = [(name, found) for name in others for found in difflib.get_close_matches(name, ARCHIVE, 1, _NEARLY_THE_SAME)]
+    return [*lines, *(f"{archive}: {name} is left to the handler; did you mean {found}?" for name, found in near)]
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    more = len(lines) - MAX_NOTICES
+    return [*lines[:MAX_NOTICES], f"config.properties: {more} more like these"] if more > 0 else lines
+
+
+def _of_versions(runtime: Runtime, setting: str, text: str) -> Iterator[str]:
+    document = parse_table(setting, text or "{}")
+    table = snapshot_models(document) if document and setting == "model_snapshot" else document
+    for name, version, parameters in entries(setting, table):
+        where = f"{setting} in config.properties: model {name}, version {version}"
+        yield from _lines(runtime, where, PARAMETERS, parameters)
+        known = PARAMETERS.keys() | ARCHIVE.keys() | _OWN[runtime]
+        if unknown := [one for one in parameters if one not in known]:
+            yield f"{where}: {_listed(unknown)}: no parameter of TorchServe 0.12"
+
+
+def _lines(runtime: Runtime, where: str, table: Mapping[str, Setting], given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        if not (setting := table.get(str(name))):
+            continue
+        if _overruled(setting, given):
+            yield f"{where}: {name} has no effect beside {setting.overruled_by}; remove one of them"
+            continue
+        outcome = setting.outcome(runtime, value)
+        if outcome.effect is Effect.REFUSED:
+            raise ConfigurationError(f"{where} asks for {name}: {_printable(value)}, {outcome.why}.")
+        if outcome.effect is Effect.NONE:
+            said = "" if name in _SECRET else f" {_printable(value)}"
+            yield f"{where}: {name}{said} has no effect: {outcome.why}"
+
+
+def _overruled(setting: Setting, given: Mapping[str, Any]) -> bool:
+    return bool(setting.overruled_by and given.get(setting.overruled_by))
+
+
+def _printable(value: Any) -> str:
+    text = str(value)
+    text = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+    return text if text.isprintable() else repr(text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMED_SETTINGS
+    return ", ".join(map(_printable, names[:MAX_NAMED_SETTINGS])) + (f" and {more} more" if more > 0 else "")
+
+
+def _meant(unknown: Sequence[str]) -> str:
+    """Settings of nearly these names."""
+    some = map(_printable, unknown[:MAX_NAMED_SETTINGS])
+    near = [found for name in some for found in difflib.get_close_matches(name, PROPERTIES, n=1)]
+    return f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else ""

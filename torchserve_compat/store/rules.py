@@ -1,0 +1,92 @@
+"""What is changed in the user's configuration whatever serves it. Pure.
+
+Each rule is a function on the draft; `effective` runs them in order. Whatever no rule names stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from data_plane.model_server.errors import ConfigurationError
+from torchserve_compat.store.known_settings import PROPERTIES, variable
+from torchserve_compat.store.properties import Draft
+
+DEFAULT_MAX_REQUEST_SIZE = 6553500
+
+# Read by TorchServe from the environment in another way.
+_NOT_SETTINGS = ("model_server_home",)
+_PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the rules need to know of the world."""
+
+    model_dir: Path
+    environment: Mapping[str, str]
+    is_directory: Callable[[Path], bool]
+    max_request_size: int | None = None
+
+
+S = TypeVar("S", bound=Surroundings)
+Rule = Callable[[Draft, S], None]
+
+
+def effective(properties: Mapping[str, str], around: S, rules: Sequence[Rule[S]]) -> Draft:
+    """The configuration to serve by, with every change; raises ConfigurationError."""
+    draft = Draft(dict(properties))
+    for rule in rules:
+        rule(draft, around)
+    return draft
+
+
+def environment(draft: Draft, around: Surroundings) -> None:
+    if not draft.is_true("enable_envvars_config"):
+        return
+    variables = {variable(name): name for name in PROPERTIES if name not in _NOT_SETTINGS}
+    for name, value in sorted(around.environment.items()):
+        setting = variables.get(name)
+        if setting and (setting != "allowed_urls" or draft.is_true("use_env_allowed_urls")):
+            draft.set(setting, value, f"from the environment variable {name}")
+    draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
+
+
+def placeholders(draft: Draft, around: Surroundings) -> None:
+    def value_of(match: re.Match[str]) -> str:
+        try:
+            return around.environment[match[1]]
+        except KeyError:
+            raise ConfigurationError(
+                f"config.properties uses {match[0]}, but the environment has no {match[1]}; "
+                "set it in the container's env."
+            ) from None
+
+    for setting, value in list(draft.properties.items()):
+        draft.set(setting, _PLACEHOLDER.sub(value_of, value), "environment variables filled in")
+
+
+def model_store(draft: Draft, around: Surroundings) -> None:
+    named = Path(draft.get("model_store", "model-store"))
+    candidates = [around.model_dir / name for name in (named, "model-store", "mar-store")]
+    for store in candidates:
+        if around.is_directory(store):
+            why = "relative to the model directory" if store == candidates[0] else f"there is no {candidates[0]}"
+            draft.set("model_store", str(store), why)
+            return
+    raise ConfigurationError(
+        f"There is no model store: neither {' nor '.join(dict.fromkeys(map(str, candidates)))} is a directory. "
+        "Put the .mar files into model-store/ next to config/ in the storage."
+    )
+
+
+def sizes(draft: Draft, around: Surroundings) -> None:
+    if around.max_request_size is not None:
+        draft.set("max_request_size", str(around.max_request_size), "--max-request-size")
+    if not draft.get("max_request_size", str(DEFAULT_MAX_REQUEST_SIZE)).isdigit():
+        raise ConfigurationError(
+            f"max_request_size in config.properties is not a number of bytes: {draft.get('max_request_size')!r}."
+        )

@@ -1,0 +1,88 @@
+"""Which versions of which models a configuration asks for, and how each is to be served. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from data_plane.model_server.errors import ConfigurationError
+from torchserve_compat.store.archives import Archive
+from torchserve_compat.store.models import (
+    entries,
+    file_name,
+    load_models,
+    parse_table,
+    requested_models,
+    snapshot_models,
+)
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """One version of a model; `parameters` are those that the user wrote down for it."""
+
+    name: str
+    version: str
+    archive: str  # file name in the store
+    is_default: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def requested_versions(
+    properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
+) -> tuple[ModelVersion, ...]:
+    """Every version to serve, each checked to be in the store; raises ConfigurationError."""
+    for model in requested_models(properties, archives, store):
+        if "://" in model.archive:  # TorchServe alone fetches archives
+            raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
+    find = _from_snapshot if "model_snapshot" in properties else _from_names
+    found = list(find(properties, archives))
+    by_model: dict[str, list[ModelVersion]] = {}
+    for version in found:
+        by_model.setdefault(version.name, []).append(version)
+    for versions in by_model.values():
+        _check_distinct(versions)
+    return tuple(_with_default(version, by_model[version.name]) for version in found)
+
+
+def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
+    """TorchServe goes by the archive's version, whatever the snapshot calls it."""
+    table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
+    for name, _, parameters in entries("model_snapshot", table):
+        archive = archives[file_name(parameters["marName"])]
+        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+
+
+def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
+    table = entries("models", parse_table("models", properties.get("models") or "{}"))
+    parameters_of = {(name, version): parameters for name, version, parameters in table}
+    for given, file in load_models(properties.get("load_models", "all"), archives):
+        archive = archives[file_name(file)]
+        name = given or archive.model_name
+        parameters = parameters_of.get((name, archive.model_version), {})
+        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+
+
+def _is_default(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters.get("defaultVersion", False))
+
+
+def _check_distinct(versions: list[ModelVersion]) -> None:
+    seen: dict[str, str] = {}
+    for version in versions:
+        if other := seen.get(version.version):
+            raise ConfigurationError(
+                f"Model {version.name}, version {version.version} is in two archives, {other} and {version.archive}; "
+                "give one of them another --model-name or --version."
+            )
+        seen[version.version] = version.archive
+
+
+def _with_default(version: ModelVersion, siblings: list[ModelVersion]) -> ModelVersion:
+    """The highest version is the default where the configuration names none."""
+    if any(sibling.is_default for sibling in siblings):
+        return version
+    highest = max(siblings, key=lambda sibling: [int(number) for number in re.findall(r"\d+", sibling.version)])
+    return ModelVersion(version.name, version.version, version.archive, version is highest, version.parameters)

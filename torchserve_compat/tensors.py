@@ -1,0 +1,304 @@
+"""Between the tensors of the v2 protocol and what handlers take and return.
+
+A tensor travels to the handler's process as one Part: its name, what it is (as JSON), and its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from data_plane.errors import InvalidInput, UnprocessableInput
+from data_plane.messages import Headers
+from data_plane.protocol.v2.document import Parameter, Parameters
+from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.shapes import check_lists
+from data_plane.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
+from torchserve_compat.frames import Part, Request
+from torchserve_compat.values import HandlerOutputError, encode_indented, encode_json, loads
+
+CONTENT_TYPE = "application/vnd.isvc.tensors"
+
+# A handler's only output, and the input of a handler of tensors that is sent instances.
+_PREDICTIONS = "predictions"
+_INSTANCES = "instances"
+# A lone input of such a name was meant as the key that TorchServe's handlers look for in an instance.
+_KEYS = ("data", "body")
+
+_PLAIN = {str, int, float, bool, NoneType}
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    """A response as it travels."""
+
+    tensors: list[Part]
+    parameters: Parameters
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Answer)
+
+
+def frame(request: InferRequest, id: str, headers: Headers) -> Request:  # noqa: A002 - the protocol's word
+    """A request as it travels; `id` is for one that has none."""
+    outputs = [{"name": one.name, **_given(one.parameters)} for one in request.outputs]
+    more = {**_given(request.parameters), **({"outputs": outputs} if outputs else {})}
+    return Request(request.id or id, headers, [_part(tensor) for tensor in request.inputs], more or None)
+
+
+def instances(parts: Sequence[Part]) -> list[Any]:
+    """Input tensors as instances: one for each row, a dictionary by name where there are several inputs.
+
+    Raises UnprocessableInput where they have different numbers of rows.
+    """
+    tensors = [_tensor(part) for part in parts]
+    columns = {tensor.name: _list(tensor) if tensor.shape else [_list(tensor)] for tensor in tensors}
+    (first, *others) = columns
+    if any(len(columns[name]) != len(columns[first]) for name in others):
+        sizes = ", ".join(f'"{name}" has {len(column)}' for name, column in columns.items())
+        raise UnprocessableInput(f"The inputs must have as many rows each: {sizes}.")
+    if not others and first not in _KEYS:
+        return columns[first]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def encode_predictions(results: list[Any]) -> bytes:
+    """A handler's predictions as tensors that travel: one, or one for each key where they are dictionaries."""
+    plain = [_plain(one) for one in results]
+    if plain and all(isinstance(one, dict) and one.keys() == plain[0].keys() for one in plain):
+        return _encode([_of_values(name, [one[name] for one in plain]) for name in plain[0]])
+    return _encode([_of_values(_PREDICTIONS, plain)])
+
+
+def response(body: bytes, request: InferRequest, model: str, version: str) -> InferResponse:
+    """The response in an answer; a lone output goes by the name that the client asks for."""
+    found = _decoder.decode(body)
+    tensors = tuple(map(_tensor, found.tensors))
+    if len(tensors) == len(request.outputs) == 1:
+        tensors = (dataclasses.replace(tensors[0], name=request.outputs[0].name),)
+    return InferResponse(model, version, tensors, request.id, found.parameters)
+
+
+def message(body: bytes) -> str:
+    """What an answer says that is an error: its text where that is all, else its tensors' values as JSON."""
+    values = {tensor.name: _list(tensor) for tensor in map(_tensor, _decoder.decode(body).tensors)}
+    match list(values.values()):
+        case [[str(text)]]:
+            return text
+    return orjson.dumps(values, default=lambda one: one.decode("utf-8", "replace")).decode()
+
+
+def document(request: Request) -> dict[str, Any]:
+    """A request as the JSON that a client would have sent, its data in one row."""
+    inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]
+    return {"id": request.id, **(request.more or {}), "inputs": inputs}
+
+
+def encode_result(result: Any) -> bytes:
+    """The answer's JSON, or just predictions, as tensors that travel; raises HandlerOutputError.
+
+    Text that is a JSON object or list was written as such; any other is text, though it be digits.
+    """
+    if isinstance(result, bytes | bytearray | str):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            read = orjson.loads(result)
+            result = read if isinstance(read, dict | list) else result
+    if isinstance(result, dict) and isinstance(result.get("outputs"), list):
+        try:
+            outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]
+            return _encode(outputs, _parameters(result))
+        except (KeyError, TypeError, InvalidInput, msgspec.ValidationError) as error:
+            raise HandlerOutputError(f"The handler's outputs are no tensors: {error}") from error
+    result = result.tolist() if hasattr(result, "tolist") else result
+    return encode_predictions(result if isinstance(result, list) else [result])
+
+
+def inputs(request: Request) -> list[dict[str, Any]]:
+    """Input tensors as TorchServe's kservev2 envelope gives them to a handler.
+
+    Each has the request's parameters beside its own: it is all that the handler gets, be it one request's or several'.
+    """
+    of_all = (request.more or {}).get("parameters", {})
+    tensors = map(_tensor, request.parts)
+    return [_input(dataclasses.replace(one, parameters={**of_all, **one.parameters})) for one in tensors]
+
+
+def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
+    """Instances as the one input of a handler of tensors."""
+    tensor = _of_values(_INSTANCES, rows)
+    return [_described(tensor, _list(tensor))]
+
+
+def of_document(request: Request) -> tuple[Request, list[dict[str, Any]]] | None:
+    """A request whose body is a v2 request, by the id in it, and its inputs; None if it is something else."""
+    body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
+    try:
+        document = loads(body)
+        inputs = [{**one, **_input(_of_json(one))} for one in document["inputs"]]
+    except (ValueError, KeyError, TypeError, InvalidInput):
+        return None
+    id_ = document.get("id")
+    return (msgspec.structs.replace(request, id=id_) if isinstance(id_, str) and id_.strip() else request), inputs
+
+
+def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
+    """Outputs named after the first inputs, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
+    return _encode([_flattened(name, one) for name, one in zip(names, results, strict=False)])
+
+
+def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
+    """The same as the JSON that TorchServe answers with."""
+    model = context.manifest["model"]
+    answer = {
+        "id": request.id,
+        "model_name": model.get("modelName"),
+        "model_version": model.get("modelVersion"),
+        "outputs": [_output(name, one) for name, one in zip(names, results, strict=False)],
+    }
+    return encode_indented(answer)
+
+
+def rows_of_result(results: Sequence[Any]) -> Any:
+    """Predictions for instances that went to a handler of tensors as one input: its one result."""
+    (only,) = results
+    return only
+
+
+def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> bytes:
+    """A handler's outputs; raises HandlerOutputError for one that is more rows than it has anything in."""
+    try:
+        for tensor in tensors:
+            check_lists(tensor.name, tensor.shape)
+    except InvalidInput as error:
+        raise HandlerOutputError(f"The handler's outputs cannot be sent: {error}") from error
+    return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
+
+
+def _part(tensor: Tensor) -> Part:
+    kind = orjson.dumps([tensor.datatype, tensor.shape, dict(tensor.parameters)])
+    return Part(tensor.name, kind.decode(), to_buffer(tensor))
+
+
+def _tensor(part: Part) -> Tensor:
+    datatype, shape, parameters = orjson.loads(part.content_type)
+    return from_buffer(part.name, datatype, shape, memoryview(part.value), parameters)
+
+
+def _list(tensor: Tensor, *, flat: bool = False) -> Any:
+    values = (tensor.data.reshape(-1) if flat else tensor.data).tolist()
+    return _text(values) if tensor.datatype == "BYTES" else values
+
+
+def _text(value: Any) -> Any:
+    """Bytes as text where they are text."""
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    try:
+        return str(value, "utf-8")
+    except UnicodeDecodeError:
+        return value
+
+
+def _of_json(one: Mapping[str, Any]) -> Tensor:
+    return from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {})
+
+
+def _parameters(document: Mapping[str, Any]) -> Parameters:
+    """Raises msgspec.ValidationError for others than the protocol has."""
+    return msgspec.convert(document.get("parameters") or {}, Parameters)
+
+
+def _given(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    return {"parameters": dict(parameters)} if parameters else {}
+
+
+def _input(tensor: Tensor) -> dict[str, Any]:
+    values = _list(tensor)
+    if tensor.datatype == "BYTES":
+        while isinstance(values, list) and values:  # TorchServe hands over the first element only
+            values = values[0]
+    return _described(tensor, values)
+
+
+def _described(tensor: Tensor, data: Any) -> dict[str, Any]:
+    described = {"name": tensor.name, "shape": list(tensor.shape), "datatype": tensor.datatype, "data": data}
+    return {**described, **_given(tensor.parameters)}
+
+
+def _of_values(name: str, values: list[Any]) -> Tensor:
+    return Tensor.from_numpy(name, _array(values))
+
+
+def _flattened(name: str, result: Any) -> Tensor:
+    return Tensor.from_numpy(name, _array(_listed(result)).reshape(-1))
+
+
+def _output(name: str, result: Any) -> Mapping[str, Any]:
+    """JSON for TorchServe's own API: what is no number stays an object, where the protocol has texts only."""
+    tensor = _flattened(name, result)
+    data = _list(tensor) if tensor.datatype != "BYTES" else np.array(_plain(_listed(result)), dtype=object).reshape(-1)
+    return {"name": name, "datatype": tensor.datatype, "data": list(data), "shape": list(tensor.shape)}
+
+
+def _listed(result: Any) -> Any:
+    result = result.tolist() if hasattr(result, "tolist") else result
+    return result if isinstance(result, list | tuple) else [result]
+
+
+def _array(values: Sequence[Any]) -> Array:
+    """Values of any kind: numbers as numbers, all else as text or as the JSON of each.
+
+    Among numbers None is NaN, as KServe's servers read it (numpy and pandas do) and as both are written in JSON.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array
+    except ValueError:  # rows of different lengths
+        pass
+    plain = _plain(values)
+    objects = np.array(plain, dtype=object)  # numpy's own text has a fixed width, and loses NULs at its end
+    kinds = set(map(type, objects.flat))
+    if kinds <= {str, bytes}:
+        return objects
+    if kinds <= {int, float, NoneType} and kinds != {NoneType}:
+        return objects.astype(np.float64)
+    return np.array([one if isinstance(one, str | bytes) else encode_json(one).decode() for one in plain], dtype=object)
+
+
+def _plain(value: Any) -> Any:
+    """What a value is in JSON, as Python's own objects; but bytes, NaN and infinity, which JSON has not, stay."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, list | tuple):
+        return [one if type(one) in _PLAIN else _plain(one) for one in value]
+    if isinstance(value, dict):
+        return {_key(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return orjson.loads(encode_json(value))
+
+
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    (written,) = orjson.loads(encode_json({key: None}))
+    return str(written)
+
+
+def _flat(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError
+    flat: list[Any] = data
+    while flat and isinstance(flat[0], list):
+        flat = [one for row in flat for one in row]
+    return flat
