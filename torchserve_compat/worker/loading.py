@@ -18,7 +18,6 @@ from ts.model_loader import TsModelLoader
 
 from data_plane.messages import words_of
 from torchserve_compat.values import NOT_AWAITED
-from torchserve_compat.worker import max_pooling
 from torchserve_compat.worker.calls import HandlerCalls
 
 
@@ -61,7 +60,6 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         **kwargs: Any,
     ) -> Any:
         """TorchServe's Service for the archive unpacked in `model_dir`; raises what loading raised."""
-        max_pooling.register()
         try:
             service = super().load(
                 model_name, model_dir, handler, gpu_id, batch_size, envelope or "none", *args, **kwargs

@@ -15,7 +15,6 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
-from torchserve_compat.worker import max_pooling
 
 DATATYPES = {
     torch.bool: "BOOL",
@@ -121,7 +120,6 @@ def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, t
 def choose_device(path: Path, device: str, threads: int) -> torch.device:
     """Raises CannotLoad for a device that is not there; how torch computes is set for the process."""
     torch.set_num_threads(threads)
-    max_pooling.register()
     try:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
