@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 # One setting names the images everywhere: in the builds, on the node and in the manifests.
 REGISTRY ?= localhost/isvc-operator
-TAG      ?= 0.1.0
+TAG      ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 export REGISTRY TAG
 
 PYTHON   ?= python3
@@ -58,6 +58,7 @@ bench: setup ## Measure (ARGS names suites); print the tables and write docs/ben
 
 verify: lint ## Everything generated is up to date
 	@$(BIN)/python -m isvc_operator.api.crd crds --check
+	@$(BIN)/python -m release.version
 
 ##@ Cluster
 

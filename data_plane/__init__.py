@@ -2,3 +2,5 @@
 
 Nothing in here knows Kubernetes, TorchServe or KServe's SDK; a runtime brings its own models.
 """
+
+__version__ = "0.1.0"

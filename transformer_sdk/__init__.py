@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from data_plane import __version__ as __version__
+
 if TYPE_CHECKING:
     from transformer_sdk.kserve import (
         InferenceGRPCClient,

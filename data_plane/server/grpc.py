@@ -18,6 +18,7 @@ from typing import NoReturn, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from data_plane import __version__
 from data_plane.errors import InvalidInput, ServingError
 from data_plane.limits import (
     GRPC_PING,
@@ -39,7 +40,7 @@ from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, wanted_outputs
 from data_plane.server import torchserve_grpc
 from data_plane.server.budget import ByteBudget, Held
-from data_plane.server.endpoints.server_metadata import EXTENSIONS, server_version
+from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.grpc_answers import UnreadAnswers
 from data_plane.server.grpc_messages import Arrival, MessageReceiver, readers_within
 from data_plane.server.metrics import ServerMetrics
@@ -172,7 +173,7 @@ class InferenceService:
         return pb.ServerReadyResponse(ready=self._models.ready)
 
     async def server_metadata(self, _: pb.ServerMetadataRequest, __: Call) -> pb.ServerMetadataResponse:
-        return pb.ServerMetadataResponse(name="isvc-operator", version=server_version(), extensions=EXTENSIONS)
+        return pb.ServerMetadataResponse(name="isvc-operator", version=__version__, extensions=EXTENSIONS)
 
     async def model_ready(self, message: pb.ModelReadyRequest, _: Call) -> pb.ModelReadyResponse:
         return pb.ModelReadyResponse(ready=self._models.is_ready(message.name, message.version or None))

@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from data_plane import __version__
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.server.endpoints.v2 import EXTENSIONS, server_version
+from data_plane.server.endpoints.v2 import EXTENSIONS
 from tests.conformance.archives import DIRECTORIES
 from tests.conformance.case import JSON
 from tests.support.runtimes import Request
@@ -22,7 +23,7 @@ NUMBERS = [number for row in ROWS for number in row]
 SUMS = [3.5, 7.0]
 METADATA = {"name": "sums", "versions": ["1.0"], "platform": "pytorch_torchserve", "inputs": [], "outputs": []}
 INDEX: list[dict[str, str]] = [{"name": name, "version": "1.0", "state": "READY", "reason": ""} for name in MODELS]
-SERVER = {"name": "isvc-operator", "version": server_version(), "extensions": list(EXTENSIONS)}
+SERVER = {"name": "isvc-operator", "version": __version__, "extensions": list(EXTENSIONS)}
 READY = {"name": "sums", "ready": True}
 INPUT = {"name": "rows", "shape": [2, 2], "datatype": "FP32", "data": NUMBERS}
 OUTPUT = {"name": "predictions", "shape": [2], "datatype": "FP64", "data": SUMS}

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
+from data_plane import __version__
 from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models
-from data_plane.server.endpoints.server_metadata import server_version
 from data_plane.server.routing import Route
 
 _MODEL = "{model}"
@@ -60,7 +60,7 @@ def _document(title: str, routes: Iterable[Route], model: str | None = None) -> 
         template = route.template.replace("*}", "}")
         path = template if model is None else template.replace(_MODEL, quote(model, safe=""))
         paths.setdefault(path, {})[route.method.lower()] = _operation(route.method, path)
-    return {"openapi": "3.0.1", "info": {"title": title, "version": server_version()}, "paths": paths}
+    return {"openapi": "3.0.1", "info": {"title": title, "version": __version__}, "paths": paths}
 
 
 def _operation(method: str, path: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from data_plane import __version__
 from data_plane.messages import Headers, Request, Response, json_response
 from data_plane.model import Model, Models
 from data_plane.off_loop import off_loop
@@ -16,7 +17,7 @@ from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMe
 from data_plane.server.endpoints import bodies
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import model_readiness
-from data_plane.server.endpoints.server_metadata import EXTENSIONS, server_version
+from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.routing import Route
 
 _OF_VERSION = ("", "/versions/{version}")
@@ -61,7 +62,7 @@ class V2Endpoints:
         return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
 
     async def server(self, _: Request) -> Response:
-        return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
+        return json_response({"name": "isvc-operator", "version": __version__, "extensions": EXTENSIONS})
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})

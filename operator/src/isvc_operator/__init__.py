@@ -1,1 +1,3 @@
 """An InferenceService becomes a running PyTorch endpoint on plain Kubernetes."""
+
+__version__ = "0.1.0"

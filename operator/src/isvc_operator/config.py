@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from isvc_operator import __version__
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
 
@@ -63,7 +64,7 @@ class CacheConfig(_Section):
 class StorageInitializerConfig(_Section):
     """Key ``storageInitializer``: the init container's image, resources and surroundings; the cache is ours."""
 
-    image: str = "localhost/isvc-operator/storage-initializer:0.1.0"
+    image: str = f"localhost/isvc-operator/storage-initializer:{__version__}"
     cpu_request: str = "100m"
     cpu_limit: str = "1"
     memory_request: str = "100Mi"

@@ -8,6 +8,8 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/isvc-operator
 TOOLS=$ROOT/tests/cluster/tools
 HTTP_PORT=8080
 HTTPS_PORT=8443
+# What `make` exports; these are for a script that is run by itself.
+: "${REGISTRY:=localhost/isvc-operator}" "${TAG:=$(sed -n 's/^version = "\(.*\)"/\1/p' "$ROOT/pyproject.toml")}"
 
 say() { printf '%s\n' "$*" >&2; }
 

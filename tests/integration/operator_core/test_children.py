@@ -109,7 +109,8 @@ def test_a_changed_runtime_reaches_its_services(running_operator: None, namespac
     namespace.apply(runtime)
     namespace.apply_story(name="picky")
     deployment = namespace.wait_for("deployment", "torchserve-picky-predictor")
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"].endswith("torchserve:0.1.0")
+    shipped = runtime["spec"]["containers"][0]["image"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == shipped
     runtime["spec"]["containers"][0]["image"] = "localhost/another:2"
     namespace.apply(runtime)
 

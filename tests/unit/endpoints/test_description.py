@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from data_plane.server.endpoints.server_metadata import server_version
+from data_plane import __version__
 from tests.unit.endpoints.asking import Server, error
 
 MODEL = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -20,7 +20,7 @@ VERSION = {**MODEL, "name": "version"}
 async def test_the_server_describes_every_path_of_every_protocol(method: str, path: str) -> None:
     document: Any = (await Server().ask(method, path)).document
 
-    assert (document["openapi"], document["info"]) == ("3.0.1", {"title": "isvc-operator", "version": server_version()})
+    assert (document["openapi"], document["info"]) == ("3.0.1", {"title": "isvc-operator", "version": __version__})
     methods = {path: sorted(operations) for path, operations in document["paths"].items()}
     assert (
         methods.items()

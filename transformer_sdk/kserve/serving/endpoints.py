@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from data_plane import __version__
 from data_plane.errors import InvalidInput, ServingError
 from data_plane.messages import Request, Response, StreamingResponse, json_response
 from data_plane.off_loop import off_loop
@@ -12,7 +13,7 @@ from data_plane.protocol.cloudevents import AnswerStyle
 from data_plane.protocol.v2.document import json_length
 from data_plane.server.endpoints.bodies import refuse_encoded
 from data_plane.server.endpoints.calls import Calls
-from data_plane.server.endpoints.server_metadata import EXTENSIONS, server_version
+from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.routing import Route
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -60,7 +61,7 @@ class HookEndpoints:
         return json_response({"models": self._models.names})
 
     async def server(self, _: Request) -> Response:
-        return json_response({"name": "isvc-operator", "version": server_version(), "extensions": EXTENSIONS})
+        return json_response({"name": "isvc-operator", "version": __version__, "extensions": EXTENSIONS})
 
     async def server_ready(self, _: Request) -> Response:
         for name in self._models.names:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from isvc_operator import __version__
 from isvc_operator.cli import new as new_command
 from isvc_operator.cli import operator as operator_command
 from isvc_operator.cli import render as render_command
@@ -24,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
     )
+    parser.add_argument("--version", action="version", version=f"isvc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (run_command, render_command, new_command, operator_command):
         module.add_parser(commands, os.environ)

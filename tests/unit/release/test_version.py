@@ -1,0 +1,107 @@
+"""One version, in every place that names it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import data_plane
+import isvc_operator.cli
+import transformer_sdk
+from release.version import ROOT, Mention, current_version, main, mentions, write_version
+
+PYPROJECT = '[project]\nname = "isvc-operator"\nversion = "0.1.0"\ndependencies = ["isvc-data-plane[grpc]==0.1.0"]\n'
+# Put together here, or these would be such places themselves.
+IMAGE = "/".join(("localhost", "isvc-operator", "mar"))
+FILES = {
+    "pyproject.toml": PYPROJECT,
+    "docs/page.md": f"The package is 0.1.0, the image {IMAGE}:0.1.0; another is example.com/mar:0.1.0.\n",
+    "code/__init__.py": '__version__ = "0.1.0"\n',
+    "tests/golden/cases/one/children.yaml": f"image: {IMAGE}:0.0.7\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_every_place_of_the_repository_names_one_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pyproject.toml",
+        "transformer_sdk/pyproject.toml",
+        "manifests/base/operator.yaml",
+        "manifests/base/config.yaml",
+        "manifests/runtimes/isvc-mar.yaml",
+        "manifests/runtimes/kserve-torchserve.yaml",
+        "operator/src/isvc_operator/__init__.py",
+        "data_plane/__init__.py",
+        "data_plane/pyproject.toml",
+        "operator/src/isvc_operator/cli/templates/transformer/Dockerfile.template",
+        "runtime-images/mar/Dockerfile",
+        "runtime-images/torchserve/Dockerfile",
+        "docs/transformers.md",
+    ],
+)
+def test_these_are_among_the_places(path: str) -> None:
+    assert path in {mention.path for mention in mentions()}
+
+
+@pytest.mark.parametrize("version", [isvc_operator.__version__, data_plane.__version__, transformer_sdk.__version__])
+def test_the_packages_name_it(version: str) -> None:
+    assert version == current_version()
+
+
+def test_isvc_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        isvc_operator.cli.main(["--version"])
+
+    assert capsys.readouterr().out == f"isvc {current_version()}\n"
+
+
+def test_make_names_the_images_by_that_version() -> None:
+    command = ["make", "--silent", "--eval=tag: ; @echo $(TAG)", "tag"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("TAG", "MAKEFLAGS")}
+
+    printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+
+    assert printed.stdout.strip() == current_version()
+
+
+def test_a_place_is_found_with_its_line_and_the_goldens_are_left_to_their_suite(repository: Path) -> None:
+    assert sorted(mentions(repository), key=str) == [
+        Mention("code/__init__.py", 1, "0.1.0"),
+        Mention("docs/page.md", 1, "0.1.0"),
+        Mention("pyproject.toml", 3, "0.1.0"),
+        Mention("pyproject.toml", 4, "0.1.0"),
+    ]
+
+
+def test_another_version_is_written_into_every_place_and_nowhere_else(repository: Path) -> None:
+    write_version("0.2.0rc1", repository)
+
+    assert {name: (repository / name).read_text() for name in FILES} == {
+        "pyproject.toml": PYPROJECT.replace("0.1.0", "0.2.0rc1"),
+        "docs/page.md": FILES["docs/page.md"].replace(f"{IMAGE}:0.1.0", f"{IMAGE}:0.2.0rc1"),
+        "code/__init__.py": '__version__ = "0.2.0rc1"\n',
+        "tests/golden/cases/one/children.yaml": FILES["tests/golden/cases/one/children.yaml"],
+    }
+
+
+def test_what_is_no_version_is_refused() -> None:
+    with pytest.raises(SystemExit):
+        main(["next"])
