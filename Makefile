@@ -16,7 +16,7 @@ PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadsco
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
-.PHONY: help setup run demo fmt lint test e2e bench images cluster-up cluster-down deploy verify clean
+.PHONY: help setup run demo fmt lint test e2e bench images cluster-up cluster-down deploy verify release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ deploy: ## Install the CRDs, the operator and the runtimes
 	@bash tests/cluster/deploy
 
 ##@ Housekeeping
+
+release: setup ## Build wheels, sdists, manifests, checksums and a bill of materials from the commit into dist/
+	@$(BIN)/python -m release
 
 clean: ## Remove what the other targets made here (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi

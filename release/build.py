@@ -1,0 +1,59 @@
+"""Build the files of a release from a folder of sources. The same sources and time give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from release.sbom import bill_of_materials
+from release.version import current_version
+
+# The folders with a pyproject.toml.
+DISTRIBUTIONS: Final = ("data_plane", "transformer_sdk", ".")
+# What manifests name, and what users build on.
+IMAGES: Final = ("operator", "storage-initializer", "mar", "torchserve", "transformer")
+
+
+class BuildFailed(Exception):
+    """A program that makes a part of the release failed; the message has its output."""
+
+
+def build(source: Path, dist: Path, released: datetime, environment: Mapping[str, str]) -> None:
+    """Write the release to the empty folder `dist`; REGISTRY and TAG of the environment name the images."""
+    environment = {**environment, "SOURCE_DATE_EPOCH": str(int(released.timestamp()))}
+    for distribution in DISTRIBUTIONS:
+        _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
+    _write_manifests(source, dist, environment)
+    shutil.copyfile(source / "constraints.txt", dist / "constraints.txt")
+    bill = bill_of_materials(sorted(dist.glob("*.whl")), "isvc-operator", current_version(source), released)
+    (dist / "sbom.cdx.json").write_text(bill)
+    _write_checksums(dist)
+
+
+def _write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -> None:
+    crds = sorted((source / "crds").glob("*.yaml"))
+    (dist / "install-crds.yaml").write_text("---\n".join(path.read_text() for path in crds))
+    for overlay in sorted((source / "manifests" / "overlays").iterdir()):
+        name = "install.yaml" if overlay.name == "default" else f"install-{overlay.name}.yaml"
+        (dist / name).write_text(_run(["bash", "tests/cluster/render", overlay.name], source, environment))
+    images = (f"{environment['REGISTRY']}/{name}:{environment['TAG']}\n" for name in IMAGES)
+    (dist / "images.txt").write_text("".join(images))
+
+
+def _write_checksums(dist: Path) -> None:
+    """Write the file that `sha256sum --check` reads."""
+    lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir()))
+    (dist / "SHA256SUMS").write_text("".join(lines))
+
+
+def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildFailed(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")
+    return done.stdout

@@ -1,0 +1,172 @@
+"""The distributions as users install them: what they hold, alone and together."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from release.__main__ import require_equal
+from release.build import DISTRIBUTIONS, build
+from release.version import ROOT, current_version
+
+RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
+ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
+UV = str(Path(sys.executable).with_name("uv"))
+# Where packages lie, and the folders there that are none.
+ROOTS = ("", "operator/src", "runtime-images/torchserve/src", "runtime-images/mar/src")
+OTHERS = ("examples/", "operator/", "release/", "runtime-images/", "tests/")
+COMMANDS = [
+    ["-m", "isvc_operator"],
+    ["-m", "storage_initializer"],
+    ["-m", "torchserve_adapter"],
+    ["-m", "mar_runtime"],
+    ["bin/isvc"],
+]
+
+
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """What would be committed, in a folder of its own."""
+    for name in run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).split("\0"):
+        if name and (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_the_tree(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def dist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build(source, folder, RELEASED, ENVIRONMENT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheels(dist: Path) -> list[Path]:
+    return sorted(dist.glob("*.whl"))
+
+
+def modules_of(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as opened:
+        return {name for name in opened.namelist() if ".dist-info/" not in name}
+
+
+def test_a_second_build_in_another_folder_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    again = tmp_path / "dist"
+    again.mkdir()
+
+    build(copy_of_the_tree(tmp_path / "another place"), again, RELEASED, ENVIRONMENT)
+
+    require_equal(dist, again)
+
+
+def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
+    version = current_version()
+    names = ("isvc_data_plane", "isvc_operator", "isvc_transformer_sdk")
+    packages = [f"{name}-{version}{end}" for name in names for end in ("-py3-none-any.whl", ".tar.gz")]
+    others = [
+        "constraints.txt",
+        "images.txt",
+        "install-crds.yaml",
+        "install-local.yaml",
+        "install.yaml",
+        "sbom.cdx.json",
+    ]
+
+    assert {path.name for path in dist.iterdir()} == {*packages, *others, "SHA256SUMS"}
+    assert run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], dist) == ""
+    assert len((dist / "SHA256SUMS").read_text().splitlines()) == len(packages) + len(others)
+
+
+def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
+    images = (dist / "images.txt").read_text().split()
+    manifests = (dist / "install.yaml").read_text()
+
+    named = {name for name in images if name in manifests}
+
+    assert [image for image in images if not image.startswith("registry.example.com/isvc/")] == []
+    assert named == {image for image in images if not image.endswith("/transformer:7")}
+    assert "localhost/" not in manifests
+
+
+def test_a_file_belongs_to_one_distribution(wheels: list[Path]) -> None:
+    assert [
+        (one.name, other.name) for one, other in combinations(wheels, 2) if modules_of(one) & modules_of(other)
+    ] == []
+
+
+def test_every_module_that_the_repository_ships_is_in_one(source: Path, wheels: list[Path]) -> None:
+    modules = {
+        path.relative_to(source / root).as_posix() for root in ROOTS for path in (source / root).glob("*/**/*.py")
+    }
+    shipped = set[str]().union(*map(modules_of, wheels))
+
+    assert {name for name in modules if not name.startswith(OTHERS)} - shipped == set()
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_a_wheel_built_from_the_sdist_is_the_same(folder: str, source: Path, dist: Path, tmp_path: Path) -> None:
+    name = (source / folder / "pyproject.toml").read_text().partition('name = "')[2].partition('"')[0].replace("-", "_")
+    (wheel,) = dist.glob(f"{name}-*.whl")
+    with tarfile.open(dist / wheel.name.replace("-py3-none-any.whl", ".tar.gz")) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    run(command, unpacked, {**ENVIRONMENT, "SOURCE_DATE_EPOCH": str(int(RELEASED.timestamp()))})
+
+    assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: list[Path], source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that was empty, and has all wheels with everything that their extras name."""
+    environment = tmp_path_factory.mktemp("environment")
+    run([UV, "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], environment)
+    wanted = [f"{wheel}[local]" if "isvc_operator" in wheel.name else str(wheel) for wheel in wheels]
+    install = [UV, "pip", "install", "--quiet", "--python", str(environment / "bin/python")]
+    run([*install, "--constraint", str(source / "constraints.txt"), *wanted], environment)
+    return environment
+
+
+def test_all_wheels_live_in_one_environment_and_miss_nothing(installed: Path) -> None:
+    run([UV, "pip", "check", "--quiet", "--python", str(installed / "bin/python")], installed)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_starts_there(command: list[str], installed: Path, tmp_path: Path) -> None:
+    arguments = [str(installed / part) if part.startswith("bin/") else part for part in command]
+
+    said = run([str(installed / "bin/python"), *arguments, "--help"], tmp_path, {"PATH": os.environ["PATH"]})
+
+    assert said.startswith("usage: ")
+
+
+def test_the_bill_names_what_is_installed(installed: Path, dist: Path) -> None:
+    listed = run([UV, "pip", "list", "--format=json", "--python", str(installed / "bin/python")], installed)
+    bill = json.loads((dist / "sbom.cdx.json").read_text())
+
+    named = {(component["name"], component["version"]) for component in bill["components"]}
+
+    assert {(package["name"], package["version"]) for package in json.loads(listed)} - named == set()

@@ -1,0 +1,46 @@
+"""What `make release` refuses."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from release.__main__ import Refused, main, require_equal
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    folders = tmp_path / "first", tmp_path / "second"
+    for folder in folders:
+        folder.mkdir()
+        (folder / "wheel").write_bytes(b"same")
+    return folders
+
+
+def test_a_tree_with_changes_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    (tmp_path / "forgotten.py").write_text("")
+
+    assert main(tmp_path, {}) == 1
+    assert "?? forgotten.py" in capsys.readouterr().err
+    assert not (tmp_path / "dist").exists()
+
+
+def test_equal_builds_are_accepted(folders: tuple[Path, Path]) -> None:
+    require_equal(*folders)
+
+
+def test_a_file_that_differs_is_named(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "wheel").write_bytes(b"SAME")
+
+    with pytest.raises(Refused, match=r"differ in wheel$"):
+        require_equal(*folders)
+
+
+def test_a_file_that_only_one_build_has_is_named(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "sdist").write_bytes(b"")
+
+    with pytest.raises(Refused, match=r"differ in sdist$"):
+        require_equal(*folders)
