@@ -8,38 +8,40 @@ _RESTARTS = "tests/unit/mar_runtime/test_restarts.py::"
 
 BOUNDS = (
     Bound(
-        what="deaths of a model's workers in a row, without an answer between them; those that die together are one",
+        what="deaths of a model's workers in a row without a response in between; workers that die "
+        "together count as one",
         constant="mar_runtime.limits:MAX_DEATHS",
         unit=Unit.COUNT,
-        beyond="the server ends with exit code 4 and the cause; a model loaded while it runs is given up instead",
+        beyond="the server ends with exit code 4 and the cause; a model that was loaded at run time becomes "
+        "unavailable instead",
         test=f"{_RESTARTS}test_workers_that_keep_dying_are_given_up",
     ),
     Bound(
-        what="pause before a worker that has died is started anew, the first time",
+        what="delay before a dead worker is restarted, the first time",
         constant="mar_runtime.limits:RESTART_PAUSE",
         unit=Unit.SECONDS,
         beyond="requests wait",
         test=f"{_RESTARTS}test_each_pause_is_longer_until_there_is_no_point",
     ),
     Bound(
-        what="how much longer that pause is each further time in a row",
+        what="factor by which that delay grows each further time in a row",
         constant="mar_runtime.limits:RESTART_GROWTH",
         unit=Unit.TIMES,
         beyond="requests wait",
         test=f"{_RESTARTS}test_each_pause_is_longer_until_there_is_no_point",
     ),
     Bound(
-        what="the longest such pause",
+        what="maximum of that delay",
         constant="mar_runtime.limits:MAX_RESTART_PAUSE",
         unit=Unit.SECONDS,
         beyond="requests wait",
         test=f"{_RESTARTS}test_what_cannot_be_started_is_tried_again_for_long_with_bounded_pauses",
     ),
     Bound(
-        what="time for which a worker is tried to be started while files, processes or memory are short",
+        what="time for which a worker start is retried while files, processes or memory are short",
         constant="mar_runtime.limits:MAX_START_TRIES_TIME",
         unit=Unit.SECONDS,
-        beyond="as after too many deaths",
+        beyond="the same as after too many deaths",
         test=f"{_RESTARTS}test_not_for_ever",
     ),
 )

@@ -1,6 +1,6 @@
-"""docs/limits.md, made of the bounds of each room and of the values in the code.
+"""docs/limits.md, generated from the rows of the modules here and the values in the code.
 
-To add a bound: put the constant into the `limits.py` of its package, a row into the room's module here, and run
+To add a bound: put the constant into the `limits.py` of its package, a row into its module here, and run
 `python -m tests.hostile`. `test_page.py` fails while one of the three is missing.
 """
 
@@ -29,28 +29,30 @@ ALL = tuple(bound for _, bounds in _ROOMS for bound in bounds)
 _HEAD = """\
 # Limits
 
-Everything that comes from outside has a bound: a request, an archive, a service's YAML. This page lists each bound, its
-default, how to change it, and what happens beyond it. It is written by `python -m tests.hostile` from the values in the
-code; a test watches that it is up to date, and each row names the test that goes beyond its bound.
+Everything that comes from outside has a limit: a request, an archive, a service's YAML. This page lists each limit, its
+default, how to change it, and what happens beyond it.
+
+`python -m tests.hostile` generates this page from the values in the code, and a test checks that it is up to date. Each
+row names the test that exceeds its limit.
 """
-_COLUMNS = ("what", "default", "change it by", "beyond it", "test")
+_COLUMNS = ("what", "default", "change it with", "beyond it", "test")
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     sections = [_section(title, bounds) for title, bounds in _ROOMS if bounds]
     return "\n".join([_HEAD, *sections])
 
 
 def value(bound: Bound) -> float | None:
-    """The default, read from the code; None is no bound of its own, explained by `setting`."""
+    """Return the default, read from the code; None is derived from another value, which `setting` names."""
     module, _, name = bound.constant.partition(":")
     found: float | None = getattr(importlib.import_module(module), name)
     return found
 
 
 def constants() -> Iterator[str]:
-    """Every public constant of the packages' modules `limits`, as `module:NAME`."""
+    """Return every public constant of the packages' modules `limits`, as `module:NAME`."""
     for package in PACKAGES:
         if importlib.util.find_spec(f"{package}.limits"):
             module = importlib.import_module(f"{package}.limits")

@@ -8,14 +8,14 @@ _CLIENT = "tests/integration/kserve_sdk/test_client.py::"
 
 BOUNDS: tuple[Bound, ...] = (
     Bound(
-        what="a predictor's answer that is read whole; its headers have the bound of a request's",
+        what="a predictor's response that is read as a whole; its headers have the limit of a request's",
         constant="data_plane.limits:MAX_ANSWER",
         unit=Unit.BYTES,
         beyond="502 that names the predictor; its connection is closed",
         test=f"{_CLIENT}test_an_answer_over_the_bound_is_given_up",
     ),
     Bound(
-        what="a predictor's answer in pieces that waits for a slow client",
+        what="a predictor's streamed response that waits for a slow client",
         constant="data_plane.limits:MAX_WAITING_PIECES",
         unit=Unit.BYTES,
         beyond="the predictor is slowed down",
@@ -29,17 +29,17 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_CLIENT}test_who_waits_for_a_connection_in_vain_is_told",
     ),
     Bound(
-        what="pause between two attempts to connect to a predictor",
+        what="delay between two attempts to connect to a predictor",
         constant="data_plane.limits:MAX_RETRY_PAUSE",
         unit=Unit.SECONDS,
-        beyond="attempts end with the request's time: 503",
+        beyond="the attempts end with the request's time: 503",
         test=f"{_CLIENT}test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be",
     ),
     Bound(
-        what="time in which a model says whether it can answer, by a `healthy` of its own",
+        what="time for a model's own `healthy` to return",
         constant="data_plane.limits:HEALTHY_TIMEOUT",
         unit=Unit.SECONDS,
-        beyond="it cannot: 503",
+        beyond="the model is not healthy: 503",
         test="tests/unit/kserve_sdk/test_lifecycle.py::test_a_model_that_does_not_say_whether_it_is_ready_is_not",
     ),
     Bound(

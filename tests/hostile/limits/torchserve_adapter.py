@@ -8,24 +8,25 @@ _WATCH = "tests/unit/torchserve_adapter/test_watch.py::"
 
 BOUNDS = (
     Bound(
-        what="deaths of a worker in a row, without an answer of its model between them",
+        what="deaths of a worker in a row without a response of its model in between",
         constant="torchserve_adapter.limits:MAX_DEATHS",
         unit=Unit.COUNT,
-        beyond="the pod ends with exit code 4 and the cause; a model registered while it runs is given up instead",
+        beyond="the pod ends with exit code 4 and the cause; a model that was registered at run time becomes"
+        " unavailable instead",
         test=f"{_WATCH}test_five_deaths_in_a_row_end_it_though_it_was_ready_after_each",
     ),
     Bound(
-        what="time, beside startupTimeout, for which TorchServe tries to start a worker, with growing pauses",
+        what="time, in addition to startupTimeout, for which TorchServe tries to start a worker, with growing delays",
         constant="torchserve_adapter.limits:MAX_WITHOUT_WORKER",
         unit=Unit.SECONDS,
-        beyond="as after too many deaths",
+        beyond="the same as after too many deaths",
         test=f"{_WATCH}test_a_worker_that_torchserve_has_given_up_on_ends_it",
     ),
     Bound(
-        what="connections to the port on which models are registered",
+        what="connections to the port of TorchServe's management API",
         constant="torchserve_adapter.limits:MAX_MANAGEMENT_CONNECTIONS",
         unit=Unit.COUNT,
-        beyond="as for connections over HTTP",
+        beyond="the same as for HTTP connections",
         test="tests/unit/data_plane/test_connections.py::test_the_longest_idle_makes_room",
     ),
 )
