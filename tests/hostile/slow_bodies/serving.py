@@ -28,7 +28,7 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from data_plane.server.grpc import InferenceService
 from data_plane.server.metrics import ServerMetrics
-from mar_runtime.tensor_model import TensorModel
+from mar_runtime.models.tensor_model import TensorModel
 from tests.support.fake_models import serving
 from tests.support.hooked_models import Predicting
 from torchserve_compat import frames

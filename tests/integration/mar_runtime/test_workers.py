@@ -12,11 +12,12 @@ import psutil
 import pytest
 
 from data_plane.model_server import container
-from mar_runtime import archives, resources
-from mar_runtime.pool import WorkerPool
-from mar_runtime.process import WorkerProcess, workers_context
-from mar_runtime.runner import PoolPolicy
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime import resources
+from mar_runtime.archives.unpack import unpack
+from mar_runtime.pool.process_pool import WorkerPool
+from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.pool.worker_process import WorkerProcess, workers_context
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from tests.integration.mar_runtime.serving import Waiting, model_dir, told, write_acting
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
@@ -83,7 +84,7 @@ def test_it_has_one_for_each_processor(tmp_path: Path) -> None:
 
 
 def spec_of(archive: Path) -> HandlerSpec:
-    unpacked = archives.unpack(archive, archive.parent / "unpacked")
+    unpacked = unpack(archive, archive.parent / "unpacked")
     return HandlerSpec("m", str(unpacked.folder), unpacked.manifest.handler, "kserve", 1, 1, None, None, True)
 
 
@@ -119,7 +120,7 @@ async def test_none_comes_for_which_there_is_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(resources, "free_memory", lambda: 1024 * 1024)
-    caplog.set_level(logging.INFO, "mar_runtime.pool")
+    caplog.set_level(logging.INFO, "mar_runtime.pool.process_pool")
 
     async with pool(write_acting(tmp_path, "m"), PoolPolicy(more_workers=2)) as numbers:
         await until(lambda: "model m: 1 of 3 workers" in caplog.text, "it is told")

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime.archives import ModelManifest, Unpacked, unpack
+from mar_runtime.archives.unpack import ModelManifest, Unpacked, unpack
 from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
 from torchserve_compat.store import safety
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.devices import GpuTurns, choose
+from mar_runtime.configuration.devices import GpuTurns, choose
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.directory import Found, read
-from mar_runtime.plan import ArchiveRequest, FileRequest
+from mar_runtime.configuration.model_directory import Found, read
+from mar_runtime.configuration.plan import ArchiveRequest, FileRequest
 from tests.support.model_folder import manifest, write_mar
 from torchserve_compat.store import rules
 from torchserve_compat.store.versions import ModelVersion

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.metric_definitions import find
+from mar_runtime.metrics.definitions import find
 
 GOOD = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
 

@@ -15,13 +15,13 @@ from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime import engines
-from mar_runtime import models as mar_models
+from mar_runtime.configuration.plan import ArchiveRequest, FileRequest, ModelRequest, Options
 from mar_runtime.engines import CannotLoad
-from mar_runtime.models import LoadFailed, ServedModels, Surroundings
-from mar_runtime.plan import ArchiveRequest, FileRequest, ModelRequest, Options
-from mar_runtime.runner import PoolPolicy
-from mar_runtime.sample_metrics import SampleMetrics
-from mar_runtime.spec import HandlerSpec
+from mar_runtime.metrics.exposition import SampleMetrics
+from mar_runtime.models import served as served_module
+from mar_runtime.models.served import LoadFailed, ServedModels, Surroundings
+from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.worker.spec import HandlerSpec
 from tests.support.model_folder import manifest, write_mar
 from torchserve_compat.store.settings import BatchOptions
 from torchserve_compat.store.versions import ModelVersion
@@ -72,7 +72,7 @@ class Pool:
 @pytest.fixture
 async def pools(monkeypatch: pytest.MonkeyPatch) -> Pools:
     pools = Pools()
-    monkeypatch.setattr(mar_models, "WorkerPool", pools.pool)
+    monkeypatch.setattr(served_module, "WorkerPool", pools.pool)
     return pools
 
 

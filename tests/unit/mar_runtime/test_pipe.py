@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from data_plane.errors import ClientGone
-from mar_runtime.pipe import NeverStarted, Pipe, WorkerDied
+from mar_runtime.pool.pipe import NeverStarted, Pipe, WorkerDied
 from torchserve_compat.wire import HEAD, Kind, Unframer, framed
 
 PATIENT = 60.0  # seconds

@@ -11,9 +11,9 @@ import pytest
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.archives import ModelManifest
-from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
-from mar_runtime.runner import PoolPolicy
+from mar_runtime.archives.unpack import ModelManifest
+from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
+from mar_runtime.pool.worker_pool import PoolPolicy
 from torchserve_compat.store.settings import BatchOptions
 from torchserve_compat.store.versions import ModelVersion
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from data_plane.errors import ClientGone
-from mar_runtime.pool import WorkerPool
-from mar_runtime.runner import PoolPolicy
-from mar_runtime.spec import HandlerSpec
+from mar_runtime.pool.process_pool import WorkerPool
+from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.frames import Answer, Batch, Request, Result, encode
 
 SPEC = HandlerSpec(

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime import requirements
+from mar_runtime.archives import requirements
 from tests.support.waiting import eventually
 
 

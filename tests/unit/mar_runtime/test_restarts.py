@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime import pool as pools
 from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TIME, RESTART_GROWTH, RESTART_PAUSE
-from mar_runtime.pool import NotStarted, WorkerPool
-from mar_runtime.process import CannotStart, WorkerDied, WorkerProcess, workers_context
-from mar_runtime.restarts import Restarts
-from mar_runtime.runner import PoolPolicy
-from mar_runtime.spec import HandlerSpec
+from mar_runtime.pool import process_pool
+from mar_runtime.pool.process_pool import NotStarted, WorkerPool
+from mar_runtime.pool.restarts import Restarts
+from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.pool.worker_process import CannotStart, WorkerDied, WorkerProcess, workers_context
+from mar_runtime.worker.spec import HandlerSpec
 
 PAUSES = [RESTART_PAUSE * RESTART_GROWTH**number for number in range(MAX_DEATHS - 1)]
 
@@ -145,7 +145,7 @@ class Pool:
 @pytest.fixture
 def pool(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Pool:
     faked = Pool(clock)
-    monkeypatch.setattr(pools.WorkerProcess, "start", faked.start_worker)
+    monkeypatch.setattr(process_pool.WorkerProcess, "start", faked.start_worker)
     return faked
 
 
@@ -212,7 +212,7 @@ async def test_a_process_without_files_is_no_death(monkeypatch: pytest.MonkeyPat
     def short(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("mar_runtime.process.socket.socketpair", short)
+    monkeypatch.setattr("mar_runtime.pool.worker_process.socket.socketpair", short)
     spec = HandlerSpec("m", "", "h.py", "kserve", 1, 1, None, None, True)
 
     with pytest.raises(CannotStart, match="Too many open files"):

@@ -12,7 +12,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch imports what its own dependencies deprecate
     import torch
 
-from mar_runtime.runner import describe_failure
+from mar_runtime.pool.worker_pool import describe_failure
 
 
 def failure(of: str, message: str, missing: str | None = None) -> dict[str, str | None]:

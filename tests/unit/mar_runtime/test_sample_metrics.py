@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from mar_runtime.sample_metrics import SampleMetrics
+from mar_runtime.metrics.exposition import SampleMetrics
 from torchserve_compat.frames import Failure, Result, Sample
 
 

@@ -8,7 +8,7 @@ import pytest
 from ts.metrics.caching_metric import CachingMetric
 from ts.metrics.metric_type_enum import MetricTypes
 
-from mar_runtime.samples import collect_samples, taken
+from mar_runtime.metrics.collect import collect_samples, taken
 from torchserve_compat.frames import Sample
 
 

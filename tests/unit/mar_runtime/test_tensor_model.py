@@ -24,7 +24,7 @@ from data_plane.protocol.v2 import bfloat16, rest
 from data_plane.protocol.v2.document import JSON_LENGTH
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 from data_plane.protocol.v2.tensors import Array, Tensor
-from mar_runtime.tensor_model import TensorModel
+from mar_runtime.models.tensor_model import TensorModel
 from tests.support.batching import call
 
 Outputs = Mapping[str, Array]

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from mar_runtime.runner import PoolPolicy
-from mar_runtime.spec import HandlerSpec
-from mar_runtime.threads import HandlerThreads, WorkThread, _Worker
+from mar_runtime.pool.thread_pool import HandlerThreads, WorkThread, _Worker
+from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.frames import Answer, Batch, Part, Piece, Request, Result
 from torchserve_compat.worker.pieces import Emit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.withheld import withheld_variables
+from mar_runtime.configuration.withheld import withheld_variables
 
 ENVIRONMENT = ("HOME", "DB_PASSWORD", "DB_PASSWORD_FILE", "API_TOKEN")
 

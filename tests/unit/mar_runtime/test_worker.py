@@ -11,8 +11,8 @@ from typing import Any, cast
 import orjson
 from ts.context import Context
 
-from mar_runtime.handling import Handler
-from mar_runtime.worker import _answer, _step
+from mar_runtime.worker.handler import Handler
+from mar_runtime.worker.main import _answer, _step
 from torchserve_compat import frames
 from torchserve_compat.frames import Batch, Part, Request
 from torchserve_compat.wire import Kind, Unframer, framed

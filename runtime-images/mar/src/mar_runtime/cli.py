@@ -23,12 +23,13 @@ from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.serving import serve
 from data_plane.model_server.work_dir import claimed
 from data_plane.server.metrics import ServerMetrics
-from mar_runtime import directory, metric_definitions
-from mar_runtime.models import ServedModels, Surroundings
-from mar_runtime.plan import Options
+from mar_runtime.configuration import model_directory
+from mar_runtime.configuration.plan import Options
+from mar_runtime.configuration.withheld import withheld_variables
+from mar_runtime.metrics import definitions
+from mar_runtime.metrics.exposition import SampleMetrics
+from mar_runtime.models.served import ServedModels, Surroundings
 from mar_runtime.resources import gpus, threads
-from mar_runtime.sample_metrics import SampleMetrics
-from mar_runtime.withheld import withheld_variables
 from torchserve_compat.store import rules
 from torchserve_compat.store.settings import BatchOptions, cors_headers, whole
 
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
-            found = directory.read(around, options.service_name)
+            found = model_directory.read(around, options.service_name)
             doors = Doors(
                 listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
                 options.grace_period, cors=cors_headers(found.properties),
@@ -70,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(options: argparse.Namespace, around: rules.Surroundings, found: directory.Found, doors: Doors) -> None:
+async def _run(
+    options: argparse.Namespace, around: rules.Surroundings, found: model_directory.Found, doors: Doors
+) -> None:
     names = dict.fromkeys(request.name for request in found.models)
     log.info("serving %s", ", ".join(names))
     models, metrics, samples = Models(names, options.service_name), ServerMetrics(), SampleMetrics()
@@ -83,13 +86,13 @@ async def _run(options: argparse.Namespace, around: rules.Surroundings, found: d
         threads=threads(os.environ),
         gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
         cuda=gpus(None, os.environ) > 0,
-        metrics=metric_definitions.find(found.properties, options.model_dir),
+        metrics=definitions.find(found.properties, options.model_dir),
         withheld=withheld_variables(found.properties, os.environ),
         properties=found.properties,
         options=Options(batching, options.worker_max_requests, options.worker_max_memory),
     )
     served = ServedModels(
-        models, metrics, samples, surroundings, lambda: directory.read(around, options.service_name).models
+        models, metrics, samples, surroundings, lambda: model_directory.read(around, options.service_name).models
     )
     models.repository = served
     doors.budget.drop_gone = served.drop_gone

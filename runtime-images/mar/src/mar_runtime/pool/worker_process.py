@@ -15,9 +15,9 @@ from multiprocessing.process import BaseProcess
 import msgspec
 import psutil
 
-from mar_runtime.pipe import NeverStarted, OnPiece, Pipe, WorkerDied
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
-from mar_runtime.worker import Loaded, memory_bytes, run
+from mar_runtime.pool.pipe import NeverStarted, OnPiece, Pipe, WorkerDied
+from mar_runtime.worker.main import Loaded, memory_bytes, run
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ def workers_context(*, cuda: bool) -> ForkServerContext:
     With CUDA only torch is imported there: it does not survive a fork, and TorchServe's handlers touch it on import.
     """
     context = multiprocessing.get_context("forkserver")
-    touching_cuda = [] if cuda else ["mar_runtime.handling", "ts.torch_handler.base_handler"]
-    context.set_forkserver_preload(["mar_runtime.reaping", "torch", *touching_cuda])
+    touching_cuda = [] if cuda else ["mar_runtime.worker.handler", "ts.torch_handler.base_handler"]
+    context.set_forkserver_preload(["mar_runtime.worker.reaping", "torch", *touching_cuda])
     return context
 
 

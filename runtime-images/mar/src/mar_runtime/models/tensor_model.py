@@ -25,7 +25,7 @@ from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_le
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
-from mar_runtime.threads import WorkThread
+from mar_runtime.pool.thread_pool import WorkThread
 
 # Of instances that cannot be read together so many are tried one by one.
 _LOOKED_AT = 1000

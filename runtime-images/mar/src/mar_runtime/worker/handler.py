@@ -11,8 +11,8 @@ import torch
 import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
-from mar_runtime.samples import collect_samples, taken
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime.metrics.collect import collect_samples, taken
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.worker.continuous import RunningBatch
 from torchserve_compat.worker.loading import HandlerLoader, describe

@@ -14,11 +14,11 @@ from data_plane.errors import ClientGone, NotReady, UpstreamBroken
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
-from mar_runtime.pipe import NeverStarted, WorkerDied
-from mar_runtime.process import CannotStart, WorkerProcess
-from mar_runtime.restarts import Restarts
-from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime.pool.pipe import NeverStarted, WorkerDied
+from mar_runtime.pool.restarts import Restarts
+from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
+from mar_runtime.pool.worker_process import CannotStart, WorkerProcess
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.server.model import OnPiece
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.plan import ArchiveRequest, ModelRequest, bare_files
+from mar_runtime.configuration.plan import ArchiveRequest, ModelRequest, bare_files
 from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import read_store
 from torchserve_compat.store.known_settings import Runtime

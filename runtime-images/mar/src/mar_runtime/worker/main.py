@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import msgspec
 
 from data_plane.log_lines import IndentingFormatter
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.wire import HEAD, Kind, framed
 
 if TYPE_CHECKING:
-    from mar_runtime.handling import Handler
+    from mar_runtime.worker.handler import Handler
 
 log = logging.getLogger(__name__)
 
-_AFRESH = "from mar_runtime.worker import go_on; go_on()"
+_AFRESH = "from mar_runtime.worker.main import go_on; go_on()"
 
 
 class Loaded(msgspec.Struct, frozen=True, array_like=True):
@@ -99,7 +99,7 @@ def _end_with(connection: int) -> None:
 
 
 def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
-    from mar_runtime.handling import Handler  # imports torch, which the server's process does not need
+    from mar_runtime.worker.handler import Handler  # imports torch, which the server's process does not need
 
     try:
         handler = Handler(spec)

@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.archives import ModelManifest
+from mar_runtime.archives.unpack import ModelManifest
 from mar_runtime.engines.formats import SUFFIXES
-from mar_runtime.runner import PoolPolicy
+from mar_runtime.pool.worker_pool import PoolPolicy
 from torchserve_compat.store.settings import (
     BatchOptions,
     batch_limits,

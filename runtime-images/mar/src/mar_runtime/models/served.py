@@ -20,17 +20,17 @@ from data_plane.errors import ModelNotFound, ServingError
 from data_plane.model import LOADING, Models
 from data_plane.model_server.errors import ModelFailed, StartError
 from data_plane.server.metrics import ServerMetrics
-from mar_runtime import archives, requirements
-from mar_runtime.archives import Unpacked
-from mar_runtime.devices import GpuTurns, choose
-from mar_runtime.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
-from mar_runtime.pool import WorkerPool
-from mar_runtime.process import workers_context
-from mar_runtime.runner import PoolPolicy, Runner
-from mar_runtime.sample_metrics import SampleMetrics
-from mar_runtime.spec import HandlerSpec
-from mar_runtime.tensor_model import TensorModel
-from mar_runtime.threads import HandlerThreads
+from mar_runtime.archives import requirements
+from mar_runtime.archives.unpack import Unpacked, unpack
+from mar_runtime.configuration.devices import GpuTurns, choose
+from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, FileRequest, ModelRequest, Options, archive_plan
+from mar_runtime.metrics.exposition import SampleMetrics
+from mar_runtime.models.tensor_model import TensorModel
+from mar_runtime.pool.process_pool import WorkerPool
+from mar_runtime.pool.thread_pool import HandlerThreads
+from mar_runtime.pool.worker_pool import PoolPolicy, Runner
+from mar_runtime.pool.worker_process import workers_context
+from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.stateful import StatefulModel
 from torchserve_compat.store import notices
@@ -212,7 +212,7 @@ class ServedModels:
     async def _prepare(self, request: ModelRequest, models: int) -> _Prepared | FileRequest:
         if isinstance(request, FileRequest):
             return request
-        unpacked = await asyncio.to_thread(archives.unpack, request.path, self._folder(request) / "archive")
+        unpacked = await asyncio.to_thread(unpack, request.path, self._folder(request) / "archive")
         yaml_config = _read_yaml(unpacked, request.version.archive)
         for notice in notices.of_archive(Runtime.MAR, request.version.archive, yaml_config):
             log.warning("%s", notice)

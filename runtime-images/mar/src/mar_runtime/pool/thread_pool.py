@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from data_plane.errors import NotReady
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime.runner import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
-from mar_runtime.spec import HandlerNotLoaded, HandlerSpec
+from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
+from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.server.model import OnPiece
 
 if TYPE_CHECKING:
-    from mar_runtime.handling import Handler
+    from mar_runtime.worker.handler import Handler
 
 R = TypeVar("R")
 
@@ -104,7 +104,7 @@ class HandlerThreads:
 
     async def start(self) -> None:
         """Returns when all threads have loaded their handler; raises ModelFailed where it cannot be loaded."""
-        await asyncio.to_thread(importlib.import_module, "mar_runtime.handling")  # torch, and all that it imports
+        await asyncio.to_thread(importlib.import_module, "mar_runtime.worker.handler")  # torch, and all that it imports
         self._check()
         sys.path.insert(0, self._spec.folder)
         try:
@@ -181,7 +181,7 @@ class HandlerThreads:
 
 
 def _load(spec: HandlerSpec) -> Handler:
-    from mar_runtime.handling import Handler  # imports torch
+    from mar_runtime.worker.handler import Handler  # imports torch
 
     return Handler(spec)
 

@@ -1,0 +1,1 @@
+"""Archives on disk: unpack them, and install what they require."""

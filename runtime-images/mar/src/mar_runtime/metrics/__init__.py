@@ -1,0 +1,1 @@
+"""Metrics that handlers report: defined, collected in the worker, and exposed to Prometheus."""

@@ -1,0 +1,1 @@
+"""Models in service: archives behind pools of workers, and model files in a thread of the server."""
