@@ -16,7 +16,7 @@ PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadsco
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
-.PHONY: help setup run demo fmt lint test e2e bench images cluster-up cluster-down deploy verify release clean
+.PHONY: help setup run demo fmt lint test recordings e2e bench images cluster-up cluster-down deploy verify release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ lint: setup ## Formatting, lint, types, layers
 test: setup ## Unit, golden, contract, integration and conformance tests (a real API server, a real TorchServe)
 	@bash tests/cluster/stores > /dev/null || true
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
+
+recordings: setup ## Record the real TorchServe's answers again; show and write what differs (ARGS=--check only shows)
+	@$(BIN)/python -m tests.conformance record $(ARGS)
 
 e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
 	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --durations=10 $(ARGS)

@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write what is rendered now into tests/golden/cases; read the difference before it is committed",
     )
     parser.addoption(
+        "--torchserve",
+        action="store_true",
+        help="what TorchServe has passed when it was recorded is tested on the real one again",
+    )
+    parser.addoption(
         "--hostile-minutes",
         type=float,
         default=None,

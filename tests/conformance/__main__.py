@@ -1,11 +1,77 @@
 """`python -m tests.conformance` writes docs/conformance.md, docs/sdk-conformance.md and
-docs/torchserve-settings.md."""
+docs/torchserve-settings.md.
+
+`python -m tests.conformance record` asks the real TorchServe everything anew, shows what differs from what is recorded,
+and writes it; with `--check` it writes nothing, and fails where something differs.
+"""
 
 from __future__ import annotations
 
-from tests.conformance import sdk_table, settings_table, table
+import argparse
+import difflib
+import json
+import sys
+import tempfile
+from pathlib import Path
 
-if __name__ == "__main__":
+from tests.conformance import archives, behaviours, key, recorder, resnet50, sdk_table, settings_table, table
+from tests.conformance.recording import RECORDED, answer_file, files_of, rounded_as
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=["pages", "record"], default="pages")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where TorchServe says something else")
+    arguments = parser.parse_args()
+    if arguments.what == "record":
+        return _record(is_check=arguments.check)
     for page in (table, settings_table):
         page.PAGE.write_text(page.render(), encoding="utf-8")
     sdk_table.PAGE.write_text(sdk_table.render(sdk_table.compare()), encoding="utf-8")
+    return 0
+
+
+def _record(*, is_check: bool) -> int:
+    was = {str(path.relative_to(RECORDED)): path.read_text(encoding="utf-8") for path in RECORDED.rglob("*.*")}
+    now = {name: _settled(was.get(name, ""), text) for name, text in _recorded_now().items()}
+    differing = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
+    for name in differing:
+        lines = (before_and_after.get(name, "").splitlines() for before_and_after in (was, now))
+        sys.stdout.writelines(f"{line}\n" for line in difflib.unified_diff(*lines, name, name, lineterm=""))
+    print(f"{len(now)} files, of which {len(differing)} differ from what was recorded")
+    if not is_check:
+        for name in differing:
+            _write(RECORDED / name, now.get(name))
+    return 1 if is_check and differing else 0
+
+
+def _recorded_now() -> dict[str, str]:
+    with tempfile.TemporaryDirectory(prefix="recorded-") as temporary:
+        directories = archives.build(Path(temporary, "directories"))
+        found: dict[str, str] = {}
+        for name, folder in directories.items():
+            print(f"TorchServe serves {folder.name}", flush=True)
+            found |= files_of(name, recorder.record_torchserve(name, folder))
+        print("TorchServe serves resnet50", flush=True)
+        pictures = recorder.record_pictures(resnet50.build(Path(temporary, "resnet50")))
+    found |= {f"resnet50/{model}.json": answer_file(answer) for model, answer in pictures.items()}
+    print("TorchServe is tested for its behaviours", flush=True)
+    found[behaviours.FILE.name] = behaviours.record()
+    return found | {key.FILE.name: json.dumps(key.current(), indent=2) + "\n"}
+
+
+def _settled(before: str, now: str) -> str:
+    """What a processor rounds otherwise is no difference."""
+    return rounded_as(before.encode(), now.encode()).decode()
+
+
+def _write(file: Path, text: str | None) -> None:
+    if text is None:
+        file.unlink()
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

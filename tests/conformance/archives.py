@@ -1,4 +1,5 @@
-"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one."""
+"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, and
+one for settings that concern all models."""
 
 from __future__ import annotations
 
@@ -82,6 +83,8 @@ SCRIPTED = Archive(
 ONNX = Archive(
     "onnx", "session.py", files=("session.py",), weights=("network.onnx",), fields={"serializedFile": "network.onnx"}
 )
+# Nothing is said of its batches: it gets one row at a time.
+FIRST = _alone("first_row.py", "first")
 DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "": (
         PROBE,
@@ -103,34 +106,49 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
         _alone("sums.py", "sums"),
         _alone("function.py", "function", batch_size=BATCH_SIZE, fields={"envelope": "body"}),
     ),
-    "kservev2": (PROBE,),
+    "kservev2": (PROBE, FIRST),
     "json": (PROBE,),
     "body": (PROBE,),
+    "settings": (PROBE, FIRST),
+}
+# The settings of a directory; without them, a snapshot says everything of each of its models.
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "kservev2": ("service_envelope=kservev2", "load_models=all", "default_workers_per_model=1"),
+    "settings": (
+        "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar",
+        "default_workers_per_model=1",
+        "decode_input_request=false",
+    ),
 }
 
 
 def build(folder: Path) -> dict[str, Path]:
-    """Every model directory, by its envelope."""
+    """Every model directory, by its name."""
     weights, package = folder / "weights", folder / "package"
     for made in (weights, package):
         made.mkdir(parents=True)
     subprocess.run([sys.executable, "-W", "ignore", HANDLERS / "weights.py", weights], check=True)
     for name, content in PACKAGE.items():
         (package / name).write_text(content)
-    return {envelope: _directory(folder, envelope, weights, package) for envelope in DIRECTORIES}
+    return {name: _directory(folder, name, weights, package) for name in DIRECTORIES}
 
 
-def _directory(folder: Path, envelope: str, weights: Path, package: Path) -> Path:
-    made = folder / f"envelope-{envelope or 'none'}"
-    for archive in DIRECTORIES[envelope]:
+def _directory(folder: Path, name: str, weights: Path, package: Path) -> Path:
+    made = folder / f"directory-{name or 'plain'}"
+    for archive in DIRECTORIES[name]:
         _write(made / "model-store" / archive.file, archive, weights, package)
     (made / "config").mkdir()
-    (made / "config/config.properties").write_text(_config(envelope))
+    (made / "config/config.properties").write_text(config(name))
     return made
 
 
-def _config(envelope: str) -> str:
-    """config.properties that serves the archives, each with one worker."""
+def config(name: str) -> str:
+    """config.properties that serves the archives of a directory, each with one worker."""
+    lines = SETTINGS.get(name) or _with_snapshot(name)
+    return "\n".join([*lines, ""])
+
+
+def _with_snapshot(envelope: str) -> list[str]:
     models: dict[str, dict[str, Any]] = {}
     for archive in DIRECTORIES[envelope]:
         versions = models.setdefault(archive.model, {})
@@ -141,7 +159,7 @@ def _config(envelope: str) -> str:
     snapshot = {"name": "startup.cfg", "modelCount": len(DIRECTORIES[envelope]), "models": models}
     lines = ["install_py_dep_per_model=true", "model_metrics_auto_detect=true", "disable_system_metrics=true"]
     lines += [f"service_envelope={envelope}"] if envelope else []
-    return "\n".join([*lines, f"model_snapshot={json.dumps(snapshot)}", ""])
+    return [*lines, f"model_snapshot={json.dumps(snapshot)}"]
 
 
 def _write(path: Path, archive: Archive, weights: Path, package: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from tests.conformance.archives import BATCH_SIZE
-from tests.conformance.case import predictions, v1
+from tests.conformance.case import predictions, v1, v2
 from tests.support.runtimes import Request
 
 TEXTS = tuple(f"text {number}" for number in range(BATCH_SIZE))
@@ -16,7 +16,7 @@ TEXTS = tuple(f"text {number}" for number in range(BATCH_SIZE))
 class Batch:
     name: str
     feature: str
-    envelope: str
+    envelope: str  # the name of the model directory
     requests: tuple[Request, ...]
     why: str = ""  # where TorchServe fails
 
@@ -42,4 +42,17 @@ ENVELOPED = Batch(
     tuple(_instances(*TEXTS[: number + 1]) for number in range(BATCH_SIZE)),
     "TorchServe's envelope reads the first request and all fail; ours answer each",
 )
-BATCHES = (PLAIN, ONE_RAISES, ENVELOPED)
+ROWS = Batch(
+    "rows",
+    "no `batchSize`: requests to `/predictions/<model>` that come at once are handled one by one",
+    "settings",
+    tuple(predictions("first", b"body %d" % number) for number in range(8)),
+)
+TENSOR = {"name": "x", "datatype": "INT64", "shape": [1]}
+TENSORS = Batch(
+    "tensors",
+    "no `batchSize`: v2 requests behind `kservev2` that come at once are handled one by one",
+    "kservev2",
+    tuple(v2("first", json.dumps({"inputs": [{**TENSOR, "data": [number]}]}).encode()) for number in range(8)),
+)
+BATCHES = (PLAIN, ONE_RAISES, ENVELOPED, ROWS, TENSORS)

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.conformance.case import predictions
-from tests.support.model_folder import manifest, write_mar
-from tests.support.runtimes import OURS, TORCHSERVE, Runtime
-
-HANDLER = b"""
-def handle(data, context):
-    return ["served" for _ in data] if data else None
-"""
+from tests.conformance.cases.settings import HEALTHY, MISSING, UNDECODED
+from tests.conformance.conftest import Record
+from tests.support.runtimes import OURS, TORCHSERVE
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
-def test_a_missing_archive_is_named_and_the_others_are_served(tmp_path: Path, kind: str) -> None:
-    write_mar(tmp_path / "model-store/m.mar", manifest(modelName="m", handler="h.py"), {"h.py": HANDLER})
-    (tmp_path / "config").mkdir()
-    lines = ("load_models=gone=gone.mar,m.mar", "default_workers_per_model=1", "")
-    (tmp_path / "config/config.properties").write_text("\n".join(lines))
+def test_a_missing_archive_is_named_and_the_others_are_served(recorded: Record, kind: str) -> None:
+    recording = recorded(kind, "settings")
+    served, gone, healthy = (recording.cases[case.name] for case in (UNDECODED, MISSING, HEALTHY))
 
-    with Runtime(kind, tmp_path) as runtime:
-        runtime.wait_ready(["m"])
-        served, gone = (runtime.send(predictions(model)) for model in ("m", "gone"))
-        is_healthy = runtime.get("/ping").document
-        ready = [runtime.get(f"/v1/models/{model}").status for model in ("m", "gone")]
-        is_named = "gone.mar" in runtime.log
-
-    assert (served.status, served.body, is_healthy, is_named) == (200, b"served", {"status": "Healthy"}, True)
+    assert (served.status, healthy.document) == (200, {"status": "Healthy"})
     assert gone.status == (404 if kind == TORCHSERVE else 503)
-    if kind in OURS:
-        reason = gone.document["error"]
-        assert "gone is not ready: it is not served: gone.mar, which load_models names, is not in" in reason
-        assert ready == [200, 503]
+    assert "gone.mar" in recording.log
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_the_v1_protocol_says_of_each_whether_it_is_ready(recorded: Record, kind: str) -> None:
+    assert recorded(kind, "settings").ready == {"probe": 200, "gone": 503}

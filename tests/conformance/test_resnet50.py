@@ -13,23 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.case import multipart, predictions
-from tests.conformance.pictures import png
-from tests.support.runtimes import OURS, ROOT, TORCHSERVE, Answer, Request, Runtime
+from tests.conformance.case import predictions
+from tests.conformance.recording import RECORDED, as_recorded, read_answer
+from tests.conformance.resnet50 import MODELS, PICTURE, SAMPLE, build, uploaded
+from tests.support.runtimes import OURS, Request, Runtime
 
 pytestmark = pytest.mark.timeout(600)
-
-SAMPLE = ROOT / "examples/resnet50"
-PICTURE = png(64, 48)
-MODELS = ("embedding", "tags")
 
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    outdir = tmp_path_factory.mktemp("resnet50")
-    command = [sys.executable, "-W", "ignore", SAMPLE / "build.py", outdir, "--layers", "1,1,1,1"]
-    subprocess.run(command, check=True, capture_output=True)
-    return outdir
+    return build(tmp_path_factory.mktemp("resnet50"))
 
 
 @pytest.fixture(scope="module", params=OURS)
@@ -38,32 +32,18 @@ def runtime(request: pytest.FixtureRequest, volume: Path) -> Iterator[Runtime]:
         yield running.wait_ready(MODELS)
 
 
-@pytest.fixture(scope="module")
-def reference(volume: Path) -> dict[str, Answer]:
-    """What TorchServe alone answers to a picture."""
-    with Runtime(TORCHSERVE, volume) as running:
-        running.wait_ready(MODELS)
-        return {model: running.send(uploaded(model)) for model in MODELS}
-
-
-def uploaded(model: str, **fields: bytes) -> Request:
-    """As `curl -F data=@picture.png -F k=3`."""
-    parts = {name: (None, value) for name, value in fields.items()}
-    return predictions(model, *multipart({"data": ("image/png", PICTURE), **parts}))
-
-
 def in_an_instance(model: str) -> Request:
     instance = {"data": base64.b64encode(PICTURE).decode()}
     return Request("POST", f"/v1/models/{model}:predict", json.dumps({"instances": [instance]}).encode())
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_uploaded_picture_is_answered_as_by_torchserve(
-    runtime: Runtime, reference: dict[str, Answer], model: str
-) -> None:
-    answer = runtime.send(uploaded(model))
+def test_an_uploaded_picture_is_answered_as_by_torchserve(runtime: Runtime, model: str) -> None:
+    reference = read_answer(RECORDED / f"resnet50/{model}.json")
 
-    assert (answer.status, answer.body) == (200, reference[model].body)
+    answer = as_recorded(reference, runtime.send(uploaded(model)))
+
+    assert (answer.status, answer.body) == (200, reference.body)
 
 
 def test_an_embedding_has_2048_numbers(runtime: Runtime) -> None:

@@ -15,9 +15,10 @@ from data_plane.protocol.torchserve import inference_apis_pb2 as ts
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.server.torchserve_grpc import SERVICE
 from tests.conformance.archives import HANDLERS
+from tests.conformance.behaviours import EVERY_KIND
 from tests.conformance.case import v1, v2
 from tests.support.model_folder import manifest, write_mar
-from tests.support.runtimes import OURS, TORCHSERVE, Answer, Request, Runtime
+from tests.support.runtimes import OURS, Answer, Request, Runtime
 
 pytestmark = pytest.mark.timeout(600)
 ID, START = "ts_request_sequence_id", "ts_request_sequence_start"
@@ -31,7 +32,7 @@ MODELS = {
 }
 # Its workers die.
 MORTAL = "minWorkers: 2\nmaxWorkers: 2\nbatchSize: 4\nsequenceMaxIdleMSec: 60000\nmaxNumSequence: 16\n"
-every_kind = pytest.mark.parametrize("runtime", [TORCHSERVE, *OURS], indirect=True)
+every_kind = pytest.mark.parametrize("runtime", EVERY_KIND, indirect=True)
 each_of_ours = pytest.mark.parametrize("runtime", OURS, indirect=True)
 isvc_mar = pytest.mark.parametrize("runtime", ["mar"], indirect=True)
 

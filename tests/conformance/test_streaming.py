@@ -1,6 +1,6 @@
 """Answers in pieces, of the same two archives: TorchServe alone, behind our adapter, and without it.
 
-Each server is started once. The tests that end a worker come last.
+Each server is started once, TorchServe alone only when it is recorded. The tests that end a worker come last.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import InferRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.conformance.archives import HANDLERS
+from tests.conformance.behaviours import EVERY_KIND
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, TORCHSERVE, Runtime
 from tests.support.waiting import eventually
@@ -51,7 +52,7 @@ def model_dir(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[TORCHSERVE, *OURS])
+@pytest.fixture(scope="module", params=EVERY_KIND)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with Runtime(request.param, model_dir(tmp_path_factory.mktemp("streaming"))) as running:
         yield running.wait_ready(MODELS)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from xdist.scheduler import LoadFileScheduling
 
 # They compare what each kind of server has said to everything, and all with the same recordings.
-_OF_RECORDINGS = {f"tests/conformance/test_{what}.py" for what in ("batches", "endpoints", "handlers", "metrics")}
+_OF_RECORDINGS = {
+    f"tests/conformance/test_{what}.py"
+    for what in ("batches", "decoding", "endpoints", "handlers", "load_models", "metrics")
+}
 
 
 class ByServer(LoadFileScheduling):

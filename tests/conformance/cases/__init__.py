@@ -1,11 +1,11 @@
-"""Every case of the suite, by the envelope of the model directory that it is asked of."""
+"""Every case of the suite, by the model directory that it is asked of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tests.conformance.case import Case
-from tests.conformance.cases import envelopes, loading, requests, results, stock
+from tests.conformance.cases import envelopes, loading, requests, results, settings, stock
 
 CASES: Mapping[str, tuple[Case, ...]] = {
     "": (*loading.CASES, *stock.CASES, *requests.CASES, *results.CASES, *envelopes.NONE),
@@ -13,4 +13,5 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "kservev2": envelopes.KSERVEV2,
     "json": envelopes.JSON_INSTANCES,
     "body": envelopes.BODY,
+    "settings": settings.CASES,
 }

@@ -1,0 +1,27 @@
+"""The sample `resnet50`, with a smaller network, and a picture for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conformance.case import multipart, predictions
+from tests.conformance.pictures import png
+from tests.support.runtimes import ROOT, Request
+
+SAMPLE = ROOT / "examples/resnet50"
+PICTURE = png(64, 48)
+MODELS = ("embedding", "tags")
+
+
+def build(outdir: Path) -> Path:
+    command = [sys.executable, "-W", "ignore", SAMPLE / "build.py", outdir, "--layers", "1,1,1,1"]
+    subprocess.run(command, check=True, capture_output=True)
+    return outdir
+
+
+def uploaded(model: str, **fields: bytes) -> Request:
+    """As `curl -F data=@picture.png -F k=3`."""
+    parts = {name: (None, value) for name, value in fields.items()}
+    return predictions(model, *multipart({"data": ("image/png", PICTURE), **parts}))
