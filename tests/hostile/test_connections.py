@@ -15,7 +15,7 @@ import pytest
 from data_plane.model_server.files import connections_within
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
-from tests.support.runtimes import Runtime
+from tests.support.runtimes import OURS, Runtime
 from tests.support.visitor import Visitor
 
 FILES = 300  # of the server's process
@@ -25,9 +25,12 @@ BODY = b'{"instances":[{"do":"tell"}]}'
 HEAD = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Runtime("mar", model_dir(tmp_path_factory.mktemp("connections"), {"m": {}})) as running:
+OWN_WORKERS = pytest.mark.parametrize("runtime", ["mar"], indirect=True, scope="module")  # TorchServe has Java's
+
+
+@pytest.fixture(scope="module", params=OURS)
+def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("connections"), {"m": {}})) as running:
         resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))  # long before it serves
         yield running.wait_ready(["m"])
 
@@ -56,6 +59,7 @@ def test_connections_that_are_held_keep_nobody_out_for_long(runtime: Runtime, se
     assert told(runtime, "m") != worker
 
 
+@OWN_WORKERS
 def test_a_worker_that_dies_while_files_are_short_is_replaced_when_there_are_some(runtime: Runtime) -> None:
     worker = told(runtime, "m")
     server = psutil.Process(runtime.process.pid)
@@ -70,6 +74,7 @@ def test_a_worker_that_dies_while_files_are_short_is_replaced_when_there_are_som
     assert told(runtime, "m") != worker
 
 
+@OWN_WORKERS
 def test_a_killed_forkserver_costs_no_request_and_is_started_anew(runtime: Runtime) -> None:
     worker = told(runtime, "m")
     with healthy(runtime.port):
