@@ -1,6 +1,6 @@
-"""What a server serves: models, by name and version, and whether each of them can answer.
+"""The models that a server serves, by name and version, and the health of each.
 
-A runtime brings the models; endpoints and the gRPC service see nothing else of it.
+A runtime adds the models; the endpoints and the gRPC service use nothing else of it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from data_plane import health
 from data_plane.errors import ModelNotFound, NotReady, Unsupported
+from data_plane.health import ACCEPTS_REQUESTS, Event, Health, State
 from data_plane.messages import Headers, Response, StreamingResponse
 
 if TYPE_CHECKING:
     from data_plane.protocol.v1 import PredictRequest
     from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 
-State = Literal["READY", "LOADING", "UNAVAILABLE"]
-
-LOADING = "is loading"
+# The v2 protocol's names for states.
+IndexState = Literal["READY", "LOADING", "UNAVAILABLE"]
 
 
 class Call(msgspec.Struct):
@@ -125,26 +126,25 @@ class IndexEntry:
 
     name: str
     version: str
-    state: State
+    state: IndexState
     reason: str
 
 
 class Models:
-    """The models of a server, loaded or yet to be.
+    """The models of a server, loaded or expected.
 
-    `alias`, where given, is another name for the model of a server that serves just one: people know it by the
-    service's name.
+    `alias` is another name for the model of a server that serves only one: users know it by the service's name.
     """
 
     def __init__(self, expected: Iterable[str] = (), alias: str | None = None) -> None:
         self.draining = False
         self.repository: Repository | None = None
         self._alias = alias
-        self._versions: dict[str, dict[str, Model]] = {name: {} for name in expected}
+        self._versions: dict[str, dict[str, Model]] = {}
         self._default: dict[str, str] = {}
-        self._reasons: dict[str, str] = dict.fromkeys(self._versions, LOADING)
-        self._recovering: set[str] = set()
-        self._given_up: set[str] = set()
+        self._health: dict[str, Health] = {}
+        for name in expected:
+            self.record(name, Event.LOAD)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,52 +152,46 @@ class Models:
         return tuple(self._versions)
 
     @property
-    def reasons(self) -> Mapping[str, str]:
-        """Why each model that is not ready is not."""
-        return self._reasons
+    def reasons(self) -> dict[str, str]:
+        """The reason for each model that is not ready."""
+        return {name: one.reason for name, one in self._health.items() if not one.is_ready}
 
     @property
     def ready(self) -> bool:
-        """The server takes requests, and all models can answer but those that are given up."""
-        return not self.draining and self._reasons.keys() <= self._given_up
+        """Whether the server takes requests, and every model that has not failed is ready."""
+        return not self.draining and not any(one.holds_back_readiness for one in self._health.values())
 
     def add(self, model: Model, *, default: bool = False) -> None:
-        """Serve this version; the first one of a model is its default until another is named."""
+        """Serve this version; the first version of a model is its default until another is named.
+
+        A model that was not expected is ready.
+        """
         self._versions.setdefault(model.name, {})[model.version] = model
+        self._health.setdefault(model.name, health.READY)
         if default or model.name not in self._default:
             self._default[model.name] = model.version
 
     def remove(self, name: str) -> None:
         """Forget a model with all its versions."""
-        self.mark_ready(name)
-        for of_models in (self._versions, self._default):
+        for of_models in (self._versions, self._default, self._health):
             of_models.pop(name, None)
 
-    def mark_ready(self, name: str) -> None:
-        """The model can answer."""
-        self._reasons.pop(name, None)
-        self._recovering.discard(name)
-        self._given_up.discard(name)
+    def health(self, name: str) -> Health | None:
+        """Return the model's health; None for a model that is not known."""
+        return self._health.get(name)
 
-    def mark_unready(self, name: str, reason: str) -> None:
-        """The model cannot answer: `reason` continues the sentence that its name begins."""
+    def record(self, name: str, event: Event, reason: str = "") -> bool:
+        """Change the model's health by an event, and return whether it changed. See `data_plane.health`."""
+        before = self._health.get(name)
+        after = health.after(before, event, reason)
+        if after is None or after == before:
+            return False
         self._versions.setdefault(name, {})
-        self._reasons[name] = reason
-        self._recovering.discard(name)
-        self._given_up.discard(name)
-
-    def mark_recovering(self, name: str, reason: str) -> None:
-        """The model cannot answer at the moment, but soon will: requests are taken, and wait."""
-        self.mark_unready(name, reason)
-        self._recovering.add(name)
-
-    def mark_given_up(self, name: str, reason: str) -> None:
-        """The model cannot answer and will not by itself: the server goes on for the others."""
-        self.mark_unready(name, reason)
-        self._given_up.add(name)
+        self._health[name] = after
+        return True
 
     def resolve(self, name: str) -> str:
-        """The model's own name; raises ModelNotFound."""
+        """Return the model's own name; raises ModelNotFound."""
         if name in self._versions:
             return name
         if name == self._alias and len(self._versions) == 1:
@@ -205,45 +199,48 @@ class Models:
         raise ModelNotFound(name, self._versions)
 
     def get(self, name: str, version: str | None = None) -> Model:
-        """The model that takes requests, in its default version if none is named; raises ModelNotFound and NotReady."""
+        """Return the model if it accepts requests, in its default version if none is named.
+
+        Raises ModelNotFound and NotReady.
+        """
         own = self.resolve(name)
-        if own in self._reasons and own not in self._recovering:
-            raise NotReady(f"Model with name {own} is not ready: it {self._reasons[own]}.")
+        if (one := self._health[own]).state not in ACCEPTS_REQUESTS:
+            raise NotReady(f"Model with name {own} is not ready: it {one.reason}.")
         return self._of(own, version)
 
     def known(self, name: str, version: str | None = None) -> Model:
-        """The model, ready or not; raises ModelNotFound."""
+        """Return the model, ready or not; raises ModelNotFound."""
         return self._of(self.resolve(name), version)
 
     def _of(self, own: str, version: str | None) -> Model:
+        if version is None:
+            return self._versions[own][self._default[own]]
+        self._check(own, version)
+        return self._versions[own][version]
+
+    def _check(self, own: str, version: str) -> None:
         versions = self._versions[own]
-        if version is not None and version not in versions:
+        if version not in versions:
             raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))
-        return versions[version if version is not None else self._default[own]]
 
     def versions(self, name: str) -> tuple[str, ...]:
-        """The versions of a model; raises ModelNotFound."""
+        """Return the versions of a model; raises ModelNotFound."""
         return tuple(self._versions[self.resolve(name)])
 
     def is_ready(self, name: str, version: str | None = None) -> bool:
-        """Whether the model can answer; raises ModelNotFound."""
+        """Return whether the model can answer; raises ModelNotFound."""
         own = self.resolve(name)
-        if version is not None and version not in self._versions[own]:
-            raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in self._versions[own]))
-        return own not in self._reasons
+        if version is not None:
+            self._check(own, version)
+        return self._health[own].is_ready
 
     def index(self) -> list[IndexEntry]:
-        """Every version of every model; a model that is not loaded has one entry without a version."""
+        """Return every version of every model; a model that is not loaded has one entry without a version."""
         return [
-            IndexEntry(name, version, self._state(name), self._reasons.get(name, ""))
-            for name, versions in self._versions.items()
-            for version in versions or [""]
+            IndexEntry(name, version, _INDEX_STATES.get(one.state, "UNAVAILABLE"), one.reason)
+            for name, one in self._health.items()
+            for version in self._versions[name] or [""]
         ]
-
-    def _state(self, name: str) -> State:
-        if name not in self._reasons:
-            return "READY"
-        return "LOADING" if self._reasons[name] == LOADING else "UNAVAILABLE"
 
     async def load(self, name: str) -> None:
         """Load a model from the repository; raises Unsupported where there is none."""
@@ -257,3 +254,6 @@ class Models:
         if self.repository is None:
             raise Unsupported("This server does not load or unload models while it runs.")
         return self.repository
+
+
+_INDEX_STATES: Mapping[State, IndexState] = {State.READY: "READY", State.LOADING: "LOADING"}

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from data_plane.errors import Unsupported
+from data_plane.health import Event
 from data_plane.messages import Response
 from data_plane.model import Call, Fields, Model, Models
 from data_plane.protocol.v1 import PredictRequest
@@ -60,5 +61,5 @@ def serving(*models: Model, expected: tuple[str, ...] = ()) -> Models:
     registry = Models(expected)
     for model in models:
         registry.add(model)
-        registry.mark_ready(model.name)
+        registry.record(model.name, Event.READY)
     return registry

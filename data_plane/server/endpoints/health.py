@@ -21,7 +21,8 @@ def model_readiness(models: Models, model: str, version: str | None = None) -> R
     name = models.resolve(model)
     if models.is_ready(name, version):
         return json_response({"name": name, "ready": True})
-    return json_response({"name": name, "ready": False, "reason": models.reasons[name]}, 503)
+    health = models.health(name)
+    return json_response({"name": name, "ready": False, "reason": health.reason if health else ""}, 503)
 
 
 class HealthEndpoints:
@@ -54,7 +55,7 @@ class HealthEndpoints:
             return json_response({"ready": True})
         if self._models.draining:
             return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
-        return json_response({"ready": False, "models": dict(self._models.reasons)}, 503)
+        return json_response({"ready": False, "models": self._models.reasons}, 503)
 
     async def metrics(self, _: Request) -> Response:
         return Response(self._metrics.exposition() + await self._more_metrics(), content_type=_METRICS_TYPE)

@@ -7,6 +7,7 @@ import sys
 
 import uvloop
 
+from data_plane.health import Event
 from data_plane.messages import Response
 from data_plane.model import Call, Models
 from data_plane.model_server.life import Doors, open_port
@@ -25,7 +26,7 @@ class Noop:
 async def main(port: int) -> None:
     models = Models(["noop"])
     models.add(Noop())
-    models.mark_ready("noop")
+    models.record("noop", Event.READY)
     with open_port("127.0.0.1", port) as listener:
         await serve(Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1), models, ServerMetrics(), [asyncio.Future()])
 

@@ -7,6 +7,7 @@ import gzip
 import orjson
 import pytest
 
+from data_plane.health import Event
 from tests.support.fake_models import FakeModel
 from tests.unit.endpoints.asking import RecordingModel, Server, error
 
@@ -103,7 +104,7 @@ async def test_a_model_that_is_not_ready_says_why_and_when_to_come_back(verb: st
 
 async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
     server = Server()
-    server.models.mark_recovering("m", "lost its worker")
+    server.models.record("m", Event.WORKERS_LOST, "lost its worker")
 
     assert (await server.ask("POST", "/v1/models/m:predict", INSTANCES)).status == 200
     assert (await server.ask("GET", "/v1/models/m")).status == 503
@@ -111,7 +112,7 @@ async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
         "ready": False,
         "models": {"m": "lost its worker"},
     }
-    server.models.mark_ready("m")
+    server.models.record("m", Event.READY)
     assert (await server.ask("GET", "/v2/health/ready")).document == {"ready": True}
 
 

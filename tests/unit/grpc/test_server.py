@@ -27,6 +27,7 @@ from data_plane.errors import (
     UpstreamBroken,
     UpstreamError,
 )
+from data_plane.health import Event
 from data_plane.model import Call, Models
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
@@ -88,7 +89,7 @@ async def test_a_server_tells_about_itself_and_its_models() -> None:
         assert await ask("ModelMetadata", pb.ModelMetadataRequest(name="m", version="2")) == pb.ModelMetadataResponse(
             name="m", versions=["1", "2"], platform="fake", inputs=[{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
         )
-        models.mark_ready("slow")
+        models.record("slow", Event.READY)
         assert await ask("ServerReady", pb.ServerReadyRequest()) == pb.ServerReadyResponse(ready=True)
 
 

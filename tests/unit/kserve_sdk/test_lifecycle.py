@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from data_plane import limits
 from data_plane.errors import ModelNotFound
+from data_plane.health import READY, Health, State
 from tests.support.hooked_models import NOBODY, Ready
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
@@ -21,6 +22,7 @@ from transformer_sdk.kserve.serving import processes
 from transformer_sdk.kserve.serving import repository as serving_repository
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.served import UNREADY
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.testing import TransformerServer
 
@@ -265,7 +267,21 @@ async def test_a_model_that_does_not_say_whether_it_is_ready_is_not(monkeypatch:
     repository = ModelRepository()
     repository.update(with_method("healthy", lambda self: asyncio.Event().wait())("m"))
 
-    assert await served(repository).served("m").trouble() == "did not say within 0.01 s whether it is"
+    reason = "did not say within 0.01 s whether it is"
+    assert await served(repository).served("m").health() == Health(State.UNREADY, reason)
+
+
+async def test_a_model_that_is_unloaded_by_another_request_while_it_is_asked_is_gone() -> None:
+    repository = ModelRepository()
+    repository.update(with_method("healthy", lambda self: False)("m"))
+    models = served(repository)
+    one = models.served("m")
+    repository.unload("m")
+    assert models.names == ()
+
+    await one.refresh(models)
+
+    assert (models.names, models.ready) == ((), True)
 
 
 def test_a_healthy_that_is_sync_counts() -> None:
@@ -283,7 +299,7 @@ async def test_a_repository_that_says_itself_whether_models_are_ready_is_asked()
         repository.update(Ready(name))
     models = served(repository)
 
-    assert [await models.served(name).trouble() for name in ("m", "n")] == ["says that it is not", ""]
+    assert [await models.served(name).health() for name in ("m", "n")] == [UNREADY, READY]
 
 
 async def test_a_model_that_answers_nothing_is_refused_by_name() -> None:

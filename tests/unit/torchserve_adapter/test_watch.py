@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.errors import DeadlineExceeded, NotReady
+from data_plane.health import Event
 from data_plane.model import Call, IndexEntry, Models
 from data_plane.model_server.errors import ModelFailed
 from tests.support.batching import turns_of_the_loop
@@ -442,6 +443,18 @@ async def test_a_model_that_is_registered_anew_does_not_answer_for_the_one_befor
     watched = await registered(tmp_path, LOADING, DIED, raised, LOADING, UNKNOWN, DIED, raised, LOADING, READY, READY)
 
     assert watched.client.index == [IndexEntry("bert", "1.0", "READY", "")]
+
+
+async def test_a_model_that_was_missing_at_the_start_is_served_when_it_is_registered(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, UNKNOWN, LOADING, READY, configured=False, registering=True)
+    watched.models.record("bert", Event.FAIL, "is missing in the model store")
+
+    await watched.look()
+    assert watched.models.reasons == {"bert": "is missing in the model store"}
+    for _ in range(2):
+        await watched.look()
+
+    assert watched.models.index() == [IndexEntry("bert", "1.0", "READY", "")]
 
 
 def test_a_version_with_underscores_is_read_from_the_log() -> None:

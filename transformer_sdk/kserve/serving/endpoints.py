@@ -71,15 +71,16 @@ class HookEndpoints:
         if self._models.draining:
             return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
         error = "Server is not ready: " + " ".join(f"Model {name} {why}." for name, why in self._models.reasons.items())
-        return json_response({"error": error, "ready": False, "models": dict(self._models.reasons)}, 503)
+        return json_response({"error": error, "ready": False, "models": self._models.reasons}, 503)
 
     async def ready(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])
         await self._models.served(name, request.params.get("version")).refresh(self._models)
-        if reason := self._models.reasons.get(name):
-            error = f"Model with name {name} is not ready: it {reason}."
-            return json_response({"error": error, "name": name, "ready": False, "reason": reason}, 503)
-        return json_response({"name": name, "ready": True})
+        health = self._models.health(name)
+        if health is None or health.is_ready:
+            return json_response({"name": name, "ready": True})
+        error = f"Model with name {name} is not ready: it {health.reason}."
+        return json_response({"error": error, "name": name, "ready": False, "reason": health.reason}, 503)
 
     async def metadata(self, request: Request) -> Response:
         name = self._models.resolve(request.params["model"])

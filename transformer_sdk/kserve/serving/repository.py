@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from data_plane.errors import ModelNotFound
+from data_plane.health import Event
 from data_plane.messages import words_of
 from data_plane.model import IndexEntry, Models
 from transformer_sdk.kserve.errors import ModelNotReady
@@ -67,12 +68,12 @@ class ServedModels(Models):
         if result is False:
             raise ModelNotReady(name, "The repository's load returned False.")
         try:
-            trouble = await self.served(name).trouble()
+            health = await self.served(name).health()
         except ModelNotFound as error:
             raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
-        if trouble:
-            raise ModelNotReady(name, f"It {trouble}.")
-        self.mark_ready(name)
+        if not health.is_ready:
+            raise ModelNotReady(name, f"It {health.reason}.")
+        self.record(name, Event.READY)
 
     async def unload(self, name: str) -> None:
         """By the repository; raises ModelNotFound. Requests under way are answered."""
@@ -128,7 +129,7 @@ class ServedModels(Models):
             served = self._wrapped[name] = self._serving(name, model)
             self.add(served)
             if served.ask is None and not model.ready:
-                self.mark_unready(name, UNREADY)
+                self.record(name, Event.UNREADY, UNREADY.reason)
 
     def _serving(self, name: str, model: BaseKServeModel) -> ServedModel:
         if not isinstance(model, InferenceModel):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from data_plane import limits
 from data_plane.client.connection import Answer
 from data_plane.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
+from data_plane.health import READY, Event, Health, State
 from data_plane.messages import Response, StreamingResponse, words_of
 from data_plane.model import Call, Fields, Forwarder, Models
 from data_plane.off_loop import off_loop
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PROBE_S = 5.0
-UNREADY = "says that it is not"
+UNREADY = Health(State.UNREADY, "says that it is not")
 
 
 class ServedModel(Forwarder):
@@ -59,8 +60,8 @@ class ServedModel(Forwarder):
 
     async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
         """The answer to a request over HTTP; raises ServingErrors only."""
-        if reason := await self.trouble():
-            raise NotReady(f"Model with name {self.name} is not ready: it {reason}.")
+        if not (health := await self.health()).is_ready:
+            raise NotReady(f"Model with name {self.name} is not ready: it {health.reason}.")
         result = await self._pipeline.result(exchange)
         return await off_loop(weight(result), to_response, result, exchange)
 
@@ -68,36 +69,33 @@ class ServedModel(Forwarder):
         """Of the inputs and of the outputs, as the model says, sync or async."""
         return await self._described("get_input_types"), await self._described("get_output_types")
 
-    async def trouble(self) -> str:
-        """Why the model cannot answer, as the sentence goes on that its name begins; empty where it can."""
+    async def health(self) -> Health:
+        """Return READY, or UNREADY with the reason, as the user's model reports it now."""
         if self.ask is None:
-            return "" if self.model.ready else UNREADY
+            return READY if self.model.ready else UNREADY
         try:
-            return "" if await asyncio.wait_for(call(self.ask), limits.HEALTHY_TIMEOUT) else UNREADY
+            return READY if await asyncio.wait_for(call(self.ask), limits.HEALTHY_TIMEOUT) else UNREADY
         except asyncio.TimeoutError:
-            return f"did not say within {limits.HEALTHY_TIMEOUT:g} s whether it is"
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is no yes
-            return f"does not say whether it is: its `healthy` raised {type(error).__name__}: {words_of(error)}"
+            return _unready(f"did not say within {limits.HEALTHY_TIMEOUT:g} s whether it is")
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the model is not ready
+            return _unready(
+                f"does not say whether it is: its `healthy` raised {type(error).__name__}: {words_of(error)}"
+            )
 
     async def refresh(self, models: Models) -> None:
-        """Tell the registry whether the model can answer and, where that is asked for, its predictor."""
-        if reason := await self.trouble():
-            self._mark_unready(models, reason)
-        elif trouble := await self._predictor_trouble():
-            self._mark_unready(models, f"waits for its predictor: {trouble}")
-        else:
-            models.mark_ready(self.name)
+        """Record whether the model can answer and, where the configuration says so, its predictor."""
+        health = await self.health()
+        if health.is_ready:
+            health = await self._predictor_health()
+        event = Event.READY if health.is_ready else Event.UNREADY
+        # A new reason is logged once: users do not see the responses to probes.
+        if models.record(self.name, event, health.reason) and not health.is_ready:
+            log.warning("model %s is not ready: %s", self.name, health.reason)
 
-    def _mark_unready(self, models: Models, reason: str) -> None:
-        """A reason is logged, once: a probe tells nobody what it was answered."""
-        if models.reasons.get(self.name) != reason:
-            log.warning("model %s is not ready: %s", self.name, reason)
-        models.mark_unready(self.name, reason)
-
-    async def _predictor_trouble(self) -> str:
+    async def _predictor_health(self) -> Health:
         config = self.model.predictor_config
         if config is None or not config.predictor_health_check:
-            return ""
+            return READY
         try:
             if config.predictor_protocol == _GRPC:
                 ready = await self.model._grpc_client.is_model_ready(self.model.name, timeout=_PROBE_S)
@@ -105,8 +103,10 @@ class ServedModel(Forwarder):
                 client, url = self.model._http_client, config.predictor_base_url
                 ready = await client.is_model_ready(url, self.model.name, timeout=_PROBE_S)
         except ServingError as error:
-            return error.message
-        return "" if ready else f"the one at {config.predictor_base_url} is not ready"
+            return _unready(f"waits for its predictor: {error.message}")
+        if ready:
+            return READY
+        return _unready(f"waits for its predictor: the one at {config.predictor_base_url} is not ready")
 
     async def _described(self, method: str) -> list[dict[str, Any]]:
         try:
@@ -173,6 +173,10 @@ class ServedModel(Forwarder):
     ) -> Response:
         verb = InferenceVerb.EXPLAIN if explain else InferenceVerb.PREDICT
         return _whole(await self.answer(Exchange(self.name, "v1", call, body, verb)))
+
+
+def _unready(reason: str) -> Health:
+    return Health(State.UNREADY, reason)
 
 
 def _whole(response: Response | StreamingResponse) -> Response:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvloop
 
+from data_plane.health import Event
 from data_plane.log_lines import configure_logging
 from data_plane.model import Models
 from data_plane.model_server import memory
@@ -78,7 +79,7 @@ async def _run(
     log.info("serving %s", ", ".join(names))
     models, metrics, samples = Models(names, options.service_name), ServerMetrics(), SampleMetrics()
     for name, why in found.missing.items():
-        models.mark_given_up(name, why)
+        models.record(name, Event.FAIL, why)
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
     surroundings = Surroundings(
         work_dir=options.work_dir,

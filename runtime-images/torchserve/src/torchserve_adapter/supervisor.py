@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from data_plane.health import Event
 from data_plane.model import Models
 from data_plane.model_server.life import Doors
 from data_plane.model_server.serving import serve
@@ -45,7 +46,7 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
     """
     models = Models((model.name for model in service.configured), service.alias)
     for name, why in service.missing.items():
-        models.mark_given_up(name, why)
+        models.record(name, Event.FAIL, why)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
         served = ServedVersions(models, client, service.wishes, metrics.batches, torchserve.deaths)

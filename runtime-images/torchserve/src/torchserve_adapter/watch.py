@@ -18,8 +18,10 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from data_plane.health import Event, State
 from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed
 from torchserve_adapter.client import TorchServeClient, Version
@@ -33,7 +35,14 @@ log = logging.getLogger(__name__)
 _STARTING_POLL_S = 0.1
 _READY_POLL_S = 5.0
 
-RESTARTING = "lost its worker; TorchServe is restarting it"
+
+@dataclass
+class _Watched:
+    """A model that the configuration has, or that was registered while TorchServe runs."""
+
+    configured: Model | None = None
+    was_ready: bool = False
+    lost_at: float | None = None  # since when it has been without a worker
 
 
 class ModelWatch:
@@ -51,7 +60,6 @@ class ModelWatch:
         registering: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._configured = {model.name: model for model in configured}
         self._models = models
         self._served = served
         self._client = client
@@ -59,10 +67,7 @@ class ModelWatch:
         self._failures = failures
         self._registering = registering  # models may come and go
         self._clock = clock
-        self._were_ready: set[str] = set()
-        self._registered: set[str] = set()  # while it runs
-        self._given_up: set[str] = set()
-        self._lost_at: dict[str, float] = {}
+        self._watched = {model.name: _Watched(model) for model in configured}
         self._looking = asyncio.Lock()
 
     async def run(self) -> None:
@@ -80,7 +85,8 @@ class ModelWatch:
 
     def has_given_up(self, name: str) -> bool:
         """Whether the model was registered, and is out of service until it is registered anew."""
-        return name in self._given_up
+        health = self._models.health(name)
+        return name in self._watched and health is not None and health.state is State.FAILED
 
     @contextlib.asynccontextmanager
     async def retiring(self, name: str) -> AsyncIterator[None]:
@@ -92,29 +98,29 @@ class ModelWatch:
             yield
 
     async def _names(self) -> list[str]:
-        names = dict.fromkeys((*self._configured, *self._models.names, *self._registered))
+        names = dict.fromkeys((*self._watched, *self._models.names))
         if self._registering:
             names |= dict.fromkeys(await self._client.names() or ())
         return list(names)
 
     def _judge(self, name: str, versions: tuple[Version, ...] | None) -> None:
-        if name in self._configured and name not in self._were_ready:
-            self._judge_start(self._configured[name], versions)
-        elif name in self._configured:
-            self._judge_running(self._configured[name], versions)
+        watched = self._watched.get(name)
+        if watched and watched.configured:
+            judge = self._judge_running if watched.was_ready else self._judge_start
+            judge(watched.configured, versions)
         elif versions:
             self._judge_registered(Model(name, versions[0].archive), versions)
         elif versions is not None:
             self._forget(name)
 
     def _judge_registered(self, model: Model, versions: tuple[Version, ...]) -> None:
-        if model.name not in self._registered:
-            self._registered.add(model.name)
-            self._pardon(model.name, versions)
-        if model.name in self._given_up:
+        if model.name not in self._watched:
+            self._forget_earlier(model.name, versions)
+            self._watched[model.name] = _Watched()
+        if self.has_given_up(model.name):
             return
         try:
-            if model.name not in self._were_ready:
+            if not self._watched[model.name].was_ready:
                 self._check_start(model, versions)
             self._judge_running(model, versions)
         except ModelFailed as error:
@@ -145,7 +151,7 @@ class ModelWatch:
             self._serve(model.name, versions, configured=False)
         elif not described and self._registering:
             self._forget(model.name)
-        elif model.name in self._were_ready:
+        elif self._watched[model.name].was_ready:
             self._lose(model, versions)
 
     def _check_deaths(self, model: Model, versions: Sequence[Version]) -> None:
@@ -159,7 +165,9 @@ class ModelWatch:
             raise ModelFailed(f"The worker of model {_named(model)} died {deaths} times in a row; {self._last(model)}")
 
     def _check_patience(self, model: Model, versions: Sequence[Version]) -> None:
-        without_worker_s = self._clock() - self._lost_at.setdefault(model.name, self._clock())
+        watched, now = self._watched[model.name], self._clock()
+        watched.lost_at = now if watched.lost_at is None else watched.lost_at
+        without_worker_s = now - watched.lost_at
         if without_worker_s > MAX_WITHOUT_WORKER + max((one.startup_timeout_s for one in versions), default=0):
             raise ModelFailed(
                 f"Model {_named(model)} has had no worker for {without_worker_s:.0f} s, and TorchServe tries no more; "
@@ -168,39 +176,35 @@ class ModelWatch:
 
     def _serve(self, name: str, versions: Sequence[Version], *, configured: bool) -> None:
         self._served.update(name, versions, configured=configured)
-        self._were_ready.add(name)
-        if name in self._models.reasons:
+        watched = self._watched[name]
+        watched.was_ready, watched.lost_at = True, None
+        if self._models.record(name, Event.READY):
             log.info("model %s is ready", name)
-            self._lost_at.pop(name, None)
             self._report(name).unlink(missing_ok=True)
-        self._models.mark_ready(name)
 
     def _forget(self, name: str) -> None:
-        if name in self._were_ready or name in self._given_up:
+        watched = self._watched.pop(name, None)
+        if watched and (watched.was_ready or self._models.health(name)):
             log.info("model %s was unregistered", name)
             self._models.remove(name)
-            self._configured.pop(name, None)
-        for of_models in (self._were_ready, self._registered, self._given_up):
-            of_models.discard(name)
-        self._lost_at.pop(name, None)
 
-    def _pardon(self, name: str, versions: Sequence[Version]) -> None:
-        """An earlier model had this name: what became of its workers is no matter of this one."""
+    def _forget_earlier(self, name: str, versions: Sequence[Version]) -> None:
+        """Forget an earlier model of this name: how its workers ended does not count for this one."""
+        self._models.remove(name)
         for one in versions:
             self._torchserve.deaths.forget(name, one.version)
         self._report(name).unlink(missing_ok=True)
 
     def _lose(self, model: Model, versions: Sequence[Version]) -> None:
-        if self._models.reasons.get(model.name) != RESTARTING:
-            log.warning("model %s %s", model.name, RESTARTING)
+        if self._models.record(model.name, Event.WORKERS_LOST, "lost its worker; TorchServe is restarting it"):
+            log.warning("model %s lost its worker; TorchServe is restarting it", model.name)
         self._served.scale(model.name, versions)
-        self._models.mark_recovering(model.name, RESTARTING)
         self._check_patience(model, versions)
 
     def _give_up(self, model: Model, error: ModelFailed) -> None:
         log.error("model %s is given up: %s", model.name, error)
-        self._given_up.add(model.name)
-        self._models.mark_given_up(model.name, f"is given up until it is registered anew. {str(error).rstrip('.')}")
+        reason = f"is given up until it is registered anew. {str(error).rstrip('.')}"
+        self._models.record(model.name, Event.FAIL, reason)
         self._served.refuse_waiting(model.name)
 
     def _report(self, name: str) -> Path:

@@ -17,7 +17,8 @@ import yaml
 from data_plane.batching.queue import BatchQueue
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.errors import ModelNotFound, ServingError
-from data_plane.model import LOADING, Models
+from data_plane.health import Event
+from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed, StartError
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.archives import requirements
@@ -110,7 +111,6 @@ class ServedModels:
         self._context = workers_context(cuda=around.cuda)
         self._gpu_turns = GpuTurns(around.gpus)
         self._parts: dict[str, list[_Part]] = {}
-        self._in_service: set[str] = set()
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
         self._changing = asyncio.Lock()
         self._change: asyncio.Task[None] | None = None  # the last one that a request asked for
@@ -174,7 +174,7 @@ class ServedModels:
             is_known = isinstance(error, StartError)
             reason = str(error) if is_known else f"Model {name} could not be loaded: {type(error).__name__}: {error}"
             log.error("model %s was not loaded: %s", name, reason, exc_info=None if is_known else error)
-            if name in self._models.reasons:
+            if (health := self._models.health(name)) and not health.is_ready:
                 await self._unload(name)
             raise LoadFailed(reason) from error
 
@@ -185,7 +185,7 @@ class ServedModels:
             raise ModelNotFound(name, {request.name for request in there})
         if name in self._models.names:
             await self._unload(name)
-        self._models.mark_unready(name, LOADING)
+        self._models.record(name, Event.LOAD)
         prepared = await self._prepared(wanted, sum(map(len, self._parts.values())) + len(wanted))
         await self._serve(name, prepared, functools.partial(self._give_up, name))
 
@@ -193,8 +193,7 @@ class ServedModels:
         await self._unload(self._models.resolve(name))
 
     async def _unload(self, name: str) -> None:
-        self._in_service.discard(name)
-        self._models.mark_unready(name, "is being unloaded")
+        self._models.record(name, Event.UNLOAD)
         for part in self._parts.get(name, []):
             await part.model.drained()
         await self._close(name)
@@ -232,8 +231,7 @@ class ServedModels:
                 await self._serve_file(one)
             else:
                 await self._serve_archive(one, on_failure)
-        self._in_service.add(name)
-        self._models.mark_ready(name)
+        self._models.record(name, Event.READY)
         for part in self._parts[name]:
             if not isinstance(part.runner, TensorModel):
                 part.runner.watch(functools.partial(self._on_workers, name, part))
@@ -332,20 +330,17 @@ class ServedModels:
         """As many batches run at a time as the workers take; a version without any worker is not ready."""
         part.queue.concurrency = workers * part.slots
         part.on_workers(workers)
-        if name not in self._in_service:
-            return
-        parts = self._parts[name]
+        parts = self._parts.get(name, ())
         lacking = {one.model.version for one in parts} - {one.model.version for one in parts if one.queue.concurrency}
         if not lacking:
-            self._models.mark_ready(name)
+            self._models.record(name, Event.READY)
         elif not workers:
-            self._models.mark_recovering(name, f"lost its worker ({why}); a new one is being started")
+            self._models.record(name, Event.WORKERS_LOST, f"lost its worker ({why}); a new one is being started")
 
     def _give_up(self, name: str, error: BaseException) -> None:
         """A model that was loaded while the server runs does not take it from the others."""
         log.error("model %s is given up: %s", name, error)
-        self._in_service.discard(name)
-        self._models.mark_given_up(name, f"is given up until it is loaded again. {str(error).rstrip('.')}")
+        self._models.record(name, Event.FAIL, f"is given up until it is loaded again. {str(error).rstrip('.')}")
         self._refuse_waiting(name)
 
     def _refuse_waiting(self, name: str) -> None:
