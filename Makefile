@@ -62,6 +62,7 @@ bench: setup ## Measure (ARGS names suites); print the tables and write docs/ben
 verify: lint ## Everything generated is up to date
 	@$(BIN)/python -m isvc_operator.api.crd crds --check
 	@$(BIN)/python -m release.version
+	@$(BIN)/python -m tests.support.code_map --check
 
 ##@ Cluster
 
