@@ -57,8 +57,12 @@ def formatted_log() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def frozen() -> None:
+def frozen() -> Iterator[None]:
     """As a server does once its models are loaded: else each collection looks through what other tests have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
@@ -81,18 +85,26 @@ async def test_no_body_of_a_kind_holds_the_event_loop(kind: str, served: Served,
     minutes = pytestconfig.getoption("--hostile-minutes") or 0
     paths = KINDS[kind].paths
     for path in paths:
-        slowest = await _slowest(served, kind, path, 60 * minutes / len(KINDS) / len(paths))
+        held, slowest = await _slowest(served, kind, path, 60 * minutes / len(KINDS) / len(paths))
 
-        assert await _held(served, path, slowest) < ROOM * HELD_S, (path, slowest)
+        assert held < ROOM * HELD_S or await _held(served, path, slowest) < ROOM * HELD_S, (path, slowest)
 
 
 async def _held(served: Served, path: str, body: Body) -> float:
-    """The least of three: a body that holds the loop does so each time, what else the machine does only adds to it."""
-    return min([(await served.held_by(path, body.bytes(), body.headers))[0] for _ in range(3)])
+    """The least of three: a body that holds the loop does so each time, what else the machine does only adds to it.
+
+    The first that is short enough is as good as three.
+    """
+    content, held = body.bytes(), float("inf")
+    for _ in range(3):
+        held = min(held, (await served.held_by(path, content, body.headers))[0])
+        if held < ROOM * HELD_S:
+            break
+    return held
 
 
-async def _slowest(served: Served, kind: str, path: str, seconds: float) -> Body:
-    """The body that held the loop for longest, of some, and of as many as there is time for."""
+async def _slowest(served: Served, kind: str, path: str, seconds: float) -> tuple[float, Body]:
+    """The body that held the loop for longest, of some, and of as many as there is time for; and how long."""
     chance = random.Random(f"{kind} {path}")
     longest, slowest = 0.0, any_body(kind, chance, MAX_BODY)
     tried, ends = 0, time.monotonic() + seconds
@@ -103,4 +115,4 @@ async def _slowest(served: Served, kind: str, path: str, seconds: float) -> Body
         if held > longest:
             longest, slowest = held, body
         tried += 1
-    return slowest
+    return longest, slowest

@@ -136,12 +136,9 @@ class Served:
     async def held_by(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[float, int]:
         """Seconds, and the status of the answer; 0 is a success over gRPC."""
         gc.collect()
-        gc.freeze()  # what other tests have left is not the server's to look through
-        try:
-            with self._held.watch():
-                status = await (self._post(path, body, headers) if path.startswith("/") else self._infer(path, body))
-        finally:
-            gc.unfreeze()
+        gc.freeze()  # what other requests have left is not the server's to look through
+        with self._held.watch():
+            status = await (self._post(path, body, headers) if path.startswith("/") else self._infer(path, body))
         return self._held.longest, status
 
     async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> int:
