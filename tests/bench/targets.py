@@ -90,7 +90,7 @@ def tables(cells: Sequence[Cell], works: Mapping[str, Work]) -> str:
 def _table(title: str, cells: Sequence[Cell]) -> str:
     clients = sorted({cell.clients for cell in cells})
     heads = ["1 client" if number == 1 else f"{number} clients" for number in clients]
-    lines = [f"**{title}**; requests a second (p50, p99 in ms)", "", f"| server | {' | '.join(heads)} |"]
+    lines = [f"**{title}**; requests per second (p50, p99 in ms)", "", f"| server | {' | '.join(heads)} |"]
     lines.append("|---" * (len(heads) + 1) + "|")
     for server in dict.fromkeys(cell.server for cell in cells):
         found = [
