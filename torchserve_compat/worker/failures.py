@@ -1,4 +1,7 @@
-"""What is told of an exception in a handler. In the handler's process; needs the `torchserve` wheel for its own."""
+"""What clients get for an exception in a handler: a message and an HTTP status.
+
+Runs in the handler's process; needs the `torchserve` wheel for its exception.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,38 @@ from torchserve_compat.worker.context import NeedsOwnBatch
 
 log = logging.getLogger(__name__)
 
+_INTERNAL_SERVER_ERROR = 500
 _OUT_OF_MEMORY = 507
 
 
 def failure_of(error: Exception) -> frames.Failure:
-    """Its text and the status that clients get."""
-    message, status = _told(error)
-    return frames.Failure(message, status, alone=isinstance(error, NeedsOwnBatch))
+    """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone."""
+    if not isinstance(error, PredictionException | NeedsOwnBatch):
+        log.warning("the handler failed", exc_info=error)
+    return frames.Failure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
 
 
-def _told(error: Exception) -> tuple[str, int]:
-    """What the client reads, and the status. A handler may quote its input: the text can be anything."""
+def http_status(error: Exception) -> int:
+    """Return the code that the handler chose, 507 if memory ran out, else 500."""
     if isinstance(error, PredictionException):
-        return encodable(str(error.message)), status_of(error.error_code) or 500
-    words = words_of(error)
-    if isinstance(error, NeedsOwnBatch):
-        return words, 500
-    log.warning("the handler failed", exc_info=error)
-    if isinstance(error, HandlerOutputError):
-        return words, 500
-    if isinstance(error, MemoryError) or "CUDA" in words:
-        return f"Out of memory: {words}" if words else "Out of memory", _OUT_OF_MEMORY
-    return f"{type(error).__name__} : {words}", 500
+        return status_of(error.error_code) or _INTERNAL_SERVER_ERROR
+    return _OUT_OF_MEMORY if _is_out_of_memory(error) else _INTERNAL_SERVER_ERROR
+
+
+def _error_message(error: Exception) -> str:
+    """Return the text that the client reads. A handler may quote its input, so the text can be anything."""
+    if isinstance(error, PredictionException):
+        return encodable(str(error.message))
+    text = words_of(error)
+    if isinstance(error, NeedsOwnBatch | HandlerOutputError):
+        return text
+    if _is_out_of_memory(error):
+        return f"Out of memory: {text}" if text else "Out of memory"
+    return f"{type(error).__name__} : {text}"
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Report whether memory ran out. TorchServe takes every error of CUDA for that, and so do we."""
+    if isinstance(error, NeedsOwnBatch | HandlerOutputError):
+        return False
+    return isinstance(error, MemoryError) or "CUDA" in words_of(error)
