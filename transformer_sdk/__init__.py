@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from data_plane import __version__ as __version__
-
 if TYPE_CHECKING:
     from transformer_sdk.kserve import (
         InferenceGRPCClient,
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
         model_server,
         utils,
     )
+
+__version__ = "0.1.0"
 
 __all__ = [
     "InferInput",

@@ -50,6 +50,7 @@ def test_every_place_of_the_repository_names_one_version(capsys: pytest.CaptureF
         "manifests/runtimes/kserve-torchserve.yaml",
         "operator/src/isvc_operator/__init__.py",
         "data_plane/__init__.py",
+        "transformer_sdk/__init__.py",
         "data_plane/pyproject.toml",
         "operator/src/isvc_operator/cli/templates/transformer/Dockerfile.template",
         "runtime-images/mar/Dockerfile",
