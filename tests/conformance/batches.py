@@ -1,4 +1,4 @@
-"""Requests that come at once and are handled as one batch."""
+"""Concurrent requests that are handled as one batch."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ ONE_RAISES = Batch(
     "batch: a request that makes the handler raise",
     "",
     tuple(predictions("function", text.encode()) for text in ("raise", *TEXTS[1:])),
-    "TorchServe fails the whole batch; ours fail that request alone",
+    "TorchServe fails the whole batch; ours fails only that request",
 )
 ENVELOPED = Batch(
     "enveloped",
     "batch: requests with envelope `kserve`, of several instances each",
     "kserve",
     tuple(_instances(*TEXTS[: number + 1]) for number in range(BATCH_SIZE)),
-    "TorchServe's envelope reads the first request and all fail; ours answer each",
+    "TorchServe's envelope reads only the first request, and all fail; ours responds to each",
 )
 ROWS = Batch(
     "rows",
-    "no `batchSize`: requests to `/predictions/<model>` that come at once are handled one by one",
+    "no `batchSize`: concurrent requests to `/predictions/<model>` run one by one",
     "settings",
     tuple(predictions("first", b"body %d" % number) for number in range(8)),
 )
 TENSOR = {"name": "x", "datatype": "INT64", "shape": [1]}
 TENSORS = Batch(
     "tensors",
-    "no `batchSize`: v2 requests behind `kservev2` that come at once are handled one by one",
+    "no `batchSize`: concurrent v2 requests with `kservev2` run one by one",
     "kservev2",
     tuple(v2("first", json.dumps({"inputs": [{**TENSOR, "data": [number]}]}).encode()) for number in range(8)),
 )

@@ -20,7 +20,7 @@ class Refusal:
 class Case:
     """`status` is TorchServe's. Without `ours`, ours give the same answer byte for byte.
 
-    Answers of the v1 and v2 protocols are the same JSON, but ours indent nothing. And where a handler names no content
+    Answers of the v1 and v2 protocols are the same JSON, but ours is not indented. And where a handler names no content
     type TorchServe sends none, while ours say what its result is.
     """
 
@@ -41,8 +41,8 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 BYTES = "application/octet-stream"
 ERROR_FORM = 'every error of ours is `{"error": …}`'
-SAID_BY_HANDLER = "what the handler raised is told, as 500"
-NAMED = "models and versions that are served are named"
+SAID_BY_HANDLER = "a 500 with the handler's exception"
+NAMED = "it names the models and versions that are served"
 
 
 def predictions(model: str, body: bytes = b"", content_type: str | None = None, **headers: str) -> Request:

@@ -31,18 +31,19 @@ class GrpcCase:
 _X = {"data": b"x"}
 CASES = (
     GrpcCase("`Ping`", "Ping", answer=('{\n  "status": "Healthy"\n}',)),
-    GrpcCase("`Predictions`: the handler gets the pieces by their names", "Predictions", _X),
+    GrpcCase("`Predictions`: the handler receives the parts by their names", "Predictions", _X),
     GrpcCase("`Predictions` of a version", "Predictions", _X, version="1.0"),
-    GrpcCase("`Predictions` without a piece", "Predictions", answer=("{}",)),
+    GrpcCase("`Predictions` without a part", "Predictions", answer=("{}",)),
     GrpcCase("`Predictions`: metadata", "Predictions", _X, metadata=(("x-do", "model_name"),), ours=("probe",),
-             why="they are the handler's headers, as over HTTP"),
+             why="the metadata are the handler's headers, as over HTTP"),
     GrpcCase("`Predictions` of an unknown model", "Predictions", _X, model="none", answer=("INTERNAL",),
-             ours=("NOT_FOUND",), why="statuses say what is wrong"),
+             ours=("NOT_FOUND",), why="the status code shows what is wrong"),
     GrpcCase("`StreamPredictions2` without a `sequence_id`", "StreamPredictions2", _X,
-             answer=("Parameter sequenceId is required.",), ours=(SHOWN,), why="one request is answered as any other"),
+             answer=("Parameter sequenceId is required.",), ours=(SHOWN,),
+             why="a single request is processed like any other"),
     # The last: it costs TorchServe its worker.
-    GrpcCase("`StreamPredictions` of a handler that answers in one piece", "StreamPredictions", _X,
-             answer=("INTERNAL",), ours=(SHOWN,), why="TorchServe's worker dies of it"),
+    GrpcCase("`StreamPredictions` of a handler that returns one part", "StreamPredictions", _X,
+             answer=("INTERNAL",), ours=(SHOWN,), why="TorchServe's worker dies"),
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class Effect(Enum):
     """What becomes of a setting."""
 
     SAME = "as TorchServe"
-    OTHERWISE = "honoured otherwise"
+    OTHERWISE = "different effect"
     NONE = "no effect"
     REFUSED = "exit code 3"
 
@@ -132,14 +132,14 @@ _SEVERAL_PROCESSES = (
     "the archive's YAML"
 )
 _HTTPS = _refused(_PLAIN, "`https://…`", lambda value: value.startswith("https"))
-_FILLED_IN = _otherwise("what is missing in it is filled in, and a model without a worker gets one")
+_FILLED_IN = _otherwise("missing fields are filled in, and a model gets at least one worker")
 
 # Keys of config.properties; also of the environment, as TS_NAME, with enable_envvars_config=true.
 PROPERTIES = _by_name(
     Setting("inference_address", (_HTTPS, _otherwise(_DOOR)), (_HTTPS, _without_effect(_DOOR))),
     _adapted(
         "management_address",
-        "on loopback, and only with enable_model_api=true; https is served as http there",
+        "on loopback, and only with enable_model_api=true; https becomes http there",
         "models are loaded and unloaded by /v2/repository; remove it",
     ),
     _adapted("metrics_address", "/metrics is on the server's port", "/metrics is on the server's port; remove it"),
@@ -164,40 +164,40 @@ PROPERTIES = _by_name(
     _both("token_expiration_min", _without_effect("tokens are not checked here; let the Ingress authenticate")),
     _both(
         "load_models",
-        _otherwise("without it every archive of the store is loaded, or those that `models` names"),
+        _otherwise("by default, all archives of the store are loaded, or those that `models` names"),
         overruled_by="model_snapshot",
     ),
     _both("models", _FILLED_IN, overruled_by="model_snapshot"),
     _both("model_snapshot", _FILLED_IN),
-    _both("model_store", _otherwise("a relative path begins at the model directory; else model-store or mar-store")),
-    _both("service_envelope", _otherwise("without it `kserve`, which the v1 protocol needs")),
-    _both("max_request_size", _otherwise("--max-request-size wins; it is for each request, not for a batch of them")),
-    _both("job_queue_size", _otherwise("of the server's own queue: more requests that wait for a model get 429")),
+    _both("model_store", _otherwise("relative to the model directory; by default, model-store or mar-store")),
+    _both("service_envelope", _otherwise("`kserve` by default, because the v1 protocol needs it")),
+    _both("max_request_size", _otherwise("for each request, not for a batch; --max-request-size takes precedence")),
+    _both("job_queue_size", _otherwise("the limit of the server's own queue: further requests for a model get 429")),
     Setting(
         "default_workers_per_model",
         (_SAME,),
-        (_otherwise("without it one for each processor or GPU of the model's share, four at most"),),
+        (_otherwise("by default, one for each processor or GPU of the model's share, four at most"),),
     ),
     *_same(
         "default_response_timeout", "default_startup_timeout", "number_of_gpu", "blacklist_env_vars",
         "install_py_dep_per_model", "limit_max_image_pixels", "decode_input_request",
         "cors_allowed_origin", "cors_allowed_methods", "cors_allowed_headers", "enable_envvars_config",
     ),
-    Setting("metrics_config", (_SAME,), (_otherwise("of its metrics, the handlers' own"),)),
+    Setting("metrics_config", (_SAME,), (_otherwise("only the handlers' own metrics"),)),
     _adapted("metrics_mode", "always `prometheus`", "metrics are at /metrics, not in the log", unless="prometheus"),
     _adapted("enable_metrics_api", "always `true`", "/metrics is always served; remove it", unless="true"),
     _of_torchserve(
-        "model_metrics_auto_detect", "what a handler measures is at /metrics, defined or not; remove it", unless="true"
+        "model_metrics_auto_detect", "/metrics has all metrics of handlers, defined or not; remove it", unless="true"
     ),
     _adapted(
         "disable_system_metrics",
-        "`true` where nothing is said",
-        "the node's figures are not measured; remove it, and take those of your cluster's monitoring",
+        "`true` by default",
+        "node metrics are not collected; remove it, and use your cluster's monitoring",
         unless="true",
     ),
-    _of_torchserve("metric_time_interval", "the node's figures are not measured; remove it"),
-    _of_torchserve("system_metrics_cmd", "the node's figures are not measured; remove it"),
-    _adapted("max_response_size", "raised, for batches of answers", "answers may be of any size; remove it"),
+    _of_torchserve("metric_time_interval", "node metrics are not collected; remove it"),
+    _of_torchserve("system_metrics_cmd", "node metrics are not collected; remove it"),
+    _adapted("max_response_size", "raised for batches of responses", "responses can have any size; remove it"),
     _adapted(
         "enable_model_api",
         "its port is on loopback only",
@@ -206,15 +206,15 @@ PROPERTIES = _by_name(
     ),
     _both(
         "ts_open_inference_protocol",
-        _without_effect("v2 is always served, by REST and gRPC; remove it", unless="oip"),
+        _without_effect("v2 is always served, over REST and gRPC; remove it", unless="oip"),
     ),
     *_same("ts_header_key_sequence_id", "ts_header_key_sequence_start"),
-    _both("ts_header_key_sequence_end", _otherwise("a request that has it as `true` ends its sequence at once")),
+    _both("ts_header_key_sequence_end", _otherwise("a request with the value `true` ends its sequence at once")),
     _both("workflow_store", _without_effect("workflows are not served; call the models from a transformer")),
     _both("model_server_home", _without_effect("the server has a folder of its own, --work-dir; remove it")),
     _of_torchserve("debug", "write default_workers_per_model=1 for one worker", unless="false"),
     _of_torchserve("default_service_handler", "the archive's manifest names its handler; pack it again with --handler"),
-    _of_torchserve("unregister_model_timeout", "a model that is unloaded answers its requests first; remove it"),
+    _of_torchserve("unregister_model_timeout", "a model finishes its requests before it is unloaded; remove it"),
     _of_torchserve("allowed_urls", "archives come from the model store only; name them in the service's storageUri"),
     _of_torchserve("use_env_allowed_urls", "archives come from the model store only; remove it", unless="false"),
     _of_torchserve("number_of_netty_threads", "one event loop takes all requests; remove it"),
@@ -223,7 +223,7 @@ PROPERTIES = _by_name(
     _of_torchserve("use_native_io", _NO_JAVA, unless="true"),
     _of_torchserve("io_ratio", _NO_JAVA),
     _of_torchserve("async_logging", _NO_JAVA, unless="false"),
-    _adapted("vmargs", "where nothing is said, a heap of an eighth of the container's memory", _NO_JAVA),
+    _adapted("vmargs", "by default, a heap of an eighth of the container's memory", _NO_JAVA),
     _of_torchserve("plugins_path", "plugins are Java's; serve with the runtime kserve-torchserve"),
     _of_torchserve("ipex_enable", "import intel_extension_for_pytorch in the handler", unless="false"),
     _of_torchserve("ipex_gpu_enable", "import intel_extension_for_pytorch in the handler", unless="false"),
@@ -239,9 +239,9 @@ PROPERTIES = _by_name(
 _WORKERS = Setting(
     "maxWorkers",
     (_SAME,),
-    (_otherwise("there are `minWorkers`, as with TorchServe until its management API is asked for more"),),
+    (_otherwise("there are `minWorkers`, as in TorchServe until its management API is called"),),
 )
-_BATCH_SIZE = _both("batchSize", _otherwise("without it up to 32 instances, see batching.md"))
+_BATCH_SIZE = _both("batchSize", _otherwise("up to 32 instances by default, see batching.md"))
 _BATCH_DELAY = _both("maxBatchDelay", _otherwise("no request waits for others to come, see batching.md"))
 _OF_WORKERS = (*_same("minWorkers", "responseTimeout", "startupTimeout"), _WORKERS, _BATCH_SIZE, _BATCH_DELAY)
 _PARALLEL = _refused(_SEVERAL_PROCESSES, "pp, tp, pptp, custom", lambda value: value in ("pp", "tp", "pptp", "custom"))
@@ -262,12 +262,12 @@ PARAMETERS = _by_name(
 ARCHIVE = _by_name(
     *_OF_WORKERS,
     *_same("deviceType"),
-    Setting("deviceIds", (_SAME,), (_otherwise("a GPU that is not there ends the server, exit code 3"),)),
+    Setting("deviceIds", (_SAME,), (_otherwise("a missing GPU ends the server with exit code 3"),)),
     Setting("parallelType", (_SAME,), (_PARALLEL,)),
     Setting("parallelLevel", (_SAME,), (_refused(_SEVERAL_PROCESSES, "1 and more", _is_set),)),
     Setting("torchrun", (_SAME,), (_refused(_SEVERAL_PROCESSES, "any", _is_set),)),
-    _both("jobQueueSize", _otherwise("of the server's own queue: more requests that wait for the model get 429")),
-    _both("clientTimeoutInMills", _otherwise("a request that has waited and run so long is answered with 504")),
+    _both("jobQueueSize", _otherwise("the limit of the server's own queue: further requests for the model get 429")),
+    _both("clientTimeoutInMills", _otherwise("a request gets a 504 after this time, including its time in the queue")),
     _both(
         "useJobTicket",
         _without_effect("a request waits for a worker, up to jobQueueSize of them; remove it", unless="false"),
@@ -275,7 +275,7 @@ ARCHIVE = _by_name(
     Setting(
         "maxRetryTimeoutInSec",
         (_SAME,),
-        (_without_effect("a worker that dies five times without an answer ends the server; remove it"),),
+        (_without_effect("the server exits when a worker dies five times without a response; remove it"),),
     ),
     Setting(
         "useVenv",
@@ -283,8 +283,8 @@ ARCHIVE = _by_name(
         (_without_effect("packages of requirementsFile are the archive's own in any case; remove it", unless="false"),),
     ),
     *_same("sequenceBatching", "sequenceTimeoutMSec", "maxSequenceJobQueueSize", "continuousBatching"),
-    Setting("sequenceMaxIdleMSec", (_otherwise("a tenth shorter: TorchServe's must not be over first"),), (_SAME,)),
-    Setting("maxNumSequence", (_SAME,), (_otherwise("without it `batchSize` for each worker; TorchServe takes 1"),)),
+    Setting("sequenceMaxIdleMSec", (_otherwise("a tenth shorter, to end before TorchServe's own time"),), (_SAME,)),
+    Setting("maxNumSequence", (_SAME,), (_otherwise("`batchSize` for each worker by default; TorchServe uses 1"),)),
     _both(
         "asyncCommunication",
         _refused("which is not supported; remove it from the archive's YAML, and let the handler return its results "

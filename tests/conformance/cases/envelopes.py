@@ -39,12 +39,12 @@ def _inferred(output: object) -> bytes:
 
 
 NAN_TENSOR = {**HALVES, "data": [float("nan"), 1.5, float("inf")]}
-TEXTS_ONLY = "what the protocol calls BYTES is text, over gRPC as well: ours is the object's JSON"
+TEXTS_ONLY = "BYTES is text in the protocol, also over gRPC: ours is the object's JSON"
 LABELLED = {"name": "numbers", "datatype": "BYTES", "shape": [1]}
 BAD_JSON = Refusal(400, "is not valid JSON")
-NO_NAN = "JSON has neither, and KServe refuses them as well"
-ITS_FAULT = f"{ERROR_FORM}; it is the request's fault"
-WITHOUT_ENVELOPE = "without `service_envelope` ours take it for `kserve`, so that the v1 protocol works untouched"
+NO_NAN = "JSON has neither, and KServe refuses them too"
+ITS_FAULT = f"{ERROR_FORM}; the request is at fault"
+WITHOUT_ENVELOPE = "without `service_envelope`, ours uses `kserve`, so that the v1 protocol works unchanged"
 
 NONE = (
     Case("no-envelope-instances", "no envelope: `{\"instances\": …}` to `/predictions/<model>`", "probe",
@@ -55,20 +55,20 @@ NONE = (
          ours=Answer(200, JSON, b'{"predictions":[{"int":1}]}'), why=WITHOUT_ENVELOPE),
 )  # fmt: skip
 KSERVE = (
-    Case("manifest-envelope", "`envelope` of a manifest: without effect", "function",
+    Case("manifest-envelope", "`envelope` of a manifest has no effect", "function",
          v1("function", b'{"instances": ["a text"]}')),
     _kserve("instances", "the instances are the rows", MIXED),
-    _kserve("explain", "`:explain` answers explanations", MIXED, "explain"),
-    _kserve("more", "more in the body than instances", b'{"signature_name": "x", "instances": [null]}'),
+    _kserve("explain", "`:explain` returns explanations", MIXED, "explain"),
+    _kserve("more", "more fields than instances in the body", b'{"signature_name": "x", "instances": [null]}'),
     _kserve("header", "`get_request_header`", ONE, x_do="header", x_argument="x-tenant", x_tenant="me"),
-    Case("kserve-predictions", "envelope `kserve`: by `/predictions/<model>`", "probe",
+    Case("kserve-predictions", "envelope `kserve`: over `/predictions/<model>`", "probe",
          predictions("probe", MIXED, JSON)),
     Case("kserve-untyped", "envelope `kserve`: no content type, as `curl -T` sends", "probe",
          predictions("probe", MIXED)),
-    Case("kserve-predictions-nan", "envelope `kserve`: by `/predictions/<model>`, with NaN and infinity", "probe",
+    Case("kserve-predictions-nan", "envelope `kserve`: over `/predictions/<model>`, with NaN and infinity", "probe",
          predictions("probe", NAN, JSON)),
     Case("kserve-nan", "envelope `kserve`: NaN and infinity", "probe", v1("probe", NAN), 200, BAD_JSON, NO_NAN),
-    Case("kserve-bom", "envelope `kserve`: JSON behind a byte order mark", "probe",
+    Case("kserve-bom", "envelope `kserve`: JSON after a byte order mark", "probe",
          v1("probe", b"\xef\xbb\xbf" + ONE), 503, BAD_JSON, ITS_FAULT),
     Case("kserve-utf-16", "envelope `kserve`: JSON in UTF-16", "probe", v1("probe", ONE.decode().encode("utf-16")), 503,
          BAD_JSON, ITS_FAULT),
@@ -77,16 +77,18 @@ KSERVE = (
          Refusal(500, "ValueError : cannot read this"), f"{ERROR_FORM}; {SAID_BY_HANDLER}"),
     Case("kserve-few", "envelope `kserve`: one prediction too few", "probe",
          v1("probe", MIXED, x_do="whole", x_argument="few"), 200, Refusal(500, "3 expected, got 2"),
-         "TorchServe does not count; ours want one prediction for each instance"),
-    Case("kserve-pieces", "envelope `kserve`: pieces, by `send_intermediate_predict_response`", "probe",
+         "TorchServe does not count; ours requires one prediction for each instance"),
+    Case("kserve-pieces", "envelope `kserve`: parts sent with `send_intermediate_predict_response`", "probe",
          v1("probe", ONE, x_do="stream"), 200, Refusal(501, "ask it by /predictions/<model>"),
-         "TorchServe sends what is no JSON any more; ours say that the protocol has no room for pieces"),
+         "TorchServe sends invalid JSON; ours explains that the protocol does not support streaming"),
 )  # fmt: skip
 
 
 def _raw_infer(name: str, feature: str, *inputs: object, **headers: str) -> Case:
     request = predictions("probe", _inputs(*inputs), JSON, **headers)
-    return Case(f"kservev2-raw-{name}", f"envelope `kservev2`: by `/predictions/<model>`, {feature}", "probe", request)
+    return Case(
+        f"kservev2-raw-{name}", f"envelope `kservev2`: over `/predictions/<model>`, {feature}", "probe", request
+    )
 
 
 KSERVEV2 = (
@@ -125,7 +127,7 @@ KSERVEV2 = (
         v2("probe", _inputs(NAN_TENSOR)),
         200,
         Refusal(400, "is not valid JSON"),
-        "JSON has neither, and KServe refuses them as well; binary tensors have them",
+        "JSON has neither, and KServe refuses them too; binary tensors have them",
     ),
     _raw_infer("numbers", "a tensor", NUMBERS, x_do="data"),
     _raw_infer("nan", "NaN and infinity", NAN_TENSOR, x_do="data"),
@@ -135,7 +137,7 @@ KSERVEV2 = (
 JSON_INSTANCES = (
     Case("json-instances", "envelope `json`: the instances are the rows", "probe", predictions("probe", MIXED, JSON)),
     Case("json-b64", "envelope `json`: `b64` is decoded", "probe", predictions("probe", BASE64, JSON)),
-    Case("json-b64-broken", "envelope `json`: `b64` that is no base64", "probe",
+    Case("json-b64-broken", "envelope `json`: `b64` that is not base64", "probe",
          predictions("probe", b'{"instances": [{"b64": "abc"}]}', JSON), 503, Refusal(400, "is not base64"),
          ITS_FAULT),
 )  # fmt: skip

@@ -16,7 +16,7 @@ FORM, FORM_TYPE = multipart(
     }
 )
 TWICE, _ = multipart({"data": (None, b"first"), "other": (None, b"")})
-NO_CASE = "names of headers have no case in HTTP, and proxies change it"
+NO_CASE = "header names are case-insensitive in HTTP, and proxies change their case"
 
 
 def _body(name: str, what: str, content_type: str | None, body: bytes) -> Case:
@@ -31,7 +31,7 @@ CASES = (
     _body("json-empty", "an empty body", JSON, b""),
     _body("json-nan", "JSON with NaN and infinity, as Python writes it", JSON, b'{"a": [NaN, -Infinity, 1e400]}'),
     _body("json-surrogate", "JSON with half a character", JSON, b'{"a": "\\ud800"}'),
-    _body("json-bom", "JSON behind a byte order mark stays bytes", JSON, b'\xef\xbb\xbf{"a": 1}'),
+    _body("json-bom", "JSON after a byte order mark stays bytes", JSON, b'\xef\xbb\xbf{"a": 1}'),
     _body("json-utf-16", "JSON in UTF-16 stays bytes", JSON, '{"a": "ü"}'.encode("utf-16")),
     _body("text", "`text/*` is decoded", "text/plain; charset=utf-8", "Grüße".encode()),
     _body("text-utf-16", "text in UTF-16 stays bytes", "text/plain; charset=utf-16", "Grüße".encode("utf-16")),
@@ -62,11 +62,11 @@ CASES = (
          ours=Answer(200, JSON, json.dumps({
              "body": {"content-type": ""}, "content-length": "0", "explain": "False", "host": "conformance",
              "url_path": "", "x-do": "all_headers", "x-tenant": "me"}, indent=2).encode()),
-         why=f"{NO_CASE}: ours are in lower case"),
-    Case("header-twice", "`get_request_header` of one that was sent twice: the last", "probe",
+         why=f"{NO_CASE}: ours are lower-case"),
+    Case("header-twice", "`get_request_header` of a header that was sent twice: the last", "probe",
          Request("POST", "/predictions/probe",
                  headers=(("x-do", "header"), ("x-argument", "x-tenant"), ("x-tenant", "me"), ("x-tenant", "you")))),
-    Case("header-missing", "`get_request_header` of none", "probe",
+    Case("header-missing", "`get_request_header` of a missing header", "probe",
          predictions("probe", x_do="header", x_argument="x-none")),
     Case("header-explain", "`get_request_header(0, \"explain\")`", "probe",
          predictions("probe", x_do="header", x_argument="explain")),

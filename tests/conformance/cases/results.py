@@ -14,20 +14,20 @@ def _result(kind: str, feature: str = "") -> Case:
 
 
 def _refused(kind: str, feature: str, words: str) -> Case:
-    why = f"{ERROR_FORM}; TorchServe says no more than that it failed"
+    why = f"{ERROR_FORM}; TorchServe only says that it failed"
     request = predictions("probe", x_do="result", x_argument=kind)
     return Case(f"result-{kind}", f"result: {feature}", "probe", request, 503, Refusal(500, words), why)
 
 
 def _miscounted(kind: str, feature: str, words: str) -> Case:
-    why = f"{ERROR_FORM}; what was expected and what came is told, as 500"
+    why = f"{ERROR_FORM}; a 500 with the expected and the actual number or type"
     request = predictions("probe", x_do="whole", x_argument=kind)
     return Case(f"whole-{kind}", f"result: {feature}", "probe", request, 503, Refusal(500, words), why)
 
 
 def _taken(kind: str, feature: str, body: bytes) -> Case:
     request = predictions("probe", x_do="whole", x_argument=kind)
-    why = "ours take whatever is as good as a list"
+    why = "ours accepts whatever works like a list"
     return Case(f"whole-{kind}", f"result: {feature}", "probe", request, 503, Answer(200, JSON, body), why)
 
 
@@ -50,16 +50,16 @@ CASES = (
     _result("unicode", "JSON escapes what is not ASCII"),
     _result("empty", "an empty text"),
     _result("tensor", "a tensor, as `torch.save` writes it"),
-    Case("pieces", "result: pieces, by `send_intermediate_predict_response`; each is sent when it is made",
+    Case("pieces", "result: parts sent with `send_intermediate_predict_response`; each leaves at once",
          "probe", predictions("probe", x_do="stream")),
-    _refused("set", "what JSON cannot hold", "set"),
+    _refused("set", "a value that JSON cannot represent", "set"),
     _refused("object", "an object", "object"),
     _miscounted("few", "too few", "1 expected, got 0"),
     _miscounted("many", "too many", "1 expected, got 2"),
-    _miscounted("dict", "no list but a dict", "dict"),
-    _miscounted("none", "no list but None", "NoneType"),
-    _taken("tuple", "no list but a tuple", b"0"),
-    _taken("tensor", "no list but a tensor of as many rows", b"0.0"),
+    _miscounted("dict", "not a list but a dict", "dict"),
+    _miscounted("none", "not a list but None", "NoneType"),
+    _taken("tuple", "not a list but a tuple", b"0"),
+    _taken("tensor", "not a list but a tensor of as many rows", b"0.0"),
     _response("status", "`set_response_status`", "status", 201, 201),
     _response("client-error", "`set_response_status` with an error", "status", 422, 422),
     _response("no-content", "`set_response_status` with 204, which has no body", "status", 204, 204),

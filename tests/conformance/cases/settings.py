@@ -7,11 +7,11 @@ from tests.support.runtimes import Answer, Request
 
 UNDECODED = Case("undecoded", "`decode_input_request=false`: a body of JSON", "probe",
                  predictions("probe", b'{"a": 1}', JSON))  # fmt: skip
-MISSING = Case("missing-archive", "`load_models` names an archive that is not there: a request to its model", "gone",
+MISSING = Case("missing-archive", "`load_models` names a missing archive: a request to its model", "gone",
                predictions("gone"), 404,
                Refusal(503, "gone is not ready: it is not served: gone.mar, which load_models names, is not in"),
-               f"{ERROR_FORM}; it is said what is missing")  # fmt: skip
-HEALTHY = Case("missing-archive-ping", "`load_models` names an archive that is not there: `/ping`", "gone",
+               f"{ERROR_FORM}; the error names what is missing")  # fmt: skip
+HEALTHY = Case("missing-archive-ping", "`load_models` names a missing archive: `/ping`", "gone",
                Request("GET", "/ping"), ours=Answer(200, JSON, b'{"status":"Healthy"}'),
-               why="ours indent nothing")  # fmt: skip
+               why="ours is not indented")  # fmt: skip
 CASES = (UNDECODED, MISSING, HEALTHY)
