@@ -1,11 +1,11 @@
 """The queue in front of a model.
 
-A request never waits for company when the model is idle: it goes at once. While the model is busy requests queue up,
-and as soon as it is free again all that fit go together; those who have just been answered get a moment to ask again.
-So batches grow with the load, and there is nothing to tune.
+While the model is idle, a request is sent at once. While the model is busy, requests wait; as soon as it is free, all
+that fit are sent together. So batches grow with the load, and there is nothing to tune. `gathering.py` decides which
+requests form a batch.
 
-A batch whose run fails is run again one request at a time: a bad request fails alone. One that took too long is not:
-its callers have waited long enough, and a model that is too slow gets no more to do.
+A batch that fails is run again one request at a time, so that a bad request fails alone. A batch that took too long is
+not run again: its callers have waited long enough, and a model that is too slow gets no more work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from data_plane.batching.limits import BatchDuration, BatchLimits
+from data_plane.batching.gathering import Gathering
+from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetrics
 from data_plane.errors import (
     ClientGone,
@@ -30,14 +31,10 @@ from data_plane.errors import (
 )
 from data_plane.model import Call
 
-# Many times what it takes to write the answers of a batch and to read the requests of the next.
+# Many times the time to write the responses of a batch and to read the requests of the next.
 _SHORT_S = 0.1
-# Callers ask again one soon after the other. A longer pause between two, as a share of what the batch took and never
-# longer than this, means that no more will.
-_PAUSE_SHARE = 0.1
-_PAUSE_S = 0.001
-# Whether a caller by HTTP has hung up must be asked for; in a full queue that is done for all at once, this far apart.
-_LOOK_S = 0.1
+# Whether an HTTP client has disconnected has to be polled. A full queue polls for all requests, at this interval.
+_POLL_GONE_S = 0.1
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -45,17 +42,17 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Batch(Generic[P]):
-    """Requests that go to the model together. All have the same key."""
+    """Requests that are sent to the model together. All have the same key."""
 
     key: Hashable
     payloads: Sequence[P]
-    is_wanted: Callable[[], bool]  # whether anybody still waits for one of the answers
-    # Answers one request, by its place, before the batch is done; False where its caller waits no more.
+    is_wanted: Callable[[], bool]  # whether any caller still waits for a response
+    # Responds to one request, by its index, before the batch is done; returns False if its caller no longer waits.
     answer_early: Callable[[int, Any], bool]
-    model_s: float = math.nan  # what the model took, filled in by who runs it
+    model_s: float = math.nan  # the duration in the model; `run` sets it
 
 
-# One result for each payload, in order; a ServingError in the place of one that failed alone.
+# Returns one result for each payload, in order; a ServingError for a request that failed alone.
 Run = Callable[[Batch[P]], Awaitable[Sequence[R | ServingError]]]
 
 
@@ -64,10 +61,10 @@ class _Entry(Generic[P, R]):
     payload: P
     size: int
     call: Call
-    answer: asyncio.Future[R]
+    result: asyncio.Future[R]
     queued_at: float
     timer: asyncio.TimerHandle | None = None
-    lane: _Lane[P, R] | None = None  # where it waits
+    lane: _Lane[P, R] | None = None  # while it waits
 
 
 @dataclass(slots=True)
@@ -79,12 +76,12 @@ class _Lane(Generic[P, R]):
 
 
 class BatchQueue(Generic[P, R]):
-    """Runs the requests of one model by `run`, at most `concurrency` batches at a time.
+    """Runs the requests of one model with `run`, at most `concurrency` batches at a time.
 
-    `alone`: each request with one of these keys is a batch of its own.
-    `ahead`: as many again are sent to wait where the model runs, while batches are so short that the model would be
-    idle for a good part of the time until the next one arrives.
-    `runs_again`: a batch that fails is run again one request at a time. Not so where a run may have changed state.
+    `alone`: requests with one of these keys are never merged; with `merging=False`, no requests are.
+    `ahead`: while batches are short, sends as many batches again, which wait where the model runs. Otherwise the model
+    would be idle for a good part of the time until the next batch arrives.
+    `runs_again`: runs a batch that fails again one request at a time. Not for a model that keeps state.
     """
 
     def __init__(
@@ -96,6 +93,7 @@ class BatchQueue(Generic[P, R]):
         concurrency: int = 1,
         *,
         alone: Container[Hashable] = (),
+        merging: bool = True,
         ahead: bool = False,
         runs_again: bool = True,
         clock: Callable[[], float] = time.monotonic,
@@ -105,25 +103,21 @@ class BatchQueue(Generic[P, R]):
         self._limits = limits
         self._metrics = metrics
         self._concurrency = concurrency
-        self._alone = alone
+        self._gathering = Gathering(limits, alone, merging=merging)
         self._ahead = ahead
         self._runs_again = runs_again
         self._clock = clock
+        self._refusal: ServingError | None = None
         self._is_short = False  # the last batch was
-        self._expected = 0  # instances, if all who were there when the last batch ended ask again
-        self._pause_s = 0.0
-        self._gathers_until = 0.0
         self._free_since = 0.0  # the model has had room for another batch
-        self._looked_at = -math.inf  # for callers who are gone
+        self._polled_gone_at = -math.inf
         self._lanes: dict[Hashable, _Lane[P, R]] = {}
         self._waiting = 0
         self._instances = 0  # waiting and running
         self._running = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # those that run a batch or hand out its answers
+        self._tasks: set[asyncio.Task[None]] = set()  # those that run a batch or set its results
         self._woken = False
         self._drained = asyncio.Event()
-        self._duration = BatchDuration()
-        self.merging = True  # False: every request is a batch of its own
 
     @property
     def waiting(self) -> int:
@@ -139,11 +133,30 @@ class BatchQueue(Generic[P, R]):
     def concurrency(self, batches: int) -> None:
         self._concurrency = batches
         self._free_since = self._clock()
+        self._refuse_waiting()
         self._wake()
 
+    @property
+    def merging(self) -> bool:
+        """Whether requests can share a batch."""
+        return self._gathering.merging
+
+    def stop_merging(self) -> None:
+        """Run every request as a batch of its own from now on."""
+        self._gathering.merging = False
+
+    def refuse(self, error: ServingError) -> None:
+        """Raise `error` for every request that would wait, now or later, while `concurrency` is 0."""
+        self._refusal = error
+        self._refuse_waiting()
+
     async def submit(self, payload: P, size: int, key: Hashable, call: Call) -> R:
-        """The result for `payload`, which holds `size` instances; raises what the run raises, QueueFull and
-        DeadlineExceeded."""
+        """Return the result for `payload`, which holds `size` instances.
+
+        Raises what the run raises, what `refuse` was given, QueueFull and DeadlineExceeded.
+        """
+        if self._refusal and not self._concurrency:
+            raise self._refusal.with_traceback(None)
         if self._is_full():
             self.drop_gone()
         if self._is_full():
@@ -163,36 +176,43 @@ class BatchQueue(Generic[P, R]):
         lane.entries.append(entry)
         self._waiting += 1
         self._instances += size
-        if entry.queued_at < self._gathers_until:
-            self._gathers_until = max(self._gathers_until, entry.queued_at + self._pause_s)
+        if entry.queued_at < self._gathering.until:
+            self._gathering.arrived(entry.queued_at)
         self._wake()
         try:
-            return await entry.answer
+            return await entry.result
         finally:
             if entry.timer:
                 entry.timer.cancel()
-            if entry.lane:  # its time is over, or its caller is gone: its place is for others
+            if entry.lane:  # its deadline has passed, or its caller is gone
                 self._leave(entry, entry.lane)
 
     def _is_full(self) -> bool:
         return self._waiting >= self._limits.queue_size and self._running >= self._capacity
 
+    def _refuse_waiting(self) -> None:
+        if self._refusal and not self._concurrency:
+            for lane in list(self._lanes.values()):
+                for entry in list(lane.entries):
+                    _set_result(entry, self._refusal)
+                    self._leave(entry, lane)
+
     def drop_gone(self) -> None:
-        """Take those out of the queue whose callers have hung up."""
+        """Drop the requests whose clients have disconnected."""
         now = self._clock()
-        if now - self._looked_at >= _LOOK_S:
-            self._looked_at = now
+        if now - self._polled_gone_at >= _POLL_GONE_S:
+            self._polled_gone_at = now
             for lane in list(self._lanes.values()):
                 for entry in [entry for entry in lane.entries if self._is_pointless(entry)]:
                     self._leave(entry, lane)
 
     def _leave(self, entry: _Entry[P, R], lane: _Lane[P, R]) -> None:
-        """Nobody waits for the answer to this request any more."""
+        """Take a request out of the queue whose caller no longer waits."""
         entry.lane = None
         lane.entries.remove(entry)
         self._waiting -= 1
         self._instances -= entry.size
-        if entry.answer.cancelled():
+        if entry.result.cancelled():
             self._metrics.abandoned.inc()
         if not lane.entries:
             self._lanes.pop(lane.key, None)
@@ -201,24 +221,24 @@ class BatchQueue(Generic[P, R]):
 
     @property
     def _capacity(self) -> int:
-        """Batches that may be on their way now."""
+        """How many batches may be sent and not finished now."""
         return self._concurrency * (2 if self._ahead and self._is_short else 1)
 
     async def drained(self) -> None:
-        """Returns when nothing waits and nothing runs."""
+        """Return when nothing waits and nothing runs."""
         if self._waiting or self._running:
             self._drained.clear()
             await self._drained.wait()
 
     def _wake(self) -> None:
-        """Batches are formed when all requests that arrived together are in the queue."""
+        """Form batches as soon as all requests that arrived together are in the queue."""
         if not self._woken and self._waiting and self._running < self._capacity:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._dispatch)
 
     def _dispatch(self) -> None:
         self._woken = False
-        if self._gathers():
+        if self._waits_for_more():
             self._wake()
             return
         while self._waiting and self._running < self._capacity:
@@ -232,26 +252,28 @@ class BatchQueue(Generic[P, R]):
             self._drained.set()
 
     def _expire(self, entry: _Entry[P, R]) -> None:
-        if not entry.answer.done():
-            # The limit, not what the clock says: timers of uvloop go off up to a millisecond early.
+        if not entry.result.done():
+            # The limit, not the elapsed time: uvloop's timers fire up to a millisecond early.
             allowed_s = entry.call.timeout_s
-            entry.answer.set_exception(DeadlineExceeded(f"Model {self._model} did not answer within {allowed_s:g} s."))
+            entry.result.set_exception(DeadlineExceeded(f"Model {self._model} did not answer within {allowed_s:g} s."))
 
-    def _gathers(self) -> bool:
-        """Callers who have just been answered ask again at once: two halves of a batch take longer than the whole.
+    def _waits_for_more(self) -> bool:
+        """Return whether the next batch is held back for callers who have just got their responses.
 
-        Where the next batch is sent ahead, it is full by then; while another worker runs one, the processor is in use.
+        Not where batches are sent ahead: the next one is full by then. Nor while another worker runs one: the processor
+        is in use.
         """
         return (
             not self._ahead
             and not self._running
-            and 0 < self._instances < self._expected
-            and self._clock() < self._gathers_until
+            and self._gathering.expects_more(self._instances)
+            and self._clock() < self._gathering.until
         )
 
     def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
-        """The next batch of a lane; requests that nobody waits for any more are dropped."""
-        limit, merges = self._batch_limit(), self._merges(lane.key)
+        """Take the next batch from a lane, and drop requests whose callers no longer wait."""
+        limit = self._gathering.limit(self._instances, self._capacity)
+        merges = self._gathering.merges(lane.key)
         taken: list[_Entry[P, R]] = []
         size = 0
         while lane.entries and (not taken or (merges and size + lane.entries[0].size <= limit)):
@@ -269,38 +291,27 @@ class BatchQueue(Generic[P, R]):
         return taken
 
     def _is_pointless(self, entry: _Entry[P, R]) -> bool:
-        """Nobody waits for the answer any more."""
-        if entry.answer.done():
+        """Return whether the caller no longer waits."""
+        if entry.result.done():
             return True
         if entry.call.is_gone():
-            entry.answer.set_exception(ClientGone())
+            entry.result.set_exception(ClientGone())
             self._metrics.abandoned.inc()
             return True
         return False
-
-    def _merges(self, key: Hashable) -> bool:
-        return self.merging and key not in self._alone
-
-    def _batch_limit(self) -> int:
-        # Each worker takes its share of all there is: else one takes all that waits, and the others find nothing.
-        share = -(-self._instances // max(1, self._capacity))  # there may be no worker just now
-        limit = min(self._limits.max_batch_size, share)
-        if self._limits.max_latency_s is None:
-            return limit
-        return self._duration.largest_within(self._limits.max_latency_s, limit)
 
     def _batch(self, key: Hashable, entries: Sequence[_Entry[P, R]]) -> Batch[P]:
         return Batch(
             key,
             [entry.payload for entry in entries],
             lambda: not all(map(self._is_pointless, entries)),
-            lambda place, result: self._answer_early(entries[place], result),
+            lambda index, result: self._answer_early(entries[index], result),
         )
 
     def _answer_early(self, entry: _Entry[P, R], result: R) -> bool:
         if self._is_pointless(entry):
             return False
-        _answer(entry, result)
+        _set_result(entry, result)
         return True
 
     async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
@@ -315,15 +326,13 @@ class BatchQueue(Generic[P, R]):
             results = await self._run_alone(key, entries) if alone else [error] * len(entries)
         except Exception as error:  # noqa: BLE001 - each caller gets it
             results = [error] * len(entries)
-        else:  # what fails takes what a timeout, a worker's restart or many batches take
-            self._duration.observe(size, self._clock() - started)
+        else:
+            self._gathering.succeeded(size, self._clock() - started)
         ended = self._free_since = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
-        self._expected = self._batch_limit() if self._merges(key) else 0
-        self._pause_s = min(_PAUSE_S, _PAUSE_SHARE * model_s)
-        self._gathers_until = ended + 2 * self._pause_s  # the answers are on their way first
-        # The model is busy again before the answers are handed out: writing many takes as long as running a few.
+        self._gathering.ended(key, ended, model_s, self._instances, self._capacity)
+        # Send the next batch before setting results: writing many responses takes as long as running a few requests.
         self._instances -= size
         self._running -= 1
         self._dispatch()
@@ -334,14 +343,14 @@ class BatchQueue(Generic[P, R]):
             wait_s = started - entry.queued_at - queue_s
             entry.call.timings.update(queue=queue_s, batch=wait_s, model=model_s, transport=transport_s)
             self._metrics.observe_request(queue_s, wait_s)
-            _answer(entry, result)
+            _set_result(entry, result)
 
     async def _run_alone(self, key: Hashable, entries: list[_Entry[P, R]]) -> list[R | Exception]:
         self._metrics.retried.inc()
         results: list[R | Exception] = []
         for entry in entries:
             if self._is_pointless(entry):
-                results.append(DeadlineExceeded())  # nobody reads it
+                results.append(DeadlineExceeded())  # not read
                 continue
             try:
                 results += await self._results(self._batch(key, [entry]))
@@ -350,7 +359,7 @@ class BatchQueue(Generic[P, R]):
         return results
 
     async def _results(self, batch: Batch[P]) -> Sequence[R | ServingError]:
-        """One result for each request, or none at all: no caller ever gets another's."""
+        """Return one result for each request, or raise: no caller ever gets another's result."""
         results = await self._run(batch)
         if len(results) != len(batch.payloads):
             raise InferenceFailed(
@@ -363,10 +372,10 @@ def _oldest(lane: _Lane[P, R]) -> float:
     return lane.entries[0].queued_at
 
 
-def _answer(entry: _Entry[P, R], result: R | Exception) -> None:
-    if entry.answer.done():
+def _set_result(entry: _Entry[P, R], result: R | Exception) -> None:
+    if entry.result.done():
         return
     if isinstance(result, Exception):
-        entry.answer.set_exception(result)
+        entry.result.set_exception(result)
     else:
-        entry.answer.set_result(result)
+        entry.result.set_result(result)

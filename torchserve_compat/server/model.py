@@ -86,7 +86,7 @@ class HandlerModel(Streaming):
     """One version of a model whose handler is reached by `transport`.
 
     `stateful`: no batch is run again, as the handler may have changed its state by then; so only requests that are a
-    row each are merged, which the handler can tell from one another.
+    row each are merged, which the handler can tell from one another. `merging`: whether requests are merged at all.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class HandlerModel(Streaming):
         envelope: str = "kserve",
         ahead: bool = False,
         stateful: bool = False,
+        merging: bool = True,
     ) -> None:
         self.name = name
         self.version = version
@@ -111,10 +112,10 @@ class HandlerModel(Streaming):
         if self._keeps_apart:
             alone |= {"v1", "explain", "v2", _Apart("raw"), _Apart("raw-explain")}
         self.queue: BatchQueue[frames.Request, frames.Answer | Stream] = BatchQueue(
-            name, self._run, limits, metrics, workers * self.slots, alone=alone, ahead=ahead, runs_again=not stateful
-        )
+            name, self._run, limits, metrics, workers * self.slots,
+            alone=alone, merging=merging and not limits.continuous, ahead=ahead, runs_again=not stateful,
+        )  # fmt: skip
         self._continuous = limits.continuous
-        self.queue.merging = not limits.continuous
         self._transport = transport
         self._takes_instances = envelope in ("kserve", "json")
 
@@ -230,7 +231,7 @@ class HandlerModel(Streaming):
                 "merged ones: %s",
                 self.name, self.version, failure.message,
             )  # fmt: skip
-            self.queue.merging = False
+            self.queue.stop_merging()
         raise InferenceFailed(failure.message, failure.status)
 
 

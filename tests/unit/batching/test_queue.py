@@ -84,12 +84,23 @@ async def test_as_many_batches_run_at_a_time_as_there_are_workers() -> None:
 
 async def test_without_merging_every_request_is_a_batch() -> None:
     model = ControlledModel(free=True)
-    queue = queue_for(model)
-    queue.merging = False
+    queue = queue_for(model, merging=False)
 
     await asyncio.gather(*await submitted(queue, "a", "b", "c"))
 
     assert model.batches == [["a"], ["b"], ["c"]]
+
+
+async def test_a_queue_may_stop_merging_while_it_is_in_use() -> None:
+    model = ControlledModel(free=True)
+    queue = queue_for(model)
+    await asyncio.gather(*await submitted(queue, "a", "b"))
+
+    queue.stop_merging()
+    await asyncio.gather(*await submitted(queue, "c", "d"))
+
+    assert model.batches == [["a", "b"], ["c"], ["d"]]
+    assert not queue.merging
 
 
 async def test_requests_of_some_keys_are_never_merged() -> None:
@@ -211,8 +222,7 @@ async def test_those_who_were_answered_may_ask_again_and_join_those_who_wait(
 
 async def test_nobody_is_waited_for_where_every_request_is_a_batch() -> None:
     model = ControlledModel(model_s=0.5)
-    queue = queue_for(model, clock=lambda: 100.0)
-    queue.merging = False
+    queue = queue_for(model, merging=False, clock=lambda: 100.0)
     requests = await submitted(queue, "a", "b")
     assert model.batches == [["a"]]
 

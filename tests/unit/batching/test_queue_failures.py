@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.batching.queue import Batch, BatchQueue
-from data_plane.errors import ClientGone, InferenceFailed, ServingError, UpstreamBroken, UpstreamTimeout
+from data_plane.errors import ClientGone, InferenceFailed, NotReady, ServingError, UpstreamBroken, UpstreamTimeout
 from data_plane.model import Call
 from tests.support.batching import ControlledModel, call, queue_for, sample, submitted
 
@@ -27,6 +27,33 @@ async def test_a_batch_is_answered_whose_worker_was_lost_behind_it() -> None:
     model.finish()
 
     assert await request == "A"
+
+
+async def test_requests_that_wait_for_a_worker_are_refused_when_there_will_be_none() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, concurrency=0)
+    waiting = await submitted(queue, "a", "b")
+
+    queue.refuse(NotReady("no worker any more"))
+
+    results = await asyncio.gather(*waiting, *await submitted(queue, "c"), return_exceptions=True)
+    assert [(type(one), str(one)) for one in results] == [(NotReady, "no worker any more")] * 3
+    assert (queue.waiting, model.batches) == (0, [])
+    await queue.drained()
+
+
+async def test_a_queue_that_refuses_still_runs_what_the_remaining_workers_can_take() -> None:
+    model = ControlledModel()
+    queue = queue_for(model, concurrency=1)
+    running, waiting = await submitted(queue, "a"), await submitted(queue, "b")
+
+    queue.refuse(NotReady("no worker any more"))
+    queue.concurrency = 0  # the last worker is gone, too
+
+    with pytest.raises(NotReady):
+        await waiting[0]
+    model.finish()
+    assert await running[0] == "A"
 
 
 async def test_of_a_batch_that_fails_only_the_bad_request_fails() -> None:

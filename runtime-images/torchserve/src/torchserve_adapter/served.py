@@ -11,6 +11,7 @@ from typing import Any
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.batching.queue import BatchQueue
+from data_plane.errors import NotReady
 from data_plane.model import Models
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
@@ -86,12 +87,12 @@ class ServedVersions:
 
     def refuse_waiting(self, name: str) -> None:
         """The same for one model."""
-        _refuse_waiting(self._versions.get(name, {}))
+        _refuse_waiting(name, self._versions.get(name, {}))
 
     async def drained(self, name: str) -> None:
         """Returns when no request waits for the model or is under way."""
         versions = self._versions.pop(name, {})
-        _refuse_waiting(versions)
+        _refuse_waiting(name, versions)
         for served in versions.values():
             await served.model.drained()
 
@@ -108,21 +109,22 @@ class ServedVersions:
         envelope = self._wishes.envelope
         stateful = version.sequences is not None
         model = HandlerModel(
-            name, version.version, transport, limits, metrics, version.workers, envelope=envelope, stateful=stateful
-        )
+            name, version.version, transport, limits, metrics, version.workers,
+            envelope=envelope, stateful=stateful,
+            merging=not stateful,  # with sequences, TorchServe makes the batches; a frame is one request to it
+        )  # fmt: skip
         if version.sequences is None:
             return _Served(model, model.queue, transport, model.slots)
-        model.queue.merging = False  # a frame is one request to TorchServe, which makes batches of them itself
         headers = sequence_headers(self._wishes.properties)
         sequences = StatefulModel([model], version.sequences, headers, timeout_s=limits.timeout_s, marks=True)
         return _Served(sequences, model.queue, transport, version.batch_size)
 
 
-def _refuse_waiting(versions: Mapping[str, _Served]) -> None:
+def _refuse_waiting(name: str, versions: Mapping[str, _Served]) -> None:
     for served in versions.values():
         if not served.queue.concurrency:
             served.transport.give_up()
-            served.queue.concurrency = 1
+        served.queue.refuse(NotReady(f"Model {name} has no worker any more."))
 
 
 def _said(limits: BatchLimits, *, stateful: bool) -> str:

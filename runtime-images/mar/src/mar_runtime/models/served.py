@@ -16,7 +16,7 @@ import yaml
 
 from data_plane.batching.queue import BatchQueue
 from data_plane.batching.sequences import SequenceLimits
-from data_plane.errors import ModelNotFound, ServingError
+from data_plane.errors import ModelNotFound, NotReady, ServingError
 from data_plane.health import Event
 from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed, StartError
@@ -344,9 +344,9 @@ class ServedModels:
         self._refuse_waiting(name)
 
     def _refuse_waiting(self, name: str) -> None:
-        """What waits for a worker goes to the pool, which has none any more."""
+        """Fail the requests that wait for a worker: there will be none."""
         for part in self._parts.get(name, ()):
-            part.queue.concurrency = part.queue.concurrency or 1
+            part.queue.refuse(NotReady(f"Model {name} has no worker any more."))
 
     def _folder(self, request: ArchiveRequest) -> Path:
         """Of the server's own making: a model's name may hold anything."""

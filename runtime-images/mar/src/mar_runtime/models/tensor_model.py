@@ -49,9 +49,11 @@ class TensorModel:
         self.version = version
         self._engine = engine
         self._thread = WorkThread(f"engine of {name}")  # torch lets go of the interpreter while it computes
-        self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(name, self._run, limits, metrics, ahead=ahead)
-        # Such a model knows its one batch size only.
-        self.queue.merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
+        # A model whose first dimension is fixed takes that batch size only.
+        merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
+        self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(
+            name, self._run, limits, metrics, merging=merging, ahead=ahead
+        )
 
     async def drained(self) -> None:
         """Returns when no request waits and none is under way."""
