@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,8 +32,16 @@ COMMANDS = [
     ["-m", "storage_initializer"],
     ["-m", "torchserve_adapter"],
     ["-m", "mar_runtime"],
-    ["bin/isvc"],
+    ["isvc"],
 ]
+CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+TEST_PACKAGES = ("pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
+FOUND = """
+import importlib.util
+names = ("data_plane", "isvc_operator", "storage_initializer", "torchserve_compat", "transformer_sdk")
+specs = {name: importlib.util.find_spec(name) for name in names}
+print(*(name for name in names if specs[name] and specs[name].origin and "site-packages" in specs[name].origin))
+"""
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
@@ -139,34 +148,60 @@ def test_a_wheel_built_from_the_sdist_is_the_same(folder: str, source: Path, dis
     assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
 
 
+def environment_with(wanted: Sequence[str], source: Path, folder: Path) -> Path:
+    """Install into an empty environment; return its interpreter."""
+    run([UV, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], folder)
+    python = folder / "bin/python"
+    pins = str(source / "constraints.txt")
+    run([UV, "pip", "install", "--quiet", "--python", str(python), "--constraint", pins, *wanted], folder)
+    return python
+
+
 @pytest.fixture(scope="module")
 def installed(wheels: list[Path], source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that was empty, and has all wheels with everything that their extras name."""
-    environment = tmp_path_factory.mktemp("environment")
-    run([UV, "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], environment)
+    """An environment with all wheels, and with everything that their extras name."""
     wanted = [f"{wheel}[local]" if "isvc_operator" in wheel.name else str(wheel) for wheel in wheels]
-    install = [UV, "pip", "install", "--quiet", "--python", str(environment / "bin/python")]
-    run([*install, "--constraint", str(source / "constraints.txt"), *wanted], environment)
-    return environment
+    return environment_with(wanted, source, tmp_path_factory.mktemp("environment"))
 
 
-def test_all_wheels_live_in_one_environment_and_miss_nothing(installed: Path) -> None:
-    run([UV, "pip", "check", "--quiet", "--python", str(installed / "bin/python")], installed)
+def test_all_wheels_live_in_one_environment_and_miss_nothing(installed: Path, tmp_path: Path) -> None:
+    run([UV, "pip", "check", "--quiet", "--python", str(installed)], tmp_path)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_starts_there(command: list[str], installed: Path, tmp_path: Path) -> None:
-    arguments = [str(installed / part) if part.startswith("bin/") else part for part in command]
+    arguments = [str(installed.with_name("isvc")) if part == "isvc" else part for part in command]
 
-    said = run([str(installed / "bin/python"), *arguments, "--help"], tmp_path, {"PATH": os.environ["PATH"]})
+    printed = run([str(installed), *arguments, "--help"], tmp_path, CLEAN)
 
-    assert said.startswith("usage: ")
+    assert printed.startswith("usage: ")
 
 
-def test_the_bill_names_what_is_installed(installed: Path, dist: Path) -> None:
-    listed = run([UV, "pip", "list", "--format=json", "--python", str(installed / "bin/python")], installed)
+def test_the_bill_names_what_is_installed(installed: Path, dist: Path, tmp_path: Path) -> None:
+    listed = run([UV, "pip", "list", "--format=json", "--python", str(installed)], tmp_path)
     bill = json.loads((dist / "sbom.cdx.json").read_text())
 
     named = {(component["name"], component["version"]) for component in bill["components"]}
 
     assert {(package["name"], package["version"]) for package in json.loads(listed)} - named == set()
+
+
+def test_the_sdks_own_tests_pass_where_only_its_wheels_are(wheels: list[Path], source: Path, tmp_path: Path) -> None:
+    """Without those that compare it with KServe's."""
+    sdk, data_plane = (
+        next(str(one) for one in wheels if name in one.name) for name in ("transformer_sdk", "data_plane")
+    )
+    (tmp_path / "environment").mkdir()
+    wanted = [f"{sdk}[fast,numpy,grpc,pandas,multipart]", data_plane, *TEST_PACKAGES]
+    python = environment_with(wanted, source, tmp_path / "environment")
+    shutil.copytree(source / "tests", tmp_path / "tests")
+    for name in ("pyproject.toml", "data_plane/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(source / name, tmp_path / name)
+
+    options = ["-q", "-p", "no:cacheprovider", "-k", "not [kserve"]
+    printed = run([str(python), "-m", "pytest", "tests/unit/kserve_sdk", *options], tmp_path, CLEAN)
+    ours = run([str(python), "-c", FOUND], tmp_path, CLEAN)
+
+    assert re.fullmatch(r"\d+ passed, \d+ deselected in .*", printed.splitlines()[-1])
+    assert ours.split() == ["data_plane", "transformer_sdk"]
