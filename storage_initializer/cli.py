@@ -28,7 +28,7 @@ from storage_initializer.transfer import Brought, Place, bring, places, put_in_p
 log = logging.getLogger("storage_initializer")
 
 # What is at a path, only this pod can say; and it costs no download.
-_NEVER_CACHED = ("file", "pvc")
+NEVER_CACHED = ("file", "pvc")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -110,7 +110,7 @@ def _told_of(transfer: Transfer) -> Iterator[None]:
 def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:
     if not plan.cache:
         return None
-    if transfer.source.scheme in _NEVER_CACHED:
+    if transfer.source.scheme in NEVER_CACHED:
         log.info("not kept in the node's cache: files and claims are read where they are")
         return None
     boot = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""

@@ -9,7 +9,7 @@ from storage_initializer.backends import Source
 from storage_initializer.errors import UnsupportedSchemeError
 from storage_initializer.plan import Plan, Transfer
 
-_BACKENDS = {
+BACKENDS = {
     "file": "storage_initializer.backends.local",
     "pvc": "storage_initializer.backends.pvc",
     "s3": "storage_initializer.backends.s3",
@@ -30,7 +30,7 @@ def open_source(transfer: Transfer, plan: Plan) -> Source:
     scheme = transfer.source.scheme
     if scheme in _INSTEAD:
         raise UnsupportedSchemeError(f"{scheme}:// is not supported; {_INSTEAD[scheme]}")
-    if scheme not in _BACKENDS:
+    if scheme not in BACKENDS:
         raise UnsupportedSchemeError(f"{scheme}:// is not a known scheme; {_SUPPORTED}")
-    backend = import_module(_BACKENDS[scheme])
+    backend = import_module(BACKENDS[scheme])
     return cast(Source, backend.open_source(transfer, plan))

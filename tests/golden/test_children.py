@@ -22,9 +22,10 @@ from isvc_operator.local.files import read_runtimes
 from isvc_operator.local.objects import as_stored
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
-from isvc_operator.resolve.objects import Reference
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 
 CASES = Path(__file__).parent / "cases"
 SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
@@ -43,15 +44,17 @@ def children_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     def of_kind(kind: str) -> list[dict[str, Any]]:
         return [document for document in documents if document["kind"] == kind]
 
-    (service,) = of_kind("InferenceService")
+    (body,) = of_kind("InferenceService")
+    service = parse_inference_service(body)
     runtimes = Runtimes(
         namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
         cluster=(*SHIPPED, *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
     )
     objects = [as_stored(item) for kind in ("ServiceAccount", "Secret") for item in of_kind(kind)]
-    context = StorageContext(
+    storage = StorageContext(
+        requests=storage_requests(service),
         containers=tuple(map(parse_storage_container, of_kind("ClusterStorageContainer"))),
-        objects={Reference(item["kind"], item["metadata"]["name"]): item for item in objects},
+        objects={ObjectReference(item["kind"], item["metadata"]["name"]): item for item in objects},
     )
     config = parse_config({key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()})
-    return render(resolve(parse_inference_service(service), runtimes, config, context), config)
+    return render(resolve(service, runtimes, config, storage), config)

@@ -7,6 +7,7 @@ Fields of Kubernetes objects are given by their names in YAML. Without arguments
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,18 @@ import yaml
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.config import OperatorConfig
-from isvc_operator.observe.component import Seen
+from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import Observation
 from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, resolve
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 
 Manifest = dict[str, Any]
 Fields = Mapping[str, Any]
@@ -163,7 +166,10 @@ def a_resolved(
 ) -> Resolved:
     """A service resolved with one runtime of the cluster."""
     runtimes = Runtimes(cluster=(runtime or a_runtime(),))
-    return resolve(service or a_service(), runtimes, config or OperatorConfig(), context or StorageContext())
+    service = service or a_service()
+    requests = storage_requests(service)
+    storage = replace(context, requests=requests) if context else StorageContext(requests)
+    return resolve(service, runtimes, config or OperatorConfig(), storage)
 
 
 def the_children(
@@ -186,8 +192,7 @@ def a_child(kind: str = "Deployment", **fields: Any) -> Manifest:
         "annotations": {},
         "ownerReferences": [an_owner()],
     }
-    api_version = {"Deployment": "apps/v1", "Service": "v1", "Ingress": "networking.k8s.io/v1"}[kind]
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {}, **fields}
+    return {"apiVersion": kind_named(kind).api_version, "kind": kind, "metadata": metadata, "spec": {}, **fields}
 
 
 def an_owner(uid: str = SERVICE_UID) -> Manifest:
@@ -344,14 +349,14 @@ ROLLED_OUT = Rollout(complete=True, serving=1, message="1 of 1 pods updated, 1 a
 STARTING = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available")
 
 
-def seen(kind: str = "predictor", **fields: Any) -> Seen:
+def seen(kind: str = "predictor", **fields: Any) -> ComponentObservation:
     """What is seen of a component; by default of one that serves."""
     stage = Stage("StartingServer", "pod torchserve-predictor-1-a: the server is starting and loading the model")
     known: dict[str, Any] = {"rollout": ROLLED_OUT, "pods": [a_ready_pod()], "failure": None, "stage": stage}
-    return Seen(kind=kind, **{**known, **fields})
+    return ComponentObservation(kind=kind, **{**known, **fields})
 
 
-def an_observation(*others: Seen, **fields: Any) -> Observation:
+def an_observation(*others: ComponentObservation, **fields: Any) -> Observation:
     """What is seen of a service; by default of one that serves. Fields of the predictor may be given as such."""
     service = fields.pop("service", None) or a_service()
     names = ("rollout", "pods", "failure", "stage", "log", "progress")

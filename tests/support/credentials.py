@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
-from isvc_operator.resolve.objects import Reference
-from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import StorageContext
 from tests.support.builders import NAMESPACE, Manifest
 
 S3_KEYS = {"AWS_ACCESS_KEY_ID": "the-id", "AWS_SECRET_ACCESS_KEY": "the-secret"}
@@ -76,6 +76,6 @@ def a_storage_container(
 
 
 def a_context(*objects: Manifest, containers: tuple[ClusterStorageContainer, ...] = ()) -> StorageContext:
-    """What was read for a service's storage."""
-    known = {Reference(body["kind"], body["metadata"]["name"]): body for body in objects}
-    return StorageContext(containers, known)
+    """What was read for a service's storage; `a_resolved` adds the requests of its service."""
+    known = {ObjectReference(body["kind"], body["metadata"]["name"]): body for body in objects}
+    return StorageContext({}, containers, known)

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.errors import Conflict, KubeError, NotFound
+from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]
@@ -147,13 +148,13 @@ class FakeKubeApi:
         query = dict(request.query)
         name = f"{pod}/{query['container']}" + ("/previous" if query["previous"] == "true" else "")
         if name not in self.logs:
-            raise NotFound(404, f"no log of {name}")
+            raise ObjectNotFound(404, f"no log of {name}")
         last = self.logs[name].splitlines(keepends=True)[-int(query["tailLines"]) :]
         return "".join(last)[: int(query["limitBytes"])]  # the beginning of the last lines
 
     def _known(self, path: str) -> Manifest:
         if path not in self.objects:
-            raise NotFound(404, f"{path} not found")
+            raise ObjectNotFound(404, f"{path} not found")
         return self.objects[path]
 
     def _store(self, path: str, manifest: Manifest) -> Manifest:
@@ -175,7 +176,7 @@ class FakeKubeApi:
         return self.objects[path]
 
 
-_WATCHED = ("InferenceService", "Deployment", "Service", "Ingress", "Pod")
+_WATCHED = {kind.name for kind in with_role(Role.SERVICE, Role.CHILD, Role.POD)}
 
 
 def _expect_version(known: Manifest, metadata: Mapping[str, Any]) -> None:

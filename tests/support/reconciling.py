@@ -8,9 +8,6 @@ from typing import Any
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.kube.cache import Cache, ServiceKey
-from isvc_operator.kube.handover import Handover
-from isvc_operator.kube.objects import ObjectReader
-from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.reconcile import Reconciler
 from tests.support.builders import EARLIER, NAMESPACE, a_deployment_status, a_service_body
 from tests.support.fakes import Clock, FakeKubeApi, Seconds
@@ -94,9 +91,7 @@ def watched(api: FakeKubeApi, clock: Clock, *runtimes: dict[str, Any], config: O
     cache, seconds = Cache(LABEL_SERVICE), Seconds()
     for runtime in runtimes:
         cache.put(runtime)
-    objects, details = ObjectReader(api, seconds), PodDetails(api, seconds)
-    handover = Handover(seconds)
     reconciler = Reconciler(
-        api, cache, objects, details, handover, config or OperatorConfig(), clock, home="isvc-system"
+        api=api, cache=cache, config=config or OperatorConfig(), now=clock, clock=seconds, home="isvc-system"
     )
     return Cluster(api, cache, clock, seconds, reconciler)

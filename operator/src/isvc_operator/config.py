@@ -1,7 +1,7 @@
-"""The operator's configuration: KServe's ``inferenceservice-config`` keys, and ours beside them.
+"""The operator's configuration: the keys of KServe's ``inferenceservice-config``, with additional fields.
 
-Each key of the ConfigMap holds a JSON text. Keys of KServe's that nothing here needs are accepted and left alone,
-so that an existing ConfigMap can be kept. Parsing is pure; the files are read by ``handlers``.
+Each key of the ConfigMap has a JSON value. Keys that this operator does not use are ignored, so that KServe's ConfigMap
+can be kept. Parsing is pure; ``handlers`` reads the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Section(BaseModel):
 
 
 class IngressConfig(_Section):
-    """Key ``ingress``. The last four fields are ours."""
+    """Key ``ingress``. The last four fields are not KServe's."""
 
     ingress_domain: str = "example.com"
     domain_template: str = "{{ .Name }}.{{ .Namespace }}.{{ .IngressDomain }}"
@@ -36,7 +36,7 @@ class IngressConfig(_Section):
 
 
 class CacheConfig(_Section):
-    """A folder of the node, or a claim in each service's namespace, where downloads are kept for the next pod."""
+    """Where downloads are cached for the next pod: a folder of the node, or a claim in each service's namespace."""
 
     host_path: str | None = None
     claim_name: str | None = None
@@ -46,7 +46,7 @@ class CacheConfig(_Section):
     @classmethod
     def _is_size(cls, value: str) -> str:
         if (quantity(value) or 0) <= 0:
-            raise PydanticCustomError("size", "this is no size; write a quantity such as 100Gi")
+            raise PydanticCustomError("size", "this is not a size; write a quantity such as 100Gi")
         return value
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class CacheConfig(_Section):
 
 
 class StorageInitializerConfig(_Section):
-    """Key ``storageInitializer``: the init container's image, resources and surroundings; the cache is ours."""
+    """Key ``storageInitializer``: the init container's image, resources and certificates. ``cache`` is not KServe's."""
 
     image: str = f"localhost/isvc-operator/storage-initializer:{__version__}"
     cpu_request: str = "100m"
@@ -76,7 +76,7 @@ class StorageInitializerConfig(_Section):
 
 
 class S3Config(_Section):
-    """What holds for S3 where neither annotations nor secret say it; an empty text says nothing."""
+    """Defaults for S3 settings that neither annotations nor secret have; an empty value sets nothing."""
 
     s3_access_key_id_name: str = Field(default="AWS_ACCESS_KEY_ID", alias="s3AccessKeyIDName")
     s3_secret_access_key_name: str = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a key
@@ -107,13 +107,13 @@ class CredentialsConfig(_Section):
 
 
 class SecurityConfig(_Section):
-    """Key ``security``. Unlike KServe, model pods get no token unless asked for."""
+    """Key ``security``. Unlike with KServe, model pods get no token by default."""
 
     auto_mount_service_account_token: bool = False
 
 
 class ResourceConfig(_Section):
-    """Resources of a user's own container that says nothing about them; an empty text leaves one out."""
+    """Default resources of the user's own containers; an empty value leaves one out."""
 
     cpu_request: str = "1"
     cpu_limit: str = "1"
@@ -135,7 +135,7 @@ class ServiceConfig(_Section):
 
 
 class OperatorConfig(_Section):
-    """Everything that an administrator can set; read once and passed down."""
+    """Everything that an administrator can set."""
 
     ingress: IngressConfig = IngressConfig()
     storage_initializer: StorageInitializerConfig = StorageInitializerConfig()
@@ -144,9 +144,14 @@ class OperatorConfig(_Section):
     inference_service: InferenceServiceConfig = InferenceServiceConfig()
     service: ServiceConfig = ServiceConfig()
 
+    def with_headless_services(self, headless: bool) -> OperatorConfig:
+        """Return the configuration with another ``serviceClusterIPNone``."""
+        section = self.service.model_copy(update={"service_cluster_ip_none": headless})
+        return self.model_copy(update={"service": section})
+
 
 def parse_config(data: Mapping[str, str]) -> OperatorConfig:
-    """Parse the ConfigMap's ``data``; raises ConfigError that names the key and the field."""
+    """Parse the ConfigMap's ``data``; raises ConfigError with the key and the field."""
     sections: dict[str, BaseModel] = {}
     for name, section in _SECTIONS.items():
         key = to_camel(name)

@@ -1,16 +1,21 @@
 """The operator's errors. Each carries the condition reason that a user reads.
 
     OperatorError
-    ├── ConfigError          the operator's own configuration cannot be used (exit code 2 at start)
+    ├── ConfigError          the operator's own configuration is invalid (exit code 2 at start)
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
-    │   └── InvalidCredentials   a secret that its storage refers to cannot be used; looked at again by itself
-    ├── Unexpected           a fault of the operator's own; tried again
-    └── kube.errors.KubeError    the API server refused or failed (kube/errors.py)
+    │   └── InvalidCredentials   a secret that its storage refers to is missing or invalid; checked again regularly
+    ├── Unexpected           a bug in the operator; retried
+    └── kube.errors.KubeError    the API server refused or failed a request (kube/errors.py)
 
-They become conditions in one place, ``reconcile``, and exit codes in one place, ``cli``.
+``reconcile`` turns them into conditions, and ``cli`` into exit codes.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isvc_operator.limits import LOG_BYTES
+from isvc_operator.text import one_line
 
 
 class OperatorError(Exception):
@@ -20,13 +25,13 @@ class OperatorError(Exception):
 
 
 class ConfigError(OperatorError):
-    """A key of ``inferenceservice-config`` has a value that cannot be used."""
+    """A key of ``inferenceservice-config`` has an invalid value."""
 
     reason = "InvalidConfig"
 
 
 class Unexpected(OperatorError):
-    """The operator has a fault that a service brings to light."""
+    """The operator has a bug that a service triggers."""
 
 
 class InvalidSpec(OperatorError):
@@ -42,9 +47,22 @@ class InvalidSpec(OperatorError):
 
 
 class InvalidCredentials(InvalidSpec):
-    """What the service's storage refers to is not there or cannot be used. Nothing tells us of its mending."""
+    """An object that the service's storage refers to is missing or invalid. No watch reports when it is corrected."""
 
     reason = "InvalidCredentials"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, self.reason)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a service cannot be reconciled: the reason and the message of its conditions."""
+
+    reason: str
+    message: str
+
+    @classmethod
+    def of(cls, error: OperatorError) -> Problem:
+        """The message is one line, whatever it quotes of the user or the API server."""
+        return cls(error.reason, one_line(str(error), LOG_BYTES))

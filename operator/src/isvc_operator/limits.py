@@ -12,7 +12,7 @@ URI_CHARACTERS: Final = 8192  # of a storageUri
 FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} add to a container
 
 # --- the API server -------------------------------------------------------------------------------------
-API_ANSWER_SECONDS: Final = 30.0  # for the answer to a request of the operator's
+API_RESPONSE_SECONDS: Final = 30.0  # for the answer to a request of the operator's
 
 # --- texts in a status, an Event or a log ---------------------------------------------------------------
 NAMED: Final = 20  # fields, problems or objects that one message lists

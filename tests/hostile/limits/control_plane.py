@@ -29,7 +29,7 @@ BOUNDS: tuple[Bound, ...] = (
         unit=Unit.COUNT,
         setting="name one secret in the annotation `serving.kserve.io/storageSecretName`",
         beyond="the service is not Ready: `InvalidCredentials`",
-        test="tests/unit/operator_core/resolve/test_storage_request.py::"
+        test="tests/unit/operator_core/resolve/storage/test_requests.py::"
         "test_of_an_account_that_lists_too_many_secrets_none_is_read",
     ),
     Bound(
@@ -48,7 +48,7 @@ BOUNDS: tuple[Bound, ...] = (
     ),
     Bound(
         what="time for the API server's response to the operator",
-        constant="isvc_operator.limits:API_ANSWER_SECONDS",
+        constant="isvc_operator.limits:API_RESPONSE_SECONDS",
         unit=Unit.SECONDS,
         beyond="the reconcile is retried with backoff",
         test="tests/unit/operator_core/kube/test_client.py::test_no_answer_is_an_error_without_a_status",

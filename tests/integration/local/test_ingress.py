@@ -17,7 +17,7 @@ from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.ingress import ingress
-from isvc_operator.local.routes import Route
+from isvc_operator.local.routes import IngressRoute
 
 HOST = "first.default.example.com"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -43,7 +43,7 @@ async def ends() -> AsyncIterator[Ends]:
     await web.TCPSite(runner, LOOPBACK, 0).start()
     ends.behind = runner.addresses[0][1]
     async with (
-        ingress([Route(HOST, "/", "first-predictor", ends.behind)], 0) as port,
+        ingress([IngressRoute(HOST, "/", "first-predictor", ends.behind)], 0) as port,
         aiohttp.ClientSession(headers={"Host": HOST}, auto_decompress=False) as ends.session,
     ):
         ends.url = f"http://{LOOPBACK}:{port}"
@@ -173,7 +173,7 @@ async def test_an_answer_that_is_cut_short_is_cut_short_for_the_caller_too(ends:
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with socket.socket() as bound:  # it does not listen
         bound.bind((LOOPBACK, 0))
-        route = Route(HOST, "/", "first-predictor", bound.getsockname()[1])
+        route = IngressRoute(HOST, "/", "first-predictor", bound.getsockname()[1])
         async with (
             ingress([route], 0) as port,
             aiohttp.ClientSession() as session,
@@ -542,7 +542,7 @@ async def test_a_caller_who_does_not_read_the_answer_is_given_up(ends: Ends, mon
             ended.set()
 
     ends.handler = pour
-    async with ingress([Route(HOST, "/", "first-predictor", ends.behind)], 0) as port:
+    async with ingress([IngressRoute(HOST, "/", "first-predictor", ends.behind)], 0) as port:
         _, writer = await asyncio.open_connection(LOOPBACK, port, limit=1024)
         writer.write(as_sent("GET / HTTP/1.1"))
         async with asyncio.timeout(30):

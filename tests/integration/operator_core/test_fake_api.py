@@ -11,7 +11,7 @@ import pytest
 
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, connect
-from isvc_operator.kube.errors import Conflict, NotFound
+from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_service_body
 from tests.support.fakes import FakeKubeApi
@@ -81,7 +81,7 @@ async def test_a_delete_spares_a_namesake(world: tuple[KubeApi, Put, str]) -> No
     with pytest.raises(Conflict):
         await api.send(requests.delete(another))
     await api.send(requests.delete(held))
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await api.send(requests.delete(held))
 
 
@@ -122,5 +122,5 @@ async def test_a_status_is_patched_only_at_the_version_that_was_seen(world: tupl
 
 async def test_the_status_of_a_service_that_is_gone_is_not_found(world: tuple[KubeApi, Put, str]) -> None:
     api, _, namespace = world
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await api.send(requests.patch_status(a_service_body("nobody", namespace=namespace), {"url": "http://a"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from isvc_operator.kube.handover import GRACE
+from isvc_operator.kube.drain import DRAIN_SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
@@ -92,7 +92,7 @@ def test_callers_are_led_to_a_transformer_while_it_serves_and_never_to_nobody(
     namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=json", f"--patch={json.dumps(WITHOUT)}")
     eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
     assert namespace.find("deployment", NAMES[1])
-    eventually(lambda: not namespace.find("deployment", NAMES[1]), "the transformer is gone", within=2 * GRACE)
+    eventually(lambda: not namespace.find("deployment", NAMES[1]), "the transformer is gone", within=2 * DRAIN_SECONDS)
 
 
 def backends(namespace: Namespace) -> set[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.local.addresses import Address, move_addresses
+from isvc_operator.local.addresses import ServiceAddress, move_addresses
 
-PREDICTOR = Address("first-predictor", "models", "127.0.0.1", {80: 40001, 8081: 40002})
+PREDICTOR = ServiceAddress("first-predictor", "models", "127.0.0.1", {80: 40001, 8081: 40002})
 HERE, GRPC = "127.0.0.1:40001", "127.0.0.1:40002"
 
 MOVED = {

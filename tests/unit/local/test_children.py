@@ -15,6 +15,8 @@ from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.local_services import parsed, runtime, service
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
@@ -31,7 +33,9 @@ def test_the_sample_gets_the_operators_own_children_from_the_runtime_that_comes_
 
     (rendered,) = render_services(given, installed, OperatorConfig())
 
-    expected = render(resolve(given.services[0], Runtimes(cluster=installed), OperatorConfig()), OperatorConfig())
+    (service,), runtimes, config = given.services, Runtimes(cluster=installed), OperatorConfig()
+    storage = StorageContext(storage_requests(service))
+    expected = render(resolve(service, runtimes, config, storage), config)
     assert list(rendered.children) == expected
     assert server_of(rendered.children)["command"] == ["python", "-m", "mar_runtime"]
 
@@ -67,7 +71,7 @@ def test_everything_without_effect_is_told() -> None:
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
 
     assert list(warnings(parsed(body, other), OperatorConfig())) == [
-        "Deployment other: nothing that a service is made from; ignored",
+        "Deployment other: not an object that services are made from; ignored",
         "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
         "InferenceService first: not supported: spec.predictor.scaleMetric",
         "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.local.container import Place, Probe, Process, plan_process
+from isvc_operator.local.container import LocalBindings, Probe, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
 
-PLACE = Place(
+PLACE = LocalBindings(
     paths={"/mnt/models": Path("/run/models"), "/mnt": Path("/run/mnt")},
     ports={8080: 40001},
     scratch=Path("/run/tmp"),

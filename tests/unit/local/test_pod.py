@@ -16,7 +16,7 @@ from isvc_operator.local.documents import Documents, parse_documents
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.local.pod import Machine, Pod, plan_pod
-from isvc_operator.resolve.objects import Objects
+from isvc_operator.resolve.storage.objects import Objects
 from tests.support.local_services import FAKE_RUNTIME, parsed, runtime, service
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"

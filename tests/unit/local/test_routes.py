@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.local.addresses import Address
+from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.pod import Machine, plan_pod
-from isvc_operator.local.routes import Route, addresses_of, find_route, grpc_port, routes_of
+from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, grpc_port, routes_of
 from tests.support.local_services import parsed, runtime, service
 
 PREDICTOR = "first-predictor"
@@ -22,7 +22,7 @@ def rendered(config: OperatorConfig) -> Rendered:
     return only
 
 
-def routes(config: OperatorConfig) -> tuple[Route, ...]:
+def routes(config: OperatorConfig) -> tuple[IngressRoute, ...]:
     children = rendered(config).children
     machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: 40001)
     return routes_of(children, [plan_pod(children[0], machine)])
@@ -30,10 +30,10 @@ def routes(config: OperatorConfig) -> tuple[Route, ...]:
 
 def test_every_host_of_the_ingress_leads_to_the_servers_port_on_this_machine() -> None:
     assert routes(OperatorConfig()) == (
-        Route("first.default.example.com", "/", PREDICTOR, 40001),
-        Route("first-default.example.com", "/", PREDICTOR, 40001),
-        Route("first-predictor.default.example.com", "/", PREDICTOR, 40001),
-        Route("first-predictor-default.example.com", "/", PREDICTOR, 40001),
+        IngressRoute("first.default.example.com", "/", PREDICTOR, 40001),
+        IngressRoute("first-default.example.com", "/", PREDICTOR, 40001),
+        IngressRoute("first-predictor.default.example.com", "/", PREDICTOR, 40001),
+        IngressRoute("first-predictor-default.example.com", "/", PREDICTOR, 40001),
     )
 
 
@@ -68,9 +68,9 @@ def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
 
 
 FIRST, PART, SECOND = (
-    Route("a.example.com", "/", "first", 1),
-    Route("a.example.com", "/v1", "part", 2),
-    Route("b.example.com", "/", "second", 3),
+    IngressRoute("a.example.com", "/", "first", 1),
+    IngressRoute("a.example.com", "/v1", "part", 2),
+    IngressRoute("b.example.com", "/", "second", 3),
 )
 
 
@@ -88,14 +88,14 @@ FIRST, PART, SECOND = (
     ],
 )
 def test_a_request_takes_the_route_of_its_host_with_the_longest_path(
-    host: str, path: str, expected: Route | None
+    host: str, path: str, expected: IngressRoute | None
 ) -> None:
     assert find_route([FIRST, PART, SECOND], host, path) == expected
 
 
 def test_what_is_to_be_explained_goes_to_the_explainer() -> None:
-    explain = Route("first.example.com", "/v1/models/m:explain", "explainer", 1)
-    rest = Route("first.example.com", "/", "transformer", 2)
+    explain = IngressRoute("first.example.com", "/v1/models/m:explain", "explainer", 1)
+    rest = IngressRoute("first.example.com", "/", "transformer", 2)
 
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain") == explain
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explained") == rest
@@ -108,4 +108,6 @@ def test_pods_call_those_before_them_by_their_services() -> None:
     pod = plan_pod(children[0], machine)
 
     assert addresses_of(children, []) == ()
-    assert addresses_of(children, [pod]) == (Address(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 80: 40001}),)
+    assert addresses_of(children, [pod]) == (
+        ServiceAddress(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 80: 40001}),
+    )

@@ -127,7 +127,7 @@ UNUSABLE = {
     ),
     "a cache without a size": (
         {"storageInitializer": '{"cache": {"hostPath": "/x", "maxSize": "much"}}'},
-        "inferenceservice-config: storageInitializer.cache.maxSize: this is no size; write a quantity such as 100Gi",
+        "inferenceservice-config: storageInitializer.cache.maxSize: this is not a size; write a quantity such as 100Gi",
     ),
     "a cache in two places": (
         {"storageInitializer": '{"cache": {"hostPath": "/x", "claimName": "y", "maxSize": "1Gi"}}'},

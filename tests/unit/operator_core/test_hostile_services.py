@@ -18,16 +18,19 @@ from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceServiceSpec, parse_inference_service
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import InvalidSpec, Unexpected
-from isvc_operator.kube.apply import covers, plan
+from isvc_operator.errors import InvalidSpec, Problem, Unexpected
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import first_failure
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
+from isvc_operator.plan.changes import plan_changes
+from isvc_operator.plan.covers import covers
 from isvc_operator.render import render
 from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
 from tests.support.builders import (
     NOW,
@@ -156,11 +159,11 @@ def derived(body: dict[str, Any]) -> str:
     except InvalidObject as error:
         return str(error)
     try:
-        resolved = resolve(service, RUNTIMES, CONFIG)
-        changes = plan(render(resolved, CONFIG), [], "uid")
+        resolved = resolve(service, RUNTIMES, CONFIG, StorageContext(storage_requests(service)))
+        changes = plan_changes(render(resolved, CONFIG), [], "uid")
         problem, text = None, json.dumps([change.manifest for change in changes])
     except InvalidSpec as error:
-        resolved, problem, text = None, (error.reason, str(error)), str(error)
+        resolved, problem, text = None, Problem.of(error), str(error)
     ignored = [*unknown_fields(service), *unsupported_fields(service.spec), *unsupported_annotations(service)]
     observation = Observation(service, resolved, [seen()], ingress_exists=False, problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
@@ -243,7 +246,7 @@ def test_what_placeholders_put_in_is_bounded() -> None:
 
     assert derived(a_service_body(labels=labels, model=fits)).startswith("[")
     reason = derived(a_service_body(labels=labels, model={"args": [*fits["args"], "{{.Labels.a}}"]}))
-    assert reason.startswith("placeholders such as {{.Labels.a}} would put in more than 262144 characters")
+    assert reason.startswith("placeholders such as {{.Labels.a}} would insert more than 262144 characters")
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -257,7 +260,7 @@ def test_a_child_of_many_items_is_compared_in_bounded_steps(order: int, monkeypa
         compared += 1
         return covers(observed, wanted)
 
-    monkeypatch.setattr("isvc_operator.kube.apply.covers", counted)
+    monkeypatch.setattr("isvc_operator.plan.covers.covers", counted)
 
     assert covers({"env": rendered[::order]}, {"env": rendered}) == (order == 1)
     assert compared < 160_000
@@ -275,7 +278,7 @@ async def test_a_fault_of_the_operators_own_is_told_in_the_status(monkeypatch: p
 
     ready = cluster.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ReconcileFailed")
-    assert ready["message"] == "the operator has failed (ZeroDivisionError: oh\\nno); its log has the rest"
+    assert ready["message"] == "the operator has failed (ZeroDivisionError: oh\\nno); see its log"
 
 
 async def test_a_service_whose_status_is_of_another_kind_gets_one_of_ours() -> None:

@@ -66,13 +66,13 @@ def _level(text: str) -> str:
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the operator until it is stopped."""
     # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
-    from isvc_operator.handlers.operator import Options, run
+    from isvc_operator.handlers.operator import OperatorOptions, run
 
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter())
     logging.basicConfig(level=arguments.log_level, handlers=[handler])
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
-    options = Options(
+    options = OperatorOptions(
         kubeconfig=arguments.kubeconfig,
         namespaces=tuple(arguments.namespace),
         config_dir=arguments.config_dir,

@@ -10,9 +10,10 @@ from pathlib import Path
 import yaml
 
 from isvc_operator.handlers.configuration import read_config
-from isvc_operator.local.children import Manifest, Rendered, render_services, taken_hosts, warnings
+from isvc_operator.local.children import Rendered, render_services, taken_hosts, warnings
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
+from isvc_operator.manifests import Manifest
 from isvc_operator.text import one_line
 
 

@@ -1,1 +1,1 @@
-"""The only package that imports kopf: watches feed the cache and the queue, nothing more happens in a handler."""
+"""The only package that imports kopf. Handlers do no more than update the cache and add to the queue."""

@@ -1,4 +1,4 @@
-"""Reads the operator's configuration from files, one per key, as a mounted ConfigMap has them; notices changes."""
+"""Reads the operator's configuration from the files of a mounted ConfigMap, one per key, and follows changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ POLL = 5.0  # seconds
 
 
 def read_config(folder: Path | None) -> OperatorConfig:
-    """The configuration in ``folder``, or the defaults where none is named; raises ConfigError."""
+    """Read the configuration in ``folder``, or return the defaults without one; raises ConfigError."""
     return parse_config(_read(folder))
 
 
 async def follow_config(folder: Path, use: Callable[[OperatorConfig], None]) -> None:
-    """Call ``use`` with each new configuration; one that cannot be used is logged and left aside."""
+    """Call ``use`` with each new configuration; an invalid one is logged and ignored."""
     known = _read(folder)
     while True:
         await asyncio.sleep(POLL)
@@ -31,8 +31,8 @@ async def follow_config(folder: Path, use: Callable[[OperatorConfig], None]) -> 
                 continue
             known = data
             config = parse_config(data)
-        except (ConfigError, OSError) as error:  # the kubelet exchanges the files while they are read
-            log.error("%s; the configuration before it stays in use", error)
+        except (ConfigError, OSError) as error:  # the kubelet may replace the files while they are read
+            log.error("%s; the previous configuration stays in use", error)
         else:
             log.info("the configuration has changed")
             use(config)

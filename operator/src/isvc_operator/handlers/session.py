@@ -1,4 +1,4 @@
-"""The connection by which kopf watches: what it decodes is made shallow enough first (``kube/nesting.py``)."""
+"""The session of kopf's watches, which limits the nesting of the JSON that kopf decodes (``kube/nesting.py``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isvc_operator.kube.nesting import shallow
 
 
 def session_of(login: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """A session with these credentials; kopf closes it."""
+    """Return a session with these credentials; kopf closes it."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=login.as_ssl_context()),
         headers=login.as_http_headers(),
@@ -31,7 +31,7 @@ def session_of(login: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 class _Response(aiohttp.ClientResponse):
-    """An answer of the API server: one JSON text, or, of a watch, one in each line."""
+    """A response of the API server: one JSON text, or one per line for a watch."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         await super().start(connection)

@@ -1,90 +1,72 @@
-"""What is watched, and what an event leads to: the cache is told, and the service it concerns is queued.
+"""The watches: each event updates the cache and queues the services that it affects.
 
-Each kind has an index handler beside its event handler. kopf holds every event back until the indexed kinds have been
-listed once; so the first reconcile sees the whole cluster, and a restart applies nothing that is there already.
+Each kind has an index handler in addition to its event handler. kopf delays all events until the indexed kinds were
+listed once. So the first reconcile sees the whole cluster, and a restart applies nothing that exists already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 import kopf
 
-from isvc_operator.api.inference_service import KIND, PLURAL, VERSION
-from isvc_operator.api.names import GROUP, LABEL_SERVICE
-from isvc_operator.kube.cache import Cache, Manifest, ServiceKey
-
-Resource = tuple[str, str, str]
-
-SERVICES: Final[Resource] = (GROUP, VERSION, PLURAL)
-# What services are made from; of the whole cluster, or of their namespace.
-SHARED: Final[tuple[Resource, ...]] = (
-    (GROUP, "v1alpha1", "servingruntimes"),
-    (GROUP, "v1alpha1", "clusterservingruntimes"),
-    (GROUP, "v1alpha1", "clusterstoragecontainers"),
-)
-_SHARED_KINDS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
-CHILDREN: Final[tuple[Resource, ...]] = (
-    ("apps", "v1", "deployments"),
-    ("", "v1", "services"),
-    ("networking.k8s.io", "v1", "ingresses"),
-    ("", "v1", "pods"),
-)
+from isvc_operator.api.inference_service import KIND
+from isvc_operator.api.kinds import KINDS, Kind, Role, is_a
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.manifests import Manifest, name_of
 
 
 def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
-    """Watch the services, what they are made from, and their children."""
-    for resource in (SERVICES, *CHILDREN, *SHARED):
-        _watch(registry, resource, cache, enqueue)
+    """Watch every kind that the table says is watched."""
+    for kind in KINDS:
+        if kind.watched:
+            _watch(registry, kind, cache, enqueue)
 
 
-def concerned(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
-    """The services to look at when this object changes or goes."""
+def select_by_label(settings: kopf.OperatorSettings) -> None:
+    """Watch only children and pods with a service's label."""
+    for kind in KINDS:
+        if kind.selected_by_label:
+            settings.watching.label_selectors[kind.group, kind.version, kind.plural] = LABEL_SERVICE
+
+
+def affected_services(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
+    """Return the services to reconcile after a change or the deletion of this object."""
     if body["kind"] == KIND:
-        # With a service, hosts may come to others or be taken from them.
+        # A change of a service may give its hosts to others, or take them from others.
         return (_own_key(body), *(ServiceKey(*key) for key in cache.hosts.take_changed()))
-    if body["kind"] in _SHARED_KINDS:
+    if is_a(body["kind"], Role.INPUT):
         return service_keys(cache, _namespace(body))
     return () if (key := cache.service_of(body)) is None else (key,)
 
 
-def select_children(settings: kopf.OperatorSettings) -> None:
-    """Let the API server send only those children that carry a service's label."""
-    for group, version, plural in CHILDREN:
-        settings.watching.label_selectors[group, version, plural] = LABEL_SERVICE
-
-
 def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
-    """Keys of all services, or of those in one namespace."""
-    keys = (_own_key(body) for body in cache.of_kind("InferenceService"))
+    """Return the keys of all services, or of those in one namespace."""
+    keys = (_own_key(body) for body in cache.of_kind(KIND))
     return [key for key in keys if not namespace or key.namespace == namespace]
 
 
-def _watch(
-    registry: kopf.OperatorRegistry,
-    resource: Resource,
-    cache: Cache,
-    enqueue: Callable[[ServiceKey], None],
-) -> None:
-    plural = resource[2]
+def _watch(registry: kopf.OperatorRegistry, kind: Kind, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+    resource = (kind.group, kind.version, kind.plural)
 
-    @kopf.index(*resource, id=f"cache-{plural}", registry=registry)
-    async def remember(body: kopf.Body, **_: Any) -> None:
+    @kopf.index(*resource, id=f"cache-{kind.plural}", registry=registry)
+    async def store(body: kopf.Body, **_: Any) -> None:
         cache.put(dict(body))
 
-    @kopf.on.event(*resource, id=f"queue-{plural}", registry=registry)
-    async def notice(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
+    @kopf.on.event(*resource, id=f"queue-{kind.plural}", registry=registry)
+    async def queue(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         if type == "DELETED":
             cache.remove(dict(body))
         elif cache.was_expected(body):
-            return  # else a failure that is told in other words each time would be tried again at once, for ever
-        for key in concerned(cache, body):
+            return  # a failure whose message is different each time would be retried at once, forever
+        for key in affected_services(cache, body):
             enqueue(key)
 
 
 def _own_key(body: Manifest) -> ServiceKey:
-    return ServiceKey(_namespace(body), body["metadata"]["name"])
+    return ServiceKey(_namespace(body), name_of(body))
 
 
 def _namespace(body: Manifest) -> str:

@@ -1,66 +1,103 @@
-"""What KServe's controller has left on objects, and this operator has to take over or undo.
+"""Adopts services and children that KServe's controller has managed.
 
-Server-side apply drops only those fields that its own manager has applied before. A child that another controller made
-keeps all that is not rendered, so what that one has set is made ours first.
+Server-side apply removes only fields that its own manager has applied before. On a child that another controller has
+created, fields that are not rendered would stay. So the fields that KServe's controller has set become ours first.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from isvc_operator.api.inference_service import KIND
+from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import FIELD_MANAGER, FINALIZER_KSERVE
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import Cache, Manifest, ObjectKey, ServiceKey
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import Conflict, NotFound
+from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.manifests import Manifest, controller_of, name_of
 
-Entry = Mapping[str, Any]
+FieldsEntry = Mapping[str, Any]  # an item of metadata.managedFields
 
 
-async def let_go(api: KubeApi, cache: Cache, key: ServiceKey) -> None:
-    """Take KServe's finalizer from a service that is being deleted: its controller is not there to do that.
+def managed_by_kserve(service: Manifest) -> bool:
+    """Whether KServe's controller has managed the service: it puts its finalizer on each one."""
+    return FINALIZER_KSERVE in (service["metadata"].get("finalizers") or ())
 
-    Where it is there, either of the two does it. Raises Conflict where the service has changed meanwhile.
+
+async def release_finalizer(api: KubeApi, cache: Cache, key: ServiceKey) -> None:
+    """Remove KServe's finalizer from a service that is being deleted, as its controller may not be installed.
+
+    If it is installed, either of the two removes it. Raises Conflict if the service has changed meanwhile.
     """
-    service = cache.get(ObjectKey("InferenceService", key.namespace, key.name))
-    if service is None or not was_kserves(service):
+    service = cache.get(ObjectKey(KIND, key.namespace, key.name))
+    if service is None or not managed_by_kserve(service):
         return
     others = [name for name in service["metadata"]["finalizers"] if name != FINALIZER_KSERVE]
     try:
         await api.send(requests.patch_metadata(service, {"finalizers": others}))
-    except NotFound:
+    except ObjectNotFound:
         return
 
 
-def was_kserves(service: Manifest) -> bool:
-    """Whether KServe's controller has looked after the service."""
-    return FINALIZER_KSERVE in (service["metadata"].get("finalizers") or ())
+@dataclass
+class UnlabelledChildren:
+    """Deletes children of KServe's that no watch reports, because they lack the service's label, once for a service."""
+
+    api: KubeApi
+    _deleted: set[ServiceKey] = field(default_factory=set)
+
+    async def delete(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
+        """Delete those that none of ``children``, the rendered and the observed ones, replaces."""
+        if key in self._deleted or not managed_by_kserve(service):
+            return
+        replaced = {child["kind"] for child in children}
+        unlabelled = [kind.name for kind in with_role(Role.CHILD) if not kind.labelled_by_kserve]
+        for kind in unlabelled:
+            if kind not in replaced:
+                await _delete_owned(self.api, kind, service, service["metadata"]["uid"])
+                self._deleted.add(key)
+
+    def forget(self, key: ServiceKey) -> None:
+        """Forget a service."""
+        self._deleted.discard(key)
 
 
-def controller_of(child: Manifest) -> Mapping[str, Any]:
-    """The owner reference of the object's controller; empty where it has none."""
-    owners = child["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
+async def delete_superseded(api: KubeApi, child: Manifest) -> None:
+    """Delete what KServe's controller has created for a child, such as a Deployment's HorizontalPodAutoscaler."""
+    for kind in with_role(Role.SUPERSEDED):
+        if kind.belongs_to == child["kind"]:
+            await _delete_owned(api, kind.name, child, controller_of(child)["uid"])
 
 
-async def take_over(api: KubeApi, child: Manifest) -> bool:
-    """Make those fields ours that the controller which made the child has set; so an apply of ``child`` can drop them.
+async def _delete_owned(api: KubeApi, kind: str, namesake: Manifest, owner_uid: str) -> None:
+    try:
+        found = json.loads(await api.send(requests.get(kind, namesake["metadata"]["namespace"], name_of(namesake))))
+        if controller_of(found).get("uid") == owner_uid:
+            await api.send(requests.delete(found))
+    except (ObjectNotFound, Conflict):  # it does not exist any more, or belongs to someone else by now
+        return
 
-    ``replicas`` that ``child`` does not have become nobody's, and stay as they are. False where the object is not
-    there, or not the service's.
+
+async def adopt_fields(api: KubeApi, child: Manifest) -> bool:
+    """Become the manager of the fields that the child's creator has set, so that an apply can remove them.
+
+    Returns False if the object does not exist, or is not the service's. If ``child`` has no ``replicas``, nobody
+    manages that field afterwards, so that it keeps its value.
     """
     uid, metadata = controller_of(child)["uid"], child["metadata"]
     while True:
         try:
             live = json.loads(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
-        except NotFound:
+        except ObjectNotFound:
             return False
         if controller_of(live).get("uid") != uid:
             return False
         before = live["metadata"].get("managedFields", [])
-        after = taken_over(before, child)
+        after = adopted_fields(before, child)
         try:
             if after != before:
                 await api.send(requests.patch_metadata(live, {"managedFields": after}))
@@ -69,25 +106,25 @@ async def take_over(api: KubeApi, child: Manifest) -> bool:
         return True
 
 
-def taken_over(managed: Sequence[Entry], child: Manifest) -> list[Entry]:
-    """``managedFields`` with the entries of whoever made the child the service's, and our own, as one of ours."""
+def adopted_fields(managed: Sequence[FieldsEntry], child: Manifest) -> list[FieldsEntry]:
+    """Merge the ``managedFields`` entries of the child's creator, and our own, into one of ours."""
     owner = f'k:{{"uid":"{controller_of(child)["uid"]}"}}'
-    makers = {entry["manager"] for entry in managed if owner in _field(entry, "f:metadata", "f:ownerReferences")}
-    moved = [
+    creators = {entry["manager"] for entry in managed if owner in _fields(entry, "f:metadata", "f:ownerReferences")}
+    merged = [
         entry
         for entry in managed
-        if entry["manager"] in makers and entry["apiVersion"] == child["apiVersion"] and not entry.get("subresource")
+        if entry["manager"] in creators and entry["apiVersion"] == child["apiVersion"] and not entry.get("subresource")
     ]
-    if not moved:
+    if not merged:
         return list(managed)
-    fields = _union(entry["fieldsV1"] for entry in moved)
-    if "replicas" not in child["spec"]:
+    fields = _union(entry["fieldsV1"] for entry in merged)
+    if "replicas" not in child.get("spec", {}):
         fields.get("f:spec", {}).pop("f:replicas", None)
-    ours = {**moved[0], "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
-    return [ours if entry is moved[0] else entry for entry in managed if entry is moved[0] or entry not in moved]
+    ours = {**merged[0], "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+    return [ours if entry is merged[0] else entry for entry in managed if entry is merged[0] or entry not in merged]
 
 
-def _field(entry: Entry, *path: str) -> Mapping[str, Any]:
+def _fields(entry: FieldsEntry, *path: str) -> Mapping[str, Any]:
     fields: Mapping[str, Any] = entry.get("fieldsV1", {})
     for name in path:
         fields = fields.get(name, {})
@@ -95,29 +132,9 @@ def _field(entry: Entry, *path: str) -> Mapping[str, Any]:
 
 
 def _union(sets: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Every field that is in one of the sets, each of which has the fields inside a field as its value."""
+    """Return every field of the sets; the value of a field is the set of the fields inside it."""
     union: dict[str, Any] = {}
     for fields in sets:
         for name, inside in fields.items():
             union[name] = _union((union.get(name, {}), inside))
     return union
-
-
-async def remove_autoscaler(api: KubeApi, deployment: Manifest) -> None:
-    """Delete the HorizontalPodAutoscaler that KServe's controller made for a Deployment: nobody keeps it any more."""
-    await _remove_owned(api, "HorizontalPodAutoscaler", deployment, controller_of(deployment)["uid"])
-
-
-async def remove_ingress(api: KubeApi, service: Manifest) -> None:
-    """Delete the Ingress that KServe's controller made for a service that wants none; no label tells a watch of it."""
-    await _remove_owned(api, "Ingress", service, service["metadata"]["uid"])
-
-
-async def _remove_owned(api: KubeApi, kind: str, namesake: Manifest, owner_uid: str) -> None:
-    metadata = namesake["metadata"]
-    try:
-        found = json.loads(await api.send(requests.get(kind, metadata["namespace"], metadata["name"])))
-        if controller_of(found).get("uid") == owner_uid:
-            await api.send(requests.delete(found))
-    except (NotFound, Conflict):  # it is gone, or somebody else's by now
-        return

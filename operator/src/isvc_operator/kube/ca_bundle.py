@@ -1,4 +1,4 @@
-"""Brings the administrator's certificates to a service's namespace: a pod can only mount what is in its own."""
+"""Copies the administrator's certificates to a service's namespace: a pod can only mount what is in its own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from isvc_operator.api.names import CA_BUNDLE_CONFIG_MAP, FIELD_MANAGER
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube import requests
 from isvc_operator.kube.objects import ObjectReader
-from isvc_operator.resolve.objects import Reference
+from isvc_operator.resolve.storage.objects import ObjectReference
 
-_COPY = Reference("ConfigMap", CA_BUNDLE_CONFIG_MAP)
+_COPY = ObjectReference("ConfigMap", CA_BUNDLE_CONFIG_MAP)
 
 
-async def mirror_ca_bundle(objects: ObjectReader, name: str, home: str, namespace: str) -> None:
-    """Make ``global-ca-bundle`` of ``namespace`` a copy of the ConfigMap ``name`` of ``home``, the operator's own."""
-    original = Reference("ConfigMap", name)
+async def copy_ca_bundle(objects: ObjectReader, name: str, *, home: str, namespace: str) -> None:
+    """Make ``global-ca-bundle`` in ``namespace`` a copy of the ConfigMap ``name`` in ``home``, the operator's own."""
+    original = ObjectReference("ConfigMap", name)
     source = (await objects.read_all(home, lambda _: (original,)))[original]
     if source is None:
         raise InvalidCredentials(

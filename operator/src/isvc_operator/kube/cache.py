@@ -1,26 +1,26 @@
-"""What the watches have told us, trimmed to what reconciling reads.
+"""The watched objects, without the fields that no reconcile reads.
 
-The handlers feed it; ``gather`` reads it instead of asking the API server. An answer to our own write is put here at
-once, so a reconcile that follows reads its own writes; an older event that arrives later is recognised by its
-resource version and ignored.
+The handlers fill it; ``gather`` reads it instead of sending requests to the API server. The response to our own write
+is put here at once, so that the next reconcile sees it; an older event that arrives later is ignored by its resource
+version.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import IngressConfig
+from isvc_operator.manifests import Manifest, labels_of
 from isvc_operator.resolve.host_claims import HostClaims
 
-Manifest = Mapping[str, Any]
 T = TypeVar("T")
 
 
 class ObjectKey(NamedTuple):
-    """Identity of an object in the cache; ``namespace`` is empty for cluster-wide kinds."""
+    """The identity of an object in the cache; ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
     namespace: str
@@ -28,20 +28,20 @@ class ObjectKey(NamedTuple):
 
 
 class ServiceKey(NamedTuple):
-    """Identity of an InferenceService: the key of the work queue."""
+    """The identity of an InferenceService: the key of the work queue."""
 
     namespace: str
     name: str
 
 
 def key_of(manifest: Manifest) -> ObjectKey:
-    """The object's own key."""
+    """Return the object's key."""
     metadata = manifest["metadata"]
     return ObjectKey(manifest["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 class Cache:
-    """Objects by key, by kind, and by the service they belong to; ``hosts`` are those that the services ask for."""
+    """Objects by key, by kind and by service; ``hosts`` is the index of the hosts that services request."""
 
     def __init__(self, service_label: str) -> None:
         self._service_label = service_label
@@ -53,12 +53,12 @@ class Cache:
         self._read: dict[ObjectKey, tuple[Manifest, Any]] = {}
 
     def put(self, manifest: Manifest) -> None:
-        """Keep the object, unless a newer state of it is known."""
+        """Store the object, unless a newer version of it is known."""
         key = key_of(manifest)
         known = self._objects.get(key)
         if known is not None and version_of(manifest) < version_of(known):
             return
-        self._forget(key)
+        self._drop(key)
         self._objects[key] = _trimmed(manifest)
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
@@ -67,33 +67,30 @@ class Cache:
             self.hosts.put(manifest)
 
     def remove(self, manifest: Manifest) -> None:
-        """Forget the object, unless another one has taken its name."""
+        """Remove the object, unless another one has its name by now."""
         key = key_of(manifest)
         known = self._objects.get(key)
         if known is not None and known["metadata"].get("uid") == manifest["metadata"].get("uid"):
-            self._forget(key)
+            self._drop(key)
             self._expected.pop(key, None)
             if key.kind == KIND:
                 self.hosts.remove(manifest)
 
     def expect(self, manifest: Manifest) -> None:
-        """Tell how a write of a status that is about to be sent will leave the object.
-
-        Its event may come before its answer.
-        """
+        """Announce the object as it will be after a status write, whose event may arrive before the response."""
         self._expected[key_of(manifest)] = _without_spec(manifest)
 
     def was_expected(self, manifest: Manifest) -> bool:
-        """Whether this is what was expected. Only the next event of the object is compared with it."""
+        """Whether this is the announced object. Only the next event of the object is compared with it."""
         expected = self._expected.pop(key_of(manifest), None)
         return expected is not None and expected == _without_spec(manifest)
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """The object as last seen."""
+        """Return the object, if it is known."""
         return self._objects.get(key)
 
     def read(self, manifest: Manifest, how: Callable[[Manifest], T]) -> T:
-        """What ``how`` makes of an object of the cache; it is asked once for each state of the object."""
+        """Return ``how(manifest)`` for an object of the cache, called once for each version of the object."""
         key = key_of(manifest)
         known = self._read.get(key)
         if known is None or known[0] is not manifest:
@@ -102,24 +99,23 @@ class Cache:
         return found
 
     def kinds(self) -> list[str]:
-        """The kinds of which there is an object."""
+        """Return the kinds that have an object."""
         return [kind for kind, keys in self._by_kind.items() if keys]
 
     def of_kind(self, kind: str) -> Iterator[Manifest]:
-        """Every object of a kind."""
+        """Yield every object of a kind."""
         return (self._objects[key] for key in self._by_kind.get(kind, ()))
 
     def of_service(self, service: ServiceKey) -> Iterator[Manifest]:
-        """Children and pods that carry the service's label, in a stable order."""
+        """Yield the children and pods with the service's label, in a stable order."""
         return (self._objects[key] for key in sorted(self._by_service.get(service, ())))
 
     def service_of(self, manifest: Manifest) -> ServiceKey | None:
-        """The service whose label the object carries."""
-        metadata = manifest["metadata"]
-        name = (metadata.get("labels") or {}).get(self._service_label)
-        return ServiceKey(metadata.get("namespace", ""), name) if name else None
+        """Return the service in the object's label."""
+        name = labels_of(manifest).get(self._service_label)
+        return ServiceKey(manifest["metadata"].get("namespace", ""), name) if name else None
 
-    def _forget(self, key: ObjectKey) -> None:
+    def _drop(self, key: ObjectKey) -> None:
         known = self._objects.pop(key, None)
         self._read.pop(key, None)
         self._by_kind[key.kind].pop(key, None)
@@ -132,21 +128,22 @@ class Cache:
 
 
 def version_of(manifest: Manifest) -> int:
-    """Its resource version. Those of one kind grow (guaranteed since Kubernetes 1.35, true of etcd before).
+    """Return the resource version as a number.
 
-    So a late event of an object that is gone is known to be older than the object that has taken its name.
+    Those of one kind increase (guaranteed since Kubernetes 1.35, true of etcd before). So a late event of a deleted
+    object is known to be older than another object that has its name by now.
     """
     return int(manifest["metadata"]["resourceVersion"])
 
 
 def _without_spec(manifest: Manifest) -> Manifest:
-    """Metadata and status: its generation tells of a spec, of whatever size, that has changed."""
+    """Return metadata and status; a changed spec, of whatever size, has another generation."""
     dropped = ("managedFields", "resourceVersion")
     metadata = {name: value for name, value in manifest["metadata"].items() if name not in dropped}
     return {"metadata": metadata, "status": manifest.get("status")}
 
 
 def _trimmed(manifest: Manifest) -> Manifest:
-    """Without managedFields, which are half of an object's size and read by nobody here."""
+    """Return the object without managedFields, which are half of its size and not read here."""
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
     return {**manifest, "metadata": metadata}

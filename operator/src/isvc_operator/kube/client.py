@@ -1,4 +1,4 @@
-"""The one door to the API server: the ``KubeApi`` protocol and its adapter on ``kubernetes.aio``."""
+"""The client of the API server: the ``KubeApi`` protocol and its implementation with ``kubernetes.aio``."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
 from isvc_operator.kube.nesting import shallow
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.limits import API_ANSWER_SECONDS
+from isvc_operator.limits import API_RESPONSE_SECONDS
 
 _USER_AGENT = "isvc-operator"
 
 
 class KubeApi(Protocol):
-    """Sends a request; returns the body of the answer; raises KubeError for anything but 2xx."""
+    """Sends requests. Raises KubeError for any status but 2xx."""
 
     async def send(self, request: ApiRequest) -> str:
-        """Body of the answer as text (JSON for objects)."""
+        """Send a request and return the body of the response (JSON for objects)."""
         ...
 
 
 class KubernetesApi:
-    """KubeApi over ``kubernetes.aio``'s authenticated transport."""
+    """KubeApi with the authenticated transport of ``kubernetes.aio``."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def send(self, request: ApiRequest) -> str:
-        """Body of the answer as text (JSON for objects)."""
+        """Send a request and return the body of the response (JSON for objects)."""
         serialized = await self._client.param_serialize(
             request.method,
             request.path,
@@ -46,17 +46,17 @@ class KubernetesApi:
             auth_settings=["BearerToken"],
         )
         try:
-            answer = await self._client.call_api(*serialized, _request_timeout=API_ANSWER_SECONDS)
-            text: str = shallow(await answer.response.read()).decode(errors="replace")
+            response = await self._client.call_api(*serialized, _request_timeout=API_RESPONSE_SECONDS)
+            text: str = shallow(await response.response.read()).decode(errors="replace")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise KubeError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
-        if not 200 <= answer.status <= 299:
-            raise error_for(answer.status, _message_of(text) or f"HTTP {answer.status}")
+            raise KubeError(0, f"no response from the API server: {str(error) or type(error).__name__}") from error
+        if not 200 <= response.status <= 299:
+            raise error_for(response.status, _message_of(text) or f"HTTP {response.status}")
         return text
 
 
 def _message_of(text: str) -> str:
-    """The sentence of a Status object, or the text itself."""
+    """Return the message of a Status object, or the text itself."""
     try:
         body: Any = json.loads(text)
     except ValueError:
@@ -65,7 +65,7 @@ def _message_of(text: str) -> str:
 
 
 async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """Credentials from ``kubeconfig`` where one is given, else of the pod's service account; raises ConfigError."""
+    """Load the credentials of ``kubeconfig`` or else of the pod's service account; raises ConfigError."""
     configuration = Configuration()
     try:
         if kubeconfig:
@@ -73,7 +73,9 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
         else:
             kubernetes_config.load_incluster_config(client_configuration=configuration)
     except (kubernetes_config.ConfigException, YAMLError, OSError) as error:
-        where = f"kubeconfig {kubeconfig} cannot be used" if kubeconfig else "no kubeconfig is named and this is no pod"
+        where = (
+            f"kubeconfig {kubeconfig} cannot be used" if kubeconfig else "no kubeconfig is set, and this is not a pod"
+        )
         raise ConfigError(
             f"{where} ({error}); set KUBECONFIG or --kubeconfig to a file that kubectl can use"
         ) from error
@@ -82,7 +84,7 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
 
 @asynccontextmanager
 async def connect(kubeconfig: str | None) -> AsyncIterator[KubernetesApi]:
-    """A KubeApi that is closed at the end of the block."""
+    """Yield a KubeApi, which is closed at the end of the block."""
     async with ApiClient(await load_configuration(kubeconfig)) as client:
         client.user_agent = _USER_AGENT
         yield KubernetesApi(client)

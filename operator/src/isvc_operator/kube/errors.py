@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server: one tree, translated in one place (``client``)."""
+"""Errors of requests to the API server; ``client`` raises them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from isvc_operator.errors import OperatorError
 class KubeError(OperatorError):
     """The API server refused or failed a request.
 
-    ``status`` is the HTTP status, 0 when no answer came.
+    ``status`` is the HTTP status, 0 if there was no response.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -16,29 +16,29 @@ class KubeError(OperatorError):
         self.status = status
 
     @property
-    def may_pass(self) -> bool:
-        """Whether the API server was busy, restarting or out of reach: then the same request may work in a moment."""
+    def is_transient(self) -> bool:
+        """Whether the API server was busy, restarting or out of reach, so that the same request may succeed soon."""
         return self.status in (0, 429) or self.status >= 500
 
 
-class NotFound(KubeError):
-    """404: what was asked for is gone."""
+class ObjectNotFound(KubeError):
+    """404: the object does not exist."""
 
 
 class Conflict(KubeError):
-    """409: another manager owns a field that we would set, or the object changed meanwhile."""
+    """409: another manager owns a field of the request, or the object has changed meanwhile."""
 
 
 class Refused(KubeError):
-    """400, 403 or 422: the request itself is not acceptable; only a change of spec, RBAC or policy helps."""
+    """400, 403 or 422: the request is not allowed or not valid; only a change of spec, RBAC or policy helps."""
 
 
 def error_for(status: int, message: str) -> KubeError:
-    """The error class for an HTTP status of the API server."""
+    """Return the error for an HTTP status of the API server."""
     kinds: dict[int, type[KubeError]] = {
         400: Refused,
         403: Refused,
-        404: NotFound,
+        404: ObjectNotFound,
         409: Conflict,
         422: Refused,
     }

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.kinds import Role, is_a
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
-from isvc_operator.kube.adoption import controller_of
-from isvc_operator.kube.cache import Cache, Manifest, ObjectKey, ServiceKey
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec, Problem
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
+from isvc_operator.manifests import Manifest, controller_of, name_of
 from isvc_operator.resolve.runtime import Runtimes
 
 T = TypeVar("T")
@@ -18,53 +23,67 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Gathered:
-    """A service's own body, the runtimes and storage containers it may use, and what carries its label.
+    """The service's own body, its children, and the runtimes and storage containers that it may use.
 
-    ``taken_hosts`` are those of its hosts that another service has, which is given as ``namespace/name``.
+    ``taken_hosts`` maps those of its hosts that belong to another service to its ``namespace/name``.
     """
 
-    body: Mapping[str, Any]
+    body: Manifest
     runtimes: Runtimes
     storage_containers: tuple[ClusterStorageContainer, ...]
     children: tuple[Manifest, ...]
-    pods: tuple[Manifest, ...]
     taken_hosts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def headless(self) -> bool | None:
-        """Whether the service's Services are headless, which cannot change; None where it has none yet."""
+        """Whether the service's Services are headless, which cannot change; None if it has none yet."""
         uid = self.body["metadata"]["uid"]
         own = [item for item in self.children if item["kind"] == "Service" and controller_of(item).get("uid") == uid]
         return all(item["spec"].get("clusterIP") == "None" for item in own) if own else None
 
+    def config(self, config: OperatorConfig) -> OperatorConfig:
+        """Return the configuration for this service: ``serviceClusterIPNone`` is only for new Services."""
+        return config if self.headless is None else config.with_headless_services(self.headless)
+
 
 def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
-    """What is known about the service; None where it is gone or on its way out."""
-    body = cache.get(ObjectKey("InferenceService", key.namespace, key.name))
+    """Return what is known about the service; None if it does not exist or is being deleted."""
+    body = cache.get(ObjectKey(inference_service.KIND, key.namespace, key.name))
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    labelled = tuple(cache.of_service(key))
     return Gathered(
         body=body,
         runtimes=_runtimes(cache, key.namespace),
-        storage_containers=_parsed(cache, cache.of_kind("ClusterStorageContainer"), parse_storage_container)[0],
-        children=tuple(item for item in labelled if item["kind"] != "Pod"),
-        pods=tuple(item for item in labelled if item["kind"] == "Pod"),
+        storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
+        children=tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD)),
         taken_hosts=cache.hosts.taken_from(*key),
     )
 
 
+def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:
+    """Parse the service. One that is not valid, stored under another CRD, is parsed without its spec to report that."""
+    try:
+        return parse_inference_service(body), None
+    except InvalidObject as error:
+        problem = Problem.of(InvalidSpec(str(error)))
+    bare = {**body, "spec": {"predictor": {}}}
+    try:
+        return parse_inference_service(bare), problem
+    except InvalidObject:  # its status is not valid either
+        return parse_inference_service({**bare, "status": {}}), problem
+
+
 def _runtimes(cache: Cache, namespace: str) -> Runtimes:
-    own = (item for item in cache.of_kind("ServingRuntime") if item["metadata"]["namespace"] == namespace)
-    namespaced, broken_here = _parsed(cache, own, parse_serving_runtime)
-    cluster, broken = _parsed(cache, cache.of_kind("ClusterServingRuntime"), parse_serving_runtime)
-    return Runtimes(namespaced, cluster, unreadable={**broken, **broken_here})
+    own = (item for item in cache.of_kind(serving_runtime.KIND) if item["metadata"]["namespace"] == namespace)
+    namespaced, invalid_here = _parsed(cache, own, parse_serving_runtime)
+    cluster, invalid = _parsed(cache, cache.of_kind(serving_runtime.CLUSTER_KIND), parse_serving_runtime)
+    return Runtimes(namespaced, cluster, unreadable={**invalid, **invalid_here})
 
 
 def _parsed(
     cache: Cache, bodies: Iterable[Manifest], parse: Callable[[Manifest], T]
 ) -> tuple[tuple[T, ...], dict[str, str]]:
-    """Those that can be read, and what is wrong with the others: they must not stop services that do not use them."""
+    """Return the valid ones, and what is wrong with the others, which must not stop services that do not use them."""
 
     def attempt(body: Manifest) -> T | InvalidObject:
         try:
@@ -72,11 +91,11 @@ def _parsed(
         except InvalidObject as error:
             return error
 
-    found, broken = [], {}
+    valid, invalid = [], {}
     for body in bodies:
         outcome = cache.read(body, attempt)
         if isinstance(outcome, InvalidObject):
-            broken[body["metadata"]["name"]] = str(outcome)
+            invalid[name_of(body)] = str(outcome)
         else:
-            found.append(outcome)
-    return tuple(found), broken
+            valid.append(outcome)
+    return tuple(valid), invalid

@@ -1,8 +1,8 @@
-"""JSON of the API server, made shallow enough to be decoded.
+"""Limits the nesting of the API server's JSON, so that it can be decoded.
 
-A custom resource may hold objects inside of one another in thousands of levels, and Python's decoder gives up at a
-thousand: then a single object would end the watch of them all. So what is nested deeper than any object of use is left
-out before the text is decoded. Whoever reads the object sees that it is too deep still (``api.size``).
+A custom resource may be nested thousands of levels deep, and Python's decoder fails at 1,000: a single object would
+end the watch of all of them. So levels deeper than any useful object has are cut off before the text is decoded. The
+object that remains is still too deep to be accepted (``api.size``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 
 from isvc_operator.limits import NESTING
 
-# A level more than an object may have, and an empty one in it, inside of the two levels of a list.
+# One level more than an object may have, and an empty one inside it; a list of objects adds two levels.
 _KEPT: Final = NESTING + 4
-# So many levels nobody minds, and most objects have no more brackets than that.
+# Levels that any decoder can handle; most objects have fewer brackets than that in total.
 _HARMLESS: Final = 300
 _TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _TOKEN: Final = re.compile(_TEXT.pattern + rb"|[{}\[\]]")
@@ -22,12 +22,12 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
 def shallow(text: bytes) -> bytes:
-    """The JSON text without what is nested too deeply; the innermost objects and lists that are kept are empty."""
+    """Return the JSON text without the levels that are too deep; the innermost objects and lists are empty then."""
     return _cut(text) if _is_deep(text) else text
 
 
 def _is_deep(text: bytes) -> bool:
-    """Whether brackets are left when the innermost pairs were taken out so many times."""
+    """Whether brackets remain after the innermost pairs were removed that many times."""
     if text.count(b"{") + text.count(b"[") <= _HARMLESS:
         return False
     brackets = _TEXT.sub(b"", text).translate(None, _NO_BRACKETS)

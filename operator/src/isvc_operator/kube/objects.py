@@ -1,7 +1,7 @@
-"""Reads the few objects that are never watched, by their names: service accounts, secrets, config maps.
+"""Reads the few objects that are not watched, by their names: service accounts, secrets, ConfigMaps.
 
-What was read is remembered for a short while, so that a reconcile which has nothing to do makes no call, and services
-of one namespace share what they all refer to. A secret never gets into the watch cache, nor into a log.
+They are cached for a short time, so that a reconcile with nothing to do sends no request, and services of a namespace
+share the objects that they all refer to. Secrets are never put into the watch cache or a log.
 """
 
 from __future__ import annotations
@@ -9,54 +9,70 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import NotFound
-from isvc_operator.resolve.objects import Objects, Reference
+from isvc_operator.kube.errors import ObjectNotFound
+from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import references, storage_requests
 
-Manifest = dict[str, Any]
+FOUND_TTL = 30.0  # seconds
+# A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.
+MISSING_TTL = 2.0  # seconds
 
-REMEMBERED = 30.0  # seconds
-# What is not there may be just about to come: `kubectl apply` of a file makes its objects one by one.
-MISSED = 2.0  # seconds
-
-Wanted = Callable[[Objects], Iterable[Reference]]
+Wanted = Callable[[Objects], Iterable[ObjectReference]]
 
 
 @dataclass
 class ObjectReader:
-    """Objects by name. ``clock`` counts seconds."""
+    """Reads objects by name. ``clock`` counts seconds."""
 
     api: KubeApi
     clock: Callable[[], float]
-    _remembered: dict[tuple[str, Reference], tuple[float, Manifest | None]] = field(default_factory=dict)
+    _cached: dict[tuple[str, ObjectReference], tuple[float, Manifest | None]] = field(default_factory=dict)
 
     async def read_all(self, namespace: str, wanted: Wanted) -> Objects:
-        """Everything that ``wanted`` names, which may name more once it sees what has been read."""
-        self._forget_old()
-        known: dict[Reference, Manifest | None] = {}
+        """Read the objects that ``wanted`` names; it is called again with those read, and may name more."""
+        self._drop_expired()
+        known: dict[ObjectReference, Manifest | None] = {}
         while missing := [reference for reference in wanted(known) if reference not in known]:
             for reference in missing:
                 known[reference] = await self._read(namespace, reference)
         return known
 
-    async def _read(self, namespace: str, reference: Reference) -> Manifest | None:
+    async def _read(self, namespace: str, reference: ObjectReference) -> Manifest | None:
         key = (namespace, reference)
-        if key not in self._remembered:
+        if key not in self._cached:
             try:
                 body = json.loads(await self.api.send(requests.get(reference.kind, namespace, reference.name)))
-            except NotFound:
+            except ObjectNotFound:
                 body = None
             self.remember(namespace, reference, body)
-        return self._remembered[key][1]
+        return self._cached[key][1]
 
-    def remember(self, namespace: str, reference: Reference, body: Manifest | None) -> None:
-        """Take this for what is stored."""
-        until = self.clock() + (MISSED if body is None else REMEMBERED)
-        self._remembered[namespace, reference] = (until, body)
+    def remember(self, namespace: str, reference: ObjectReference, body: Manifest | None) -> None:
+        """Cache this object as what the API server has."""
+        until = self.clock() + (MISSING_TTL if body is None else FOUND_TTL)
+        self._cached[namespace, reference] = (until, body)
 
-    def _forget_old(self) -> None:
+    def _drop_expired(self) -> None:
         now = self.clock()
-        self._remembered = {key: entry for key, entry in self._remembered.items() if entry[0] > now}
+        self._cached = {key: entry for key, entry in self._cached.items() if entry[0] > now}
+
+
+async def read_storage(
+    objects: ObjectReader,
+    service: InferenceService,
+    containers: tuple[ClusterStorageContainer, ...],
+    config: CredentialsConfig,
+) -> StorageContext:
+    """Parse what the service requests to have downloaded, and read the objects that this refers to."""
+    requested = storage_requests(service)
+    found = await objects.read_all(service.metadata.namespace or "", partial(references, requested, config))
+    return StorageContext(requested, containers, found)

@@ -1,34 +1,13 @@
-"""Requests to the API server as values: what is sent can be tested without sending it."""
+"""Requests to the API server as values, which can be tested without sending them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from isvc_operator.api.names import FIELD_MANAGER, GROUP, LABEL_SERVICE
+from isvc_operator.api.kinds import kind_named
+from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.limits import LOG_READ_BYTES
-
-Manifest = Mapping[str, Any]
-
-# kind → (path of the API version, plural)
-_RESOURCES: dict[str, tuple[str, str]] = {
-    "Deployment": ("/apis/apps/v1", "deployments"),
-    "Service": ("/api/v1", "services"),
-    "HorizontalPodAutoscaler": ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
-    "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
-    "Event": ("/api/v1", "events"),
-    "Pod": ("/api/v1", "pods"),
-    "ServiceAccount": ("/api/v1", "serviceaccounts"),
-    "Secret": ("/api/v1", "secrets"),
-    "ConfigMap": ("/api/v1", "configmaps"),
-    "InferenceService": (f"/apis/{GROUP}/v1beta1", "inferenceservices"),
-    "ServingRuntime": (f"/apis/{GROUP}/v1alpha1", "servingruntimes"),
-    "ClusterServingRuntime": (f"/apis/{GROUP}/v1alpha1", "clusterservingruntimes"),
-    "ClusterStorageContainer": (f"/apis/{GROUP}/v1alpha1", "clusterstoragecontainers"),
-}
-# Of these only those are of interest that carry a service's label.
-_LABELLED = ("Deployment", "Service", "Ingress", "Pod")
+from isvc_operator.manifests import Manifest
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
@@ -48,10 +27,10 @@ class ApiRequest:
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Path of one object, or of its collection where ``name`` is empty; no ``namespace`` means the whole cluster."""
-    version, plural = _RESOURCES[kind]
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"{version}{where}/{plural}" + (f"/{name}" if name else "")
+    """Return the path of an object, or of the collection without ``name``; no ``namespace`` means the whole cluster."""
+    row = kind_named(kind)
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"{row.api_path}{scope}/{row.plural}" + (f"/{name}" if name else "")
 
 
 def _own_path(manifest: Manifest) -> str:
@@ -60,14 +39,14 @@ def _own_path(manifest: Manifest) -> str:
 
 
 def get(kind: str, namespace: str, name: str) -> ApiRequest:
-    """One object by its name."""
+    """Read one object by its name."""
     return ApiRequest("GET", path_of(kind, namespace, name))
 
 
 def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
-    """The metadata of what is watched of a kind, in pages; ``page`` is what the answer before gave to continue."""
+    """List the metadata of the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
     query = [("limit", "500")]
-    if kind in _LABELLED:
+    if kind_named(kind).selected_by_label:
         query.append(("labelSelector", LABEL_SERVICE))
     if page:
         query.append(("continue", page))
@@ -75,13 +54,13 @@ def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
 
 
 def apply(manifest: Manifest, *, force: bool) -> ApiRequest:
-    """Server-side apply. Without ``force`` a field that another manager set makes it a conflict."""
+    """Apply server-side. Without ``force`` a field that another manager has set is a conflict."""
     query = (("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false"))
     return ApiRequest("PATCH", _own_path(manifest), query, manifest, APPLY_PATCH)
 
 
 def delete(manifest: Manifest) -> ApiRequest:
-    """Delete exactly this object: the uid keeps a namesake that came later alive."""
+    """Delete exactly this object: the uid protects another one that has its name by now."""
     body = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -92,15 +71,15 @@ def delete(manifest: Manifest) -> ApiRequest:
 
 
 def patch_metadata(manifest: Manifest, metadata: Manifest) -> ApiRequest:
-    """Replace fields of the object's metadata, if the object is still at the version that ``manifest`` has."""
+    """Replace fields of the object's metadata, if it still has the resource version of ``manifest``."""
     return _merge_patch(manifest, "", {"metadata": dict(metadata)})
 
 
 def patch_status(service: Manifest, status: Manifest) -> ApiRequest:
-    """Replace a service's status fields, if the service is still at the version that ``service`` has.
+    """Replace fields of a service's status, if it still has the resource version of ``service``.
 
-    A status is true of the service from which it was derived. Another one may have its name by now; a uid would not
-    tell, as the API server does not look at it here.
+    The status was derived from that version. Another service may have its name by now, and the API server does not
+    check a uid here.
     """
     return _merge_patch(service, "/status", {"status": dict(status)})
 
@@ -117,13 +96,13 @@ def create_event(event: Manifest) -> ApiRequest:
 
 
 def pod_events(namespace: str, uid: str) -> ApiRequest:
-    """What was recorded about one pod."""
+    """List the Events of one pod."""
     query = (("fieldSelector", f"involvedObject.uid={uid}"), ("limit", "50"))
     return ApiRequest("GET", path_of("Event", namespace), query)
 
 
 def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> ApiRequest:
-    """Last lines of a container's log; ``previous`` asks for the instance before the last restart."""
+    """Read the last lines of a container's log; ``previous`` is the instance before the last restart."""
     query = (
         ("container", container),
         ("previous", "true" if previous else "false"),

@@ -1,10 +1,9 @@
-"""From documents to children: exactly what the operator would apply to a cluster. Pure."""
+"""Renders the children of services in files: exactly what the operator would apply to a cluster. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP
@@ -13,20 +12,20 @@ from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
+from isvc_operator.manifests import Manifest
 from isvc_operator.render import render
 from isvc_operator.resolve import Resolved, is_stopped, resolve
 from isvc_operator.resolve.host_claims import HostClaims
-from isvc_operator.resolve.objects import Objects, Reference
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
-
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A service and its children, in the order in which the operator makes them, and what they may refer to."""
+    """A service, its children in the order of rendering, and the objects that they may refer to."""
 
     service: InferenceService
     children: tuple[Manifest, ...]
@@ -35,21 +34,21 @@ class Rendered:
 
 
 def render_services(given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig) -> list[Rendered]:
-    """The children of every service that is not stopped; runtimes of the files replace installed namesakes."""
-    every = (*installed, *given.runtimes)
-    runtimes = {(item.kind, item.metadata.namespace, item.metadata.name): item for item in every}
+    """Render every service that is not stopped; runtimes in the files replace installed ones of the same name."""
+    runtimes = {
+        (item.kind, item.metadata.namespace, item.metadata.name): item for item in (*installed, *given.runtimes)
+    }
     claims = HostClaims(config.ingress)
     for item in given.services:
         claims.put(item.as_dict())
-    return [
-        _rendered(item, given, runtimes.values(), config, claims) for item in given.services if not is_stopped(item)
-    ]
+    given = replace(given, runtimes=tuple(runtimes.values()))
+    return [_rendered(item, given, config, claims) for item in given.services if not is_stopped(item)]
 
 
 def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
-    """A line for each thing in the files that has no effect."""
+    """Yield a line for each part of the files that has no effect."""
     for name in given.ignored:
-        yield f"{name}: nothing that a service is made from; ignored"
+        yield f"{name}: not an object that services are made from; ignored"
     resources: tuple[InferenceService | ServingRuntime, ...] = (*given.services, *given.runtimes)
     for resource in resources:
         for field in unknown_fields(resource):
@@ -64,29 +63,23 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
 
 
 def taken_hosts(rendered: Iterable[Rendered]) -> Iterator[str]:
-    """A line for each host that a service asks for and another one has."""
+    """Yield a line for each requested host that belongs to another service."""
     for item in rendered:
         for host, holder in item.resolved.hosts.taken.items():
             name = f"{item.service.kind} {item.service.metadata.name}"
             yield f"{name}: host {host} belongs to {item.service.kind} {holder}"
 
 
-def _rendered(
-    service: InferenceService,
-    given: Documents,
-    runtimes: Iterable[ServingRuntime],
-    config: OperatorConfig,
-    claims: HostClaims,
-) -> Rendered:
+def _rendered(service: InferenceService, given: Documents, config: OperatorConfig, claims: HostClaims) -> Rendered:
     objects = {
-        Reference(body["kind"], body["metadata"]["name"]): body
+        ObjectReference(body["kind"], body["metadata"]["name"]): body
         for body in given.objects
         if body["metadata"]["namespace"] == service.metadata.namespace
     }
-    context = StorageContext(given.storage_containers, objects)
     taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
     try:
-        resolved = resolve(service, _usable(service, list(runtimes)), config, context, taken=taken)
+        storage = StorageContext(storage_requests(service), given.storage_containers, objects)
+        resolved = resolve(service, _usable(service, given.runtimes), config, storage, taken=taken)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
     return Rendered(service, tuple(render(resolved, config)), objects, resolved)

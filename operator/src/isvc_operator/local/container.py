@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.local.addresses import Address, move_addresses
+from isvc_operator.local.addresses import ServiceAddress, move_addresses
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import text_of
-from isvc_operator.resolve.objects import Objects
-
-Container = Mapping[str, Any]
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.storage.objects import Objects
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -29,7 +28,7 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
 @dataclass(frozen=True)
-class Place:
+class LocalBindings:
     """What a container is given here; ``paths`` and ``ports`` lead from the container's to this machine's.
 
     ``objects`` are those that stand in the same files as the service; ``addresses`` are the Services that run already.
@@ -42,7 +41,7 @@ class Place:
     environment: Mapping[str, str]
     python: str
     objects: Objects = field(default_factory=dict)
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[ServiceAddress, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Process:
     probe: Probe | None
 
 
-def plan_process(name: str, container: Container, place: Place) -> Process:
+def plan_process(name: str, container: Container, place: LocalBindings) -> Process:
     """The container as a process called ``name``; raises UnusableInput where it needs what only a cluster has."""
     env = _environment(name, container, place)
     command = [_expand(_text(name, item), env) for item in (*_command(name, container), *container.get("args", ()))]
@@ -92,14 +91,14 @@ def _command(name: str, container: Container) -> tuple[str, ...]:
     return command
 
 
-def _local_command(command: Sequence[str], place: Place) -> tuple[str, ...]:
+def _local_command(command: Sequence[str], place: LocalBindings) -> tuple[str, ...]:
     """The command with this machine's paths and ports, and last its Python, whose own path must stay as it is."""
     local = [move_addresses(_move_paths(item, place.paths), place.addresses) for item in command]
     program, *arguments = _move_ports(local, place.ports)
     return (place.python if program in _PYTHON else program, *arguments)
 
 
-def _environment(name: str, container: Container, place: Place) -> dict[str, str]:
+def _environment(name: str, container: Container, place: LocalBindings) -> dict[str, str]:
     if container.get("envFrom"):
         raise UnusableInput(f"{name} takes variables from the cluster (envFrom); give them as env to run it here")
     env: dict[str, str] = {}
@@ -117,7 +116,7 @@ def _environment(name: str, container: Container, place: Place) -> dict[str, str
     return env
 
 
-def _local(env: Mapping[str, str], place: Place) -> dict[str, str]:
+def _local(env: Mapping[str, str], place: LocalBindings) -> dict[str, str]:
     """The container's variables with this machine's paths and ports, and what its surroundings would have been."""
     local = {name: move_addresses(_move_paths(value, place.paths), place.addresses) for name, value in env.items()}
     moved = {name: _move_port(name, value, place.ports) for name, value in local.items()}

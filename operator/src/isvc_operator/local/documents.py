@@ -1,4 +1,4 @@
-"""Services, and what they are made from, written in YAML files. Pure: the text was read elsewhere (``files``)."""
+"""Parses YAML files with services and the objects that they are made from. Pure: ``files`` reads the files."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from typing import Any
 
 import yaml
 
-from isvc_operator.api import inference_service, serving_runtime, storage_container
+from isvc_operator.api import inference_service, storage_container
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.kinds import Kind, Role, with_role
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.size import excess
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
-from isvc_operator.resolve.objects import Manifest
+from isvc_operator.manifests import Manifest
 
-_VERSIONS = {
-    inference_service.KIND: inference_service.API_VERSION,
-    serving_runtime.KIND: serving_runtime.API_VERSION,
-    serving_runtime.CLUSTER_KIND: serving_runtime.API_VERSION,
-    storage_container.KIND: storage_container.API_VERSION,
-    **dict.fromkeys(objects.KINDS, "v1"),
-}
-_CLUSTER_WIDE = (serving_runtime.CLUSTER_KIND, storage_container.KIND)
+_KINDS: Mapping[str, Kind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Documents:
-    """What the files hold. ``ignored`` names the objects of other kinds, such as ``Deployment other``."""
+    """The objects in the files. ``ignored`` names those of other kinds, such as ``Deployment other``."""
 
     services: tuple[InferenceService, ...] = ()
     runtimes: tuple[ServingRuntime, ...] = ()
@@ -49,7 +43,7 @@ class Documents:
 
 
 def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
-    """Parse every document; an object that names no namespace is in ``namespace``. Raises UnusableInput."""
+    """Parse every document; ``namespace`` is for objects that name none. Raises UnusableInput."""
     found: defaultdict[str, list[Any]] = defaultdict(list)
     for text in texts:
         for body in _bodies(text):
@@ -62,7 +56,7 @@ def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
 
 
 def _read(body: Manifest, text: Text, namespace: str) -> tuple[str, Any]:
-    """The field of ``Documents`` that the object belongs to, and the object."""
+    """Return the field of ``Documents`` that the object belongs to, and the parsed object."""
     kind = body["kind"]
     if not _is_ours(body, text):
         return "ignored", f"{kind} {_metadata(body).get('name')}"
@@ -71,7 +65,7 @@ def _read(body: Manifest, text: Text, namespace: str) -> tuple[str, Any]:
         return "services", parse_inference_service(placed)
     if kind == storage_container.KIND:
         return "storage_containers", parse_storage_container(placed)
-    if kind in objects.KINDS:
+    if _KINDS[kind].role is Role.REFERENCE:
         return "objects", objects.as_stored(placed)
     return "runtimes", parse_serving_runtime(placed)
 
@@ -98,21 +92,23 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
-    """Whether the object is of a kind that we serve; one without a name, or of another API version, is refused."""
+    """Whether the object's kind is known; raises UnusableInput for one without a name or of another API version."""
     kind, version, name = str(body["kind"]), body.get("apiVersion"), _metadata(body).get("name")
-    known = _VERSIONS.get(kind)
+    known = _KINDS.get(kind)
     if known is None:
         return False
     if not name:
         raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")
-    if version != known:
-        raise UnusableInput(f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known}")
+    if version != known.api_version:
+        raise UnusableInput(
+            f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known.api_version}"
+        )
     return True
 
 
 def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
     metadata = _metadata(body)
-    if body["kind"] in _CLUSTER_WIDE or metadata.get("namespace"):
+    if not _KINDS[body["kind"]].namespaced or metadata.get("namespace"):
         return body
     return {**body, "metadata": {**metadata, "namespace": namespace}}
 

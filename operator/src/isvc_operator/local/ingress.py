@@ -21,7 +21,7 @@ from yarl import URL
 from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.routes import Route, find_route
+from isvc_operator.local.routes import IngressRoute, find_route
 from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _LOOKS = 4  # at what a caller has not read, in the time that it is given
 
 
 @asynccontextmanager
-async def ingress(routes: Sequence[Route], port: int) -> AsyncIterator[int]:
+async def ingress(routes: Sequence[IngressRoute], port: int) -> AsyncIterator[int]:
     """Listen on loopback, on the port that is yielded: a free one where ``port`` is 0.
 
     At the end, requests under way are finished first. Raises RunFailed if the port is taken.
@@ -193,7 +193,7 @@ class _Body:
 
 
 class _Proxy:
-    def __init__(self, routes: Sequence[Route], session: aiohttp.ClientSession) -> None:
+    def __init__(self, routes: Sequence[IngressRoute], session: aiohttp.ClientSession) -> None:
         self._routes = routes
         self._session = session
 
@@ -212,7 +212,7 @@ class _Proxy:
         async with upstream:
             return await _answer(request, upstream)
 
-    def _route(self, request: web.BaseRequest) -> Route:
+    def _route(self, request: web.BaseRequest) -> IngressRoute:
         if not request.raw_path.startswith("/"):
             # Behind the address of the server it could name another one.
             raise _Refused(
@@ -224,7 +224,7 @@ class _Proxy:
             raise _Refused(404, f"no service answers to the host {shortened(request.host, 253)!r}; there is: {hosts}")
         return route
 
-    async def _send(self, request: web.BaseRequest, route: Route, body: _Body) -> aiohttp.ClientResponse:
+    async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:
         return await self._session.request(
             request.method,
             URL(f"http://{LOOPBACK}:{route.port}{request.raw_path}", encoded=True),

@@ -1,4 +1,4 @@
-"""Secrets, service accounts and config maps that stand in the same files as the services. Pure."""
+"""Secrets, service accounts and ConfigMaps in the same files as the services. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.resolve.objects import Manifest, Objects, Reference
-
-KINDS = ("Secret", "ServiceAccount", "ConfigMap")
+from isvc_operator.manifests import Manifest, Volume
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 
 
 def as_stored(body: Mapping[str, Any]) -> Manifest:
-    """The object as an API server would hold it: what a secret says as text is encoded beside the rest."""
+    """Return the object as an API server would store it: a secret's ``stringData`` is encoded into ``data``."""
     plain = body.get("stringData") or {}
     encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in plain.items()}
     kept = {name: value for name, value in body.items() if name != "stringData"}
@@ -20,20 +19,20 @@ def as_stored(body: Mapping[str, Any]) -> Manifest:
 
 
 def text_of(source: Mapping[str, Any], objects: Objects) -> str | None:
-    """The text of a variable's ``valueFrom``; None where no file holds it."""
+    """Return the value of a variable's ``valueFrom``; None if no file has it."""
     for field, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
         if reference := source.get(field):
-            found = _contents(objects.get(Reference(kind, reference["name"]))).get(reference["key"])
+            found = _contents(objects.get(ObjectReference(kind, reference["name"]))).get(reference["key"])
             return None if found is None else found.decode(errors="replace")
     return None
 
 
-def files_of(volume: Mapping[str, Any], objects: Objects) -> Mapping[str, bytes] | None:
-    """What a volume of a secret or config map holds, by the names of its files; None where no file holds it."""
+def files_of(volume: Volume, objects: Objects) -> Mapping[str, bytes] | None:
+    """Return the files of a volume of a secret or ConfigMap; None if the object is in no file."""
     if "secret" in volume:
-        body = objects.get(Reference("Secret", volume["secret"]["secretName"]))
+        body = objects.get(ObjectReference("Secret", volume["secret"]["secretName"]))
     elif "configMap" in volume:
-        body = objects.get(Reference("ConfigMap", volume["configMap"]["name"]))
+        body = objects.get(ObjectReference("ConfigMap", volume["configMap"]["name"]))
     else:
         return None
     return None if body is None else _contents(body)

@@ -21,14 +21,13 @@ from isvc_operator.api.names import (
     PREDICTOR,
     PVC_MOUNT_ROOT,
 )
-from isvc_operator.local.addresses import Address
-from isvc_operator.local.container import Container, Place, Process, plan_process
+from isvc_operator.local.addresses import ServiceAddress
+from isvc_operator.local.container import LocalBindings, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import files_of
+from isvc_operator.manifests import Container, Volume
 from isvc_operator.resolve.component import DEFAULT_PORT
-from isvc_operator.resolve.objects import Objects
-
-Volume = Mapping[str, Any]
+from isvc_operator.resolve.storage.objects import Objects
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Machine:
     python: str
     free_port: Callable[[], int]
     objects: Objects = field(default_factory=dict)
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[ServiceAddress, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,9 @@ def _process_name(labels: Mapping[str, str], container: Container) -> str:
     return "/".join([labels[LABEL_SERVICE], *inside, container["name"]])
 
 
-def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine) -> Place:
+def _place(
+    container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine
+) -> LocalBindings:
     name = container["name"]
     paths = {
         mount["mountPath"].rstrip("/"): _folder(mount["name"], volumes, machine) / mount.get("subPath", "")
@@ -113,7 +114,7 @@ def _place(container: Container, volumes: Mapping[str, Volume], ports: Mapping[i
     }
     if name == CONTAINER_INITIALIZER:
         paths[PVC_MOUNT_ROOT] = _claims_root(machine)
-    return Place(
+    return LocalBindings(
         paths=paths,
         ports=ports,
         scratch=paths.get("/tmp", _scratch(machine)),  # noqa: S108 - the container's

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.local.addresses import Address
+from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.pod import Pod
+from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.containers import is_grpc
-
-Manifest = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Route:
+class IngressRoute:
     """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``."""
 
     host: str
@@ -24,11 +23,11 @@ class Route:
     port: int
 
 
-def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route, ...]:
+def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[IngressRoute, ...]:
     """The routes of one service's children; empty where none of them is an Ingress."""
     services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}
     return tuple(
-        Route(
+        IngressRoute(
             host=rule["host"],
             path=path["path"],
             service=name,
@@ -42,14 +41,14 @@ def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Route,
     )
 
 
-def find_route(routes: Iterable[Route], host: str, path: str) -> Route | None:
+def find_route(routes: Iterable[IngressRoute], host: str, path: str) -> IngressRoute | None:
     """The route of a request, the longest path first; ``host`` as in the header, so perhaps with a port."""
     name = host.partition(":")[0].lower()
     matching = [route for route in routes if route.host == name and _fits(path, route)]
     return max(matching, key=lambda route: len(route.path), default=None)
 
 
-def _fits(path: str, route: Route) -> bool:
+def _fits(path: str, route: IngressRoute) -> bool:
     """As an Ingress' ``Prefix``: by whole parts of the path."""
     return path == route.path or path.startswith(route.path.rstrip("/") + "/")
 
@@ -60,10 +59,10 @@ def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
     return next(targets, None)
 
 
-def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Address, ...]:
+def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[ServiceAddress, ...]:
     """The Services whose pods are planned, by the names that other pods have for them."""
     return tuple(
-        Address(child["metadata"]["name"], child["metadata"]["namespace"], LOOPBACK, _ports(child, pod))
+        ServiceAddress(child["metadata"]["name"], child["metadata"]["namespace"], LOOPBACK, _ports(child, pod))
         for child in children
         if child["kind"] == "Service"
         for pod in pods

@@ -22,14 +22,15 @@ from typing import Any, TypeVar
 
 from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.local.caller import Endpoint, model_names, predict, predict_path
-from isvc_operator.local.children import Manifest, Rendered
+from isvc_operator.local.children import Rendered
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.ingress import ingress
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group, Running, process_group
 from isvc_operator.local.readiness import until_ready
-from isvc_operator.local.routes import Route, addresses_of, grpc_port, routes_of
+from isvc_operator.local.routes import IngressRoute, addresses_of, grpc_port, routes_of
+from isvc_operator.manifests import Manifest
 
 T = TypeVar("T")
 Write = Callable[[str], None]
@@ -47,12 +48,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServicePlan:
     """One service: where it answers, what runs behind it, and how a request gets there."""
 
     endpoint: Endpoint
     pods: tuple[Pod, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[IngressRoute, ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ async def _all_ready(servers: Sequence[tuple[Running, Pod]], write: Write) -> No
             task.cancel()
 
 
-def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
+def _plan(service: Rendered, settings: Settings, folder: Path) -> ServicePlan:
     machine = Machine(
         folder=folder,
         claims=settings.claims,
@@ -140,7 +141,9 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> Plan:
     if not routes or not service.resolved.hosts.service:
         raise UnusableInput(f"InferenceService {name} {_unreachable(service)}")
     # The first host of the service's Ingress is that of the default template, unless another service has that one.
-    return Plan(Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes)
+    return ServicePlan(
+        Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes
+    )
 
 
 def _unreachable(service: Rendered) -> str:

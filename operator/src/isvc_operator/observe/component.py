@@ -1,10 +1,10 @@
-"""What is seen of one component, and the condition that says it."""
+"""The observation of one component, and its condition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import (
@@ -16,8 +16,9 @@ from isvc_operator.api.names import (
     TRANSFORMER_READY,
 )
 from isvc_operator.limits import LOG_BYTES, PROGRESS_BYTES
+from isvc_operator.manifests import Pod
 from isvc_operator.observe.conditions import condition
-from isvc_operator.observe.pods import Failure, Stage
+from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.text import one_line, quoted
 
@@ -25,42 +26,42 @@ CONDITIONS: Final = {PREDICTOR: PREDICTOR_READY, TRANSFORMER: TRANSFORMER_READY,
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One component's Deployment and pods.
+class ComponentObservation:
+    """A component's Deployment and pods.
 
-    ``log`` holds the last lines of the container that has failed, or is not ready for long; ``progress`` says how far
-    the model is on its way.
+    ``log`` has the last lines of the container that has failed, or has not been ready for long; ``progress`` is that of
+    the model's download.
     """
 
     kind: str
     rollout: Rollout
-    pods: Sequence[Mapping[str, Any]]
-    failure: Failure | None
+    pods: Sequence[Pod]
+    failure: PodFailure | None
     stage: Stage
     log: str = ""
     progress: str = ""
 
 
-def component_ready(seen: Seen) -> Condition:
-    """The component's condition, where nothing stands in the way of its pods."""
-    type_, rollout = CONDITIONS[seen.kind], seen.rollout
+def component_ready(observed: ComponentObservation) -> Condition:
+    """Return the component's condition, for a service that is resolved and not stopped."""
+    type_, rollout = CONDITIONS[observed.kind], observed.rollout
     if rollout.complete:
         return condition(type_, True, "NewReplicaSetAvailable", None if rollout.serving else rollout.message)
-    if seen.failure:
-        message = explain(seen.failure, seen.log)
-        return condition(type_, False, seen.failure.reason, message + _still_serving(rollout))
+    if observed.failure:
+        message = explain(observed.failure, observed.log)
+        return condition(type_, False, observed.failure.reason, message + _still_serving(rollout))
     if rollout.refusal:
         return condition(type_, False, "PodsRefused", rollout.refusal)
-    progress = f": {one_line(seen.progress, PROGRESS_BYTES)}" if seen.progress else ""
-    message = f"{seen.stage.message}{progress} ({rollout.message})"
+    progress = f": {one_line(observed.progress, PROGRESS_BYTES)}" if observed.progress else ""
+    message = f"{observed.stage.message}{progress} ({rollout.message})"
     if rollout.stuck:
-        message += ", and nothing has moved within the Deployment's deadline"
-        return condition(type_, False, "ProgressDeadlineExceeded", _with_log(message, seen.log))
-    return condition(type_, None, seen.stage.reason, _with_log(message, seen.log))
+        message += ", and nothing has changed within the Deployment's progressDeadlineSeconds"
+        return condition(type_, False, "ProgressDeadlineExceeded", _with_log(message, observed.log))
+    return condition(type_, None, observed.stage.reason, _with_log(message, observed.log))
 
 
-def explain(failure: Failure, log: str) -> str:
-    """The failure in full: where, exit code, cause, cure, last log lines."""
+def explain(failure: PodFailure, log: str) -> str:
+    """Return the whole message: place, exit code, cause, cure, last log lines."""
     code = f" ended with exit code {failure.exit_code}" if failure.exit_code is not None else ""
     text = f"{failure.location}{code}: {quoted(failure.cause, LOG_BYTES)}"
     if failure.cure:

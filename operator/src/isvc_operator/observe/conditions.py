@@ -1,4 +1,4 @@
-"""Conditions: made, merged and summed up. The merge is total (every condition is looked at) and stable in order."""
+"""Creates conditions, merges them with the previous ones, and derives ``Ready`` from them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from isvc_operator.api.names import EXPLAINER_READY, INGRESS_READY, PREDICTOR_RE
 from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.text import shortened, visible
 
-# These decide ``Ready``; all others carry severity Info. With KServe a transformer and an explainer decide it, too, but
-# in a roundabout way: without them its ingress is not made (contract §2.2).
+# ``Ready`` depends on these; all others have severity Info. With KServe it depends on a transformer and an explainer
+# indirectly: its Ingress is created only when they are ready (contract §2.2).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 
 
 def condition(type_: str, status: bool | None, reason: str | None = None, message: str | None = None) -> Condition:
-    """A condition; ``None`` is Unknown. Its transition time is set by ``merge``.
+    """Return a condition; status ``None`` is Unknown. ``merge`` sets its transition time.
 
-    The message may be of any text: it is bounded here, and nothing in it acts.
+    The message may contain text of any origin: here its length is limited, and control characters are escaped.
     """
     return Condition(
         type=type_,
@@ -29,7 +29,7 @@ def condition(type_: str, status: bool | None, reason: str | None = None, messag
 
 
 def ready(conditions: Sequence[Condition]) -> Condition:
-    """``Ready``: False where a dependent is False, else Unknown where one is, with that one's words."""
+    """Return ``Ready``: False if a dependent is False, else Unknown if one is, with its reason and message."""
     dependents = [item for item in conditions if item.type in _DEPENDENTS]
     for status, value in (("False", False), ("Unknown", None)):
         for item in dependents:
@@ -39,16 +39,16 @@ def ready(conditions: Sequence[Condition]) -> Condition:
 
 
 def merge(previous: Iterable[Condition], current: Iterable[Condition], now: str) -> list[Condition]:
-    """``current`` sorted by type; one that says what it said before keeps its transition time."""
+    """Return ``current`` sorted by type; an unchanged condition keeps its transition time."""
     known = {item.type: item for item in previous}
     return sorted((_with_time(item, known.get(item.type), now) for item in current), key=lambda item: item.type)
 
 
 def _with_time(current: Condition, previous: Condition | None, now: str) -> Condition:
-    if previous is not None and _words(previous) == _words(current):
+    if previous is not None and _content(previous) == _content(current):
         return current.model_copy(update={"last_transition_time": previous.last_transition_time or now})
     return current.model_copy(update={"last_transition_time": now})
 
 
-def _words(item: Condition) -> tuple[str | None, ...]:
+def _content(item: Condition) -> tuple[str | None, ...]:
     return item.status, item.severity, item.reason, item.message

@@ -1,4 +1,4 @@
-"""The Events that tell a user what has just changed about a service."""
+"""The Events that report changes of a service to its user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isvc_operator.text import shortened
 
 
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
-    """The Events for a change of ``Ready``, by its status or reason, and for a host that another service has."""
+    """Return the Events for a changed status or reason of ``Ready``, and for a host that belongs to another service."""
     events = []
     ready = _changed(READY, service.status, status)
     if ready:
@@ -59,7 +59,7 @@ def _event(service: InferenceService, type_: str, reason: str, message: str, now
 
 
 def _changed(type_: str, before: InferenceServiceStatus, after: InferenceServiceStatus) -> Condition | None:
-    """The condition as it is now, if its status or its reason is another one than before."""
-    was, now = (next((item for item in status.conditions if item.type == type_), None) for status in (before, after))
-    same = was and now and (was.status, was.reason) == (now.status, now.reason)
-    return None if same else now
+    """Return the new condition if its status or its reason has changed."""
+    old, new = (next((item for item in status.conditions if item.type == type_), None) for status in (before, after))
+    same = old and new and (old.status, old.reason) == (new.status, new.reason)
+    return None if same else new

@@ -1,4 +1,4 @@
-"""What the pods of the newest revision are doing: the stage they have reached, or what stops them."""
+"""The pods of the newest revision: the stage of their start, or the failure that stops them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.names import ANNOTATION_STORAGE_RESOURCES, CONTAINER_INITIALIZER, LABEL_COMPONENT, PREDICTOR
-
-Pod = Mapping[str, Any]
+from isvc_operator.api.names import (
+    ANNOTATION_STORAGE_RESOURCES,
+    CONTAINER_INITIALIZER,
+    LABEL_APP,
+    LABEL_COMPONENT,
+    PREDICTOR,
+    app_label,
+)
+from isvc_operator.manifests import Manifest, Pod, labels_of, name_of
 
 PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
@@ -22,12 +28,11 @@ _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunCo
 
 
 @dataclass(frozen=True)
-class Failure:
-    """What stops a pod. ``container`` and ``exit_code`` are None where it did not get so far.
+class PodFailure:
+    """Why a pod does not become ready. ``container`` and ``exit_code`` are None if no container has started.
 
-    ``cause`` is what Kubernetes or the container said; ``cure`` is what to do about it.
-    ``previous`` tells whether the log to read is that of the instance before the last restart; ``attempt`` tells
-    one instance of the container from the next.
+    ``cause`` is the message of Kubernetes or of the container; ``cure`` is what to do about it. ``previous``: the log
+    to read is that of the instance before the last restart. ``attempt`` identifies the instance of the container.
     """
 
     reason: str
@@ -42,27 +47,36 @@ class Failure:
 
     @property
     def location(self) -> str:
-        """Where it happened, in words."""
+        """The pod and the container, for messages."""
         return f"pod {self.pod}" + (f", container {self.container}" if self.container else "")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a starting pod has come."""
+    """The stage of a pod's start."""
 
     reason: str
     message: str
 
 
-def newest_revision(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods of the template that the newest pod has, newest first.
+def pods_of(labelled: Iterable[Manifest], kind: str, name: str | None) -> Iterator[Pod]:
+    """Yield the pods of a kind of component; of the one called ``name``, as the predictor's name may have changed."""
+    for item in labelled:
+        labels = labels_of(item)
+        is_current = name is None or labels.get(LABEL_APP) == app_label(name)
+        if item["kind"] == "Pod" and labels.get(LABEL_COMPONENT) == kind and is_current:
+            yield item
 
-    Those on their way out are left aside, and so are those that ended for good (evicted, say) and have a successor.
+
+def newest_revision(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods with the template of the newest pod, newest first.
+
+    Pods that are being deleted are left out, and so are finished ones (evicted, for example) that were replaced.
     """
     living = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     newest_first = sorted(
         living,
-        key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]),
+        key=lambda pod: (pod["metadata"]["creationTimestamp"], name_of(pod)),
         reverse=True,
     )
     revision = [pod for pod in newest_first if _template(pod) == _template(newest_first[0])]
@@ -70,12 +84,12 @@ def newest_revision(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod's own condition says so."""
+    """Whether the pod's condition Ready is True."""
     return any(item["type"] == "Ready" and item["status"] == "True" for item in _status(pod, "conditions"))
 
 
-def first_failure(pods: Sequence[Pod]) -> Failure | None:
-    """The failure of the first pod that has one; a pod that is ready has none."""
+def first_failure(pods: Sequence[Pod]) -> PodFailure | None:
+    """Return the failure of the first pod that has one; a ready pod has none."""
     for pod in pods:
         if is_ready(pod):
             continue
@@ -85,24 +99,24 @@ def first_failure(pods: Sequence[Pod]) -> Failure | None:
 
 
 def stage(pods: Sequence[Pod]) -> Stage:
-    """The stage of the furthest pod that is not ready yet."""
+    """Return the stage of the pod that is closest to being ready."""
     pod = furthest(pods) or next(iter(pods), None)
     return stage_of(pod) if pod else Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
 
 
 def furthest(pods: Sequence[Pod]) -> Pod | None:
-    """The pod that will be ready first, of those that are not."""
+    """Return the pod that is closest to being ready, of those that are not."""
     starting = (pod for pod in pods if not is_ready(pod))
     return max(starting, key=lambda pod: _STAGES.index(stage_of(pod).reason), default=None)
 
 
-# In the order in which a pod goes through them.
+# In the order of a pod's start.
 _STAGES = ("Scheduling", PREPARING, LOADING, STARTING)
 
 
 def stage_of(pod: Pod) -> Stage:
-    """How far one pod has come."""
-    name = pod["metadata"]["name"]
+    """Return the stage of one pod."""
+    name = name_of(pod)
     for status in _status(pod, "initContainerStatuses"):
         if status["name"] == CONTAINER_INITIALIZER and "running" in status.get("state", {}):
             return Stage(LOADING, f"pod {name}: the storage-initializer is copying the model")
@@ -110,27 +124,27 @@ def stage_of(pod: Pod) -> Stage:
         return Stage(STARTING, f"pod {name}: {_starting(pod)}")
     if not pod.get("spec", {}).get("nodeName"):
         return Stage("Scheduling", f"pod {name}: waiting for a node")
-    return Stage(PREPARING, f"pod {name}: volumes and images are being made ready")
+    return Stage(PREPARING, f"pod {name}: volumes and images are being prepared")
 
 
 def waiting_container(pod: Pod) -> str | None:
-    """The container that runs and is not ready."""
+    """Return the container that runs and is not ready."""
     statuses = _status(pod, "containerStatuses")
     return next((item["name"] for item in statuses if "running" in item.get("state", {}) and not item["ready"]), None)
 
 
 def _starting(pod: Pod) -> str:
-    kind = (pod["metadata"].get("labels") or {}).get(LABEL_COMPONENT)
+    kind = labels_of(pod).get(LABEL_COMPONENT)
     return "the server is starting and loading the model" if kind == PREDICTOR else f"the {kind} is not ready yet"
 
 
-def _failures(pod: Pod) -> Iterator[Failure]:
-    name = pod["metadata"]["name"]
+def _failures(pod: Pod) -> Iterator[PodFailure]:
+    name = name_of(pod)
     if _phase(pod) == "Failed":
         status = pod["status"]
         reason = status.get("reason") or ""
-        given = reason if _REASON.fullmatch(reason) else "PodFailed"
-        yield Failure(given, name, status.get("message", "the pod has failed"))
+        known = reason if _REASON.fullmatch(reason) else "PodFailed"
+        yield PodFailure(known, name, status.get("message", "the pod has failed"))
     for status in _status(pod, "initContainerStatuses"):
         yield from _container_failures(name, status, may_end=True)
     for status in _status(pod, "containerStatuses"):
@@ -140,15 +154,15 @@ def _failures(pod: Pod) -> Iterator[Failure]:
             yield _unschedulable(name, item.get("message", ""))
 
 
-def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -> Iterator[Failure]:
-    """``may_end``: an init container has done its work when it ends with 0, a server has not."""
+def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -> Iterator[PodFailure]:
+    """``may_end``: an init container succeeds by exiting with 0, a server must not exit."""
     state, container = status.get("state", {}), status["name"]
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _PULL_FAILURES:
         cure = "check the image's name, its registry and imagePullSecrets"
-        yield Failure("ImagePullFailed", pod, _said(waiting), cure, container)
+        yield PodFailure("ImagePullFailed", pod, _message(waiting), cure, container)
     if waiting.get("reason") in _CONFIG_FAILURES:
-        yield Failure("ContainerConfigInvalid", pod, _said(waiting), _config_cure(waiting), container)
+        yield PodFailure("ContainerConfigInvalid", pod, _message(waiting), _config_cure(waiting), container)
     ended = state.get("terminated")
     last = ended or status.get("lastState", {}).get("terminated")
     if last and (last.get("exitCode", 0) != 0 or not may_end):
@@ -159,25 +173,25 @@ def _config_cure(waiting: Mapping[str, Any]) -> str:
     if "runAsNonRoot" in waiting.get("message", ""):
         return (
             "write a number other than 0 after USER in the image's Dockerfile, or set "
-            "securityContext.runAsNonRoot: false at the container"
+            "securityContext.runAsNonRoot: false on the container"
         )
     return "check env, envFrom, volumes and command of the container"
 
 
-def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> Failure:
+def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
     initializer = container == CONTAINER_INITIALIZER
-    said = (ended.get("message") or "").strip()
-    cause, cure = said or "it left no message", ""
+    message = (ended.get("message") or "").strip()
+    cause, cure = message or "it left no message", ""
     if ended.get("reason") == "OOMKilled":
         cause, cure = "the container used more memory than its limit", "raise resources.limits.memory"
         if initializer:
             cure = (
-                f"raise limits.memory by the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
+                f"raise limits.memory in the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
                 "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
             )
     elif ended.get("exitCode", 0) == 0:
-        cause = said or "the server has ended, though it should go on"
-    return Failure(
+        cause = message or "the server has exited, but should keep running"
+    return PodFailure(
         reason="StorageInitializerFailed" if initializer else "ServerFailed",
         pod=pod,
         cause=cause,
@@ -190,25 +204,25 @@ def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool
     )
 
 
-def _unschedulable(pod: str, message: str) -> Failure:
+def _unschedulable(pod: str, message: str) -> PodFailure:
     if claim := re.search(r'persistentvolumeclaim "([^"]+)" not found', message):
         name = claim[1]
         cure = f"create the PersistentVolumeClaim {name} in the service's namespace, or correct storageUri"
-        return Failure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", cure)
+        return PodFailure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", cure)
     if "unbound" in message and "PersistentVolumeClaim" in message:
-        cure = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that makes one"
-        return Failure("ClaimNotBound", pod, message, cure)
+        cure = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"
+        return PodFailure("ClaimNotBound", pod, message, cure)
     if "ReadWriteOncePod" in message:
         cure = "stop the other pod, or use a claim whose access mode lets several pods read it"
-        return Failure("ClaimInUse", pod, message, cure)
+        return PodFailure("ClaimInUse", pod, message, cure)
     if "volume node affinity" in message:
-        cure = "let the pod run where the claim's volume is (nodeSelector, affinity), or use a volume that moves"
-        return Failure("ClaimElsewhere", pod, message, cure)
+        cure = "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"
+        return PodFailure("ClaimElsewhere", pod, message, cure)
     cure = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
-    return Failure("Unschedulable", pod, message, cure)
+    return PodFailure("Unschedulable", pod, message, cure)
 
 
-def _said(waiting: Mapping[str, Any]) -> str:
+def _message(waiting: Mapping[str, Any]) -> str:
     return ": ".join(part for part in (waiting.get("reason"), waiting.get("message")) if part)
 
 
@@ -222,4 +236,4 @@ def _phase(pod: Pod) -> str | None:
 
 
 def _template(pod: Pod) -> str | None:
-    return (pod["metadata"].get("labels") or {}).get(_TEMPLATE_HASH)
+    return labels_of(pod).get(_TEMPLATE_HASH)

@@ -1,4 +1,4 @@
-"""Whether a Deployment has reached what was asked of it."""
+"""How far the rollout of a Deployment is."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from isvc_operator.text import one_line
 
-SCALED_TO_ZERO: Final = "scaled to zero: no pod answers until it is scaled up"
+SCALED_TO_ZERO: Final = "scaled to zero: no pod serves requests until it is scaled up"
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """``refusal`` is what keeps the Deployment from making pods at all (a quota, a policy).
+    """``refusal`` is why the Deployment cannot create pods at all (a quota, a policy).
 
-    ``stuck``: nothing has moved within the Deployment's progress deadline. ``finished``: its newest template was rolled
-    out once, whatever has become of its pods.
+    ``stuck``: there was no progress within the Deployment's deadline. ``finished``: its newest template was rolled out
+    once, even if pods have failed since.
     """
 
     complete: bool
@@ -28,17 +28,17 @@ class Rollout:
 
 
 def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
-    """How far the newest template is rolled out, by the rule of ``kubectl rollout status``."""
+    """Return how far the newest template is rolled out, by the rules of ``kubectl rollout status``."""
     if deployment is None:
         return Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
     status = deployment.get("status", {})
     wanted = deployment.get("spec", {}).get("replicas", 1)
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
-    seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    settled = seen and updated >= wanted and total <= updated
+    observed = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    settled = observed and updated >= wanted and total <= updated
     finished = _condition(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
-    # One that has lost no more pods than its strategy allows still serves.
+    # With no more pods unavailable than its strategy allows it is still serving.
     enough = finished and _condition(status, "Available").get("status") == "True"
     serving = available > 0 and (available >= wanted or enough)
     return Rollout(
@@ -46,7 +46,7 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available" if wanted else SCALED_TO_ZERO,
         refusal=_refusal(status),
-        stuck=seen and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
+        stuck=observed and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
         finished=finished,
     )
 

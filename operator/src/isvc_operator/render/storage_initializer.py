@@ -8,7 +8,7 @@ from typing import Any
 from isvc_operator.api.names import CONTAINER_INITIALIZER, PVC_MOUNT_ROOT, VOLUME_MODELS
 from isvc_operator.config import StorageInitializerConfig
 from isvc_operator.resolve.containers import merge_container, merge_items, merge_maps
-from isvc_operator.resolve.storage import StoragePlan
+from isvc_operator.resolve.storage.plan import StoragePlan
 
 _CLAIM_VOLUME = "kserve-pvc-source"
 _USER = 1000

@@ -1,4 +1,4 @@
-"""Decides what a service shall be: its runtime, its components with their pods and storage, its hosts. Pure."""
+"""Decides what a service becomes: its runtime, its components with their pods and storage, its hosts. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from isvc_operator.api.names import (
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component, port_in_address
+from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
-from isvc_operator.resolve.storage import StorageContext
+from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A service with every decision taken; ``render`` turns it into manifests.
+    """A service with every decision made; ``render`` turns it into manifests.
 
-    ``chosen`` is None where the predictor is of the user's own containers.
+    ``chosen`` is None if the predictor consists of the user's own containers.
     """
 
     service: InferenceService
@@ -43,7 +44,7 @@ class Resolved:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """Every component that there is, the predictor first: the others need it."""
+        """Every component, the predictor first because the others need it."""
         return tuple(item for item in (self.predictor, self.transformer, self.explainer) if item)
 
     @property
@@ -58,7 +59,6 @@ class Resolved:
         return CA_BUNDLE_CONFIG_MAP in mounted
 
 
-_NOTHING = StorageContext()
 _NONE: Mapping[str, str] = {}
 
 
@@ -66,25 +66,27 @@ def resolve(
     service: InferenceService,
     runtimes: Runtimes,
     config: OperatorConfig,
-    context: StorageContext = _NOTHING,
+    storage: StorageContext,
     *,
     taken: Mapping[str, str] = _NONE,
 ) -> Resolved:
-    """Resolve a service; raises InvalidSpec where it cannot be served as written.
+    """Resolve a service; raises InvalidSpec if it cannot be served as written.
 
-    ``taken`` are hosts that other services have (``host_claims``).
+    ``taken`` are the hosts that belong to other services (``host_claims``).
     """
-    spec, metadata = service.spec, service.metadata
-    chosen, predictor = _predictor(service, runtimes, config, context)
+    metadata = service.metadata
+    chosen, predictor = _predictor(service, runtimes, config, storage)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
     backend = backend_of(predictor, protocol, metadata.namespace or "", config)
-    transformer = explainer = None
-    if spec.transformer:
-        transformer = resolve_wrapper(service, TRANSFORMER, spec.transformer, backend, config, context)
-    if spec.explainer and spec.explainer.containers:
-        explainer = resolve_wrapper(service, EXPLAINER, spec.explainer, backend, config, context)
-    names = {item.kind: item.name for item in (predictor, transformer, explainer) if item}
-    hosts = resolve_hosts(metadata, names, _address(metadata, transformer or predictor, config), config.ingress, taken)
+    requested = components_of(service)
+    wrappers = {
+        item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)
+        for item in requested[1:]
+    }
+    transformer, explainer = wrappers.get(TRANSFORMER), wrappers.get(EXPLAINER)
+    names = {item.kind: item.name for item in requested}
+    address = _address(metadata, transformer or predictor, config)
+    hosts = resolve_hosts(metadata, names, address=address, config=config.ingress, taken=taken)
     disallowed = config.inference_service.service_annotation_disallowed_list
     own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
@@ -92,14 +94,14 @@ def resolve(
 
 
 def _predictor(
-    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, context: StorageContext
+    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, storage: StorageContext
 ) -> tuple[ChosenRuntime | None, Component]:
     model = model_of(service.spec.predictor)
     if model is not None:
         chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
-        return chosen, resolve_with_runtime(service, model, chosen, config, context)
+        return chosen, resolve_with_runtime(service, model, chosen, config=config, storage=storage)
     if service.spec.predictor.containers:
-        return None, resolve_own(service, config, context)
+        return None, resolve_own(service, config, storage)
     raise InvalidSpec(
         "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) and "
         "storageUri, or give it containers"
@@ -107,10 +109,10 @@ def _predictor(
 
 
 def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
-    """Where the service answers inside the cluster."""
+    """Return the service's URL inside the cluster."""
     return f"http://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
 
 
 def is_stopped(service: InferenceService) -> bool:
-    """Whether the user has paused the service: its objects go, its definition stays."""
+    """Whether the user has paused the service: its children are deleted, its definition stays."""
     return service.metadata.annotations.get(ANNOTATION_STOP, "").lower() == "true"

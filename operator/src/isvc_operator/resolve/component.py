@@ -1,4 +1,4 @@
-"""A component of a service, which becomes a Deployment and a Service; and what is the same for all three."""
+"""A resolved component, which becomes a Deployment and a Service, and what all three kinds have in common."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from isvc_operator.api.names import (
     CONTAINER_TRANSFORMER,
 )
 from isvc_operator.config import OperatorConfig
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc, merge_items
 from isvc_operator.resolve.ingress_annotations import may_reach_others
-from isvc_operator.resolve.storage import StoragePlan
+from isvc_operator.resolve.storage.plan import StoragePlan
 
 DEFAULT_PORT = 8080
 _SCALED_BY_OTHERS = ("external", "keda")
@@ -35,7 +36,7 @@ _NEVER_COPIED = (
 class Component:
     """What a component's Deployment and Service are made of.
 
-    ``server`` is the container named ``kserve-container``; ``pod`` is the rest of the pod's spec, with the other
+    ``server`` is the container ``kserve-container``; ``pod`` is the rest of the pod's spec, including the other
     containers. Labels and annotations are the user's and the runtime's, without the operator's own.
     """
 
@@ -43,39 +44,39 @@ class Component:
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    server: Mapping[str, Any]
+    server: Container
     pod: Mapping[str, Any]
     storage: StoragePlan | None
     replicas: int | None
     strategy: Mapping[str, Any] | None
 
     @property
-    def front(self) -> Mapping[str, Any]:
-        """The container that requests go to: a transformer in the predictor's pod stands before the server."""
+    def front(self) -> Container:
+        """The container that gets the requests: a transformer in the predictor's pod, or else the server."""
         containers = self.pod.get("containers", ())
         return next((item for item in containers if item.get("name") == CONTAINER_TRANSFORMER), self.server)
 
     @property
     def models_writable(self) -> bool:
-        """Whether the server may write where its model is."""
+        """Whether the server may write to the folder of its model."""
         return self.annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
 
 
-def first_port(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The port that the container answers on; KServe's 8080 where it names none."""
+def first_port(container: Container) -> Mapping[str, Any]:
+    """Return the container's main port; 8080, as with KServe, if it names none."""
     ports = container.get("ports") or ()
     return ports[0] if ports else {"containerPort": DEFAULT_PORT, "protocol": "TCP"}
 
 
-def http_port(container: Mapping[str, Any]) -> int:
-    """The first port that does not speak gRPC."""
+def http_port(container: Container) -> int:
+    """Return the first port that is not for gRPC."""
     ports = container.get("ports") or ()
     numbers = (int(port["containerPort"]) for port in ports if not is_grpc(port.get("name", "")))
     return next(numbers, DEFAULT_PORT)
 
 
 def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool = False) -> str:
-    """What follows the host in the component's address: a headless Service maps no ports, so the container's own."""
+    """Return the port in the component's address: the container's for a headless Service, which maps none."""
     if not config.service.service_cluster_ip_none:
         return ""
     port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
@@ -88,7 +89,7 @@ def annotations_for(
     config: OperatorConfig,
     runtime: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Annotations of the runtime, the service and the component, the last one's counting most."""
+    """Merge the annotations of the runtime, the service and the component; the last one wins."""
     disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
     merged = {**(runtime or {}), **service.annotations, **(component.annotations or {})}
     return {
@@ -99,7 +100,7 @@ def annotations_for(
 
 
 def with_pod_defaults(pod: Mapping[str, Any], config: OperatorConfig) -> dict[str, Any]:
-    """The pod's fields, with ours where nothing is said."""
+    """Return the pod's fields with defaults for those that are not set."""
     return {
         **pod,
         "automountServiceAccountToken": pod.get(
@@ -110,32 +111,32 @@ def with_pod_defaults(pod: Mapping[str, Any], config: OperatorConfig) -> dict[st
     }
 
 
-def with_service_name(container: Mapping[str, Any], service: ObjectMeta) -> dict[str, Any]:
-    """The container with the variable by which KServe's containers know whose they are."""
+def with_service_name(container: Container, service: ObjectMeta) -> dict[str, Any]:
+    """Return the container with KServe's variable for the name of the service."""
     return with_variable(container, "INFERENCE_SERVICE_NAME", service.name)
 
 
-def with_variable(container: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
-    """The container with a variable of ours, unless the user gave it."""
+def with_variable(container: Container, name: str, value: str) -> dict[str, Any]:
+    """Return the container with the variable, unless the user has set it."""
     return {**container, "env": merge_items([{"name": name, "value": value}], container.get("env", ()), "name")}
 
 
 def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:
-    """The number that the user fixed; None leaves it to whoever scales."""
+    """Return the number that the user has fixed; None leaves it to the autoscaler."""
     if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in _SCALED_BY_OTHERS:
         return None
     return max(1, component.min_replicas)
 
 
 def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:
-    """How the user wants the pods to be replaced."""
+    """Return the Deployment's strategy, if the user has set one."""
     return component.deployment_strategy.as_dict() if component.deployment_strategy else None
 
 
 def pod_fields(source: ApiModel) -> dict[str, Any]:
-    """Those fields of ``source`` that are a pod's, by their names in YAML.
+    """Return the fields of ``source`` that belong to a PodSpec, by their names in YAML.
 
-    Its containers, too, have only those of a container: the API server refuses a Deployment with any other.
+    Unknown fields of its containers are left out, too: the API server would refuse the Deployment.
     """
     pod = fields_of(source, PodSpecFields)
     for name in ("containers", "initContainers"):
@@ -144,12 +145,12 @@ def pod_fields(source: ApiModel) -> dict[str, Any]:
     return pod
 
 
-def _container_fields(container: Mapping[str, Any]) -> dict[str, Any]:
+def _container_fields(container: Container) -> dict[str, Any]:
     known = field_names(ContainerFields)
     return {name: value for name, value in container.items() if name in known}
 
 
 def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
-    """Those fields of ``source`` that are of ``kind`` (a core/v1 type), by their names in YAML."""
+    """Return the fields of ``source`` that belong to ``kind`` (a core/v1 type), by their names in YAML."""
     names = field_names(kind)
     return {name: without_nulls(value) for name, value in source.as_dict().items() if name in names}

@@ -1,22 +1,22 @@
-"""Merges what a user wrote about the server's container over what the runtime says (contract §3.3)."""
+"""Merges the user's settings of a container over those of the runtime (contract §3.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Container = Mapping[str, Any]
+from isvc_operator.manifests import Container
 
-# Lists whose items have an identity; all other lists are replaced, except ``args``, which are appended.
+# Lists whose items have a key. Other lists are replaced, except ``args``, which are appended.
 _ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
 _MERGED_MAPS = ("resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-# Of these a probe, or a hook of a lifecycle, has one and no more.
+# A probe, and a hook of a lifecycle, has exactly one of these.
 _ACTIONS = frozenset({"exec", "grpc", "httpGet", "sleep", "tcpSocket"})
 _GRACE_PERIOD = 30  # seconds, Kubernetes' default
 
 
 def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
-    """The runtime's container with the user's settings on top; the name is always the runtime's."""
+    """Merge the user's settings over the runtime's container; the name is always the runtime's."""
     merged = dict(base)
     for name, value in overlay.items():
         if name == "args":
@@ -24,14 +24,14 @@ def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
         elif name in _ITEM_KEYS:
             merged[name] = merge_items(base.get(name, ()), value, _ITEM_KEYS[name])
         elif name in _MERGED_MAPS:
-            merged[name] = merge_maps(_making_room(base.get(name, {}), value), value)
+            merged[name] = merge_maps(_without_replaced_actions(base.get(name, {}), value), value)
         else:
             merged[name] = value
     return {**merged, "name": base["name"]}
 
 
 def merge_containers(base: Sequence[Container], overlay: Sequence[Container]) -> list[Container]:
-    """Containers of both; two of the same name are merged, in the base's place. One without a name stays by itself."""
+    """Return the containers of both; those with the same name are merged, those without a name are kept apart."""
     merged: dict[Any, Container] = {item.get("name", ("base", at)): item for at, item in enumerate(base)}
     for at, item in enumerate(overlay):
         name = item.get("name", at)
@@ -42,14 +42,14 @@ def merge_containers(base: Sequence[Container], overlay: Sequence[Container]) ->
 def merge_items(
     base: Sequence[Mapping[str, Any]], overlay: Sequence[Mapping[str, Any]], key: str
 ) -> list[Mapping[str, Any]]:
-    """Items of both; where both have one of the same ``key``, the overlay's, in the base's place."""
+    """Return the items of both; an overlay's item replaces the base's with the same ``key``."""
     items = {item.get(key): item for item in base}
     items.update({item.get(key): item for item in overlay})
     return list(items.values())
 
 
 def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """Both mappings in one, all the way down; where both have a value, the overlay's."""
+    """Merge two mappings recursively; the overlay's values win."""
     merged = dict(base)
     for name, value in overlay.items():
         known = merged.get(name)
@@ -57,29 +57,29 @@ def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-def _making_room(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` without the actions that give way to one of another kind in ``overlay``."""
+def _without_replaced_actions(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` without the actions that ``overlay`` replaces by one of another type."""
     wanted = _ACTIONS & overlay.keys()
     kept = {name: value for name, value in base.items() if not wanted or name in wanted or name not in _ACTIONS}
     for name, value in kept.items():
         if isinstance(value, Mapping) and isinstance(inner := overlay.get(name), Mapping):
-            kept[name] = _making_room(value, inner)
+            kept[name] = _without_replaced_actions(value, inner)
     return kept
 
 
-def ended_in_time(container: Container, pod: Mapping[str, Any]) -> Container:
-    """The container with its sleep before the end as short as the pod's grace period: a longer one is refused."""
+def within_grace_period(container: Container, pod: Mapping[str, Any]) -> Container:
+    """Limit the container's preStop sleep to the pod's grace period: the API server refuses a longer one."""
     hooks = container.get("lifecycle", {})
-    asked = hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    seconds = hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0)
     grace = pod.get("terminationGracePeriodSeconds", _GRACE_PERIOD)
-    if asked <= grace:
+    if seconds <= grace:
         return container
     others = {name: hook for name, hook in hooks.items() if name != "preStop"}
     return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace else {})}}
 
 
 def with_tag(image: str, tag: str) -> str:
-    """The image with another tag; one pinned by digest is left alone."""
+    """Replace the image's tag; an image pinned by digest is returned unchanged."""
     if "@" in image:
         return image
     repository, separator, name = image.rpartition("/")
@@ -87,5 +87,5 @@ def with_tag(image: str, tag: str) -> str:
 
 
 def is_grpc(port: str) -> bool:
-    """Whether a port of this name speaks gRPC, by KServe's convention (contract §4.4)."""
-    return any(sign in port.lower() for sign in ("grpc", "h2c"))
+    """Whether a port of this name is for gRPC, by KServe's convention (contract §4.4)."""
+    return any(part in port.lower() for part in ("grpc", "h2c"))

@@ -1,14 +1,16 @@
-"""Flags of KServe's model server in a container's command line: found where they were given, added where not."""
+"""Flags of KServe's model server in a container's command line: looked up, and added if they are missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from isvc_operator.manifests import Container
 
-def flag_value(container: Mapping[str, Any], flag: str) -> str | None:
-    """The value of ``--flag value`` or ``--flag=value``, the last one's; None where it was not given."""
-    words = _words(container)
+
+def flag_value(container: Container, flag: str) -> str | None:
+    """Return the value of the last ``--flag value`` or ``--flag=value``; None if the flag is missing."""
+    words = _command_line(container)
     values = [
         word.partition("=")[2] if "=" in word else following
         for word, following in zip(words, [*words[1:], ""], strict=False)
@@ -17,11 +19,11 @@ def flag_value(container: Mapping[str, Any], flag: str) -> str | None:
     return values[-1] if values else None
 
 
-def with_flags(container: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Any]:
-    """The container with those flags that it was not given, as KServe appends them: two words each."""
+def with_flags(container: Container, flags: Mapping[str, str]) -> dict[str, Any]:
+    """Append the flags that are missing, each as two arguments, as KServe does."""
     missing = [word for flag, value in flags.items() if flag_value(container, flag) is None for word in (flag, value)]
     return {**container, "args": [*container.get("args", ()), *missing]}
 
 
-def _words(container: Mapping[str, Any]) -> list[str]:
+def _command_line(container: Container) -> list[str]:
     return [str(word) for word in (*container.get("command", ()), *container.get("args", ()))]

@@ -1,7 +1,7 @@
-"""Which service has a host where several ask for it: the oldest one, then the first by namespace and name. Pure.
+"""Which service gets a host that several request: the oldest one, then the first by namespace and name. Pure.
 
-Templates make the same host of different services: ``bank`` in ``pay-team`` and ``bank-pay`` in ``team``. Two Ingresses
-with one host leave it to the ingress controller who gets the requests.
+Templates can produce the same host for different services: ``bank`` in ``pay-team`` and ``bank-pay`` in ``team``. If
+two Ingresses had the same host, the ingress controller would decide which one gets the requests.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from isvc_operator.api.base import ObjectMeta
-from isvc_operator.api.names import EXPLAINER, PREDICTOR, TRANSFORMER, predictor_name, wrapper_name
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.resolve.components import component_names
 from isvc_operator.resolve.hosts import every_host
-
-Manifest = Mapping[str, Any]
 
 
 class Claimant(NamedTuple):
-    """A service, in the order in which claims count."""
+    """A service; of several claimants the smallest one gets the host."""
 
     created: str
     namespace: str
@@ -28,13 +27,13 @@ class Claimant(NamedTuple):
 
 
 class HostClaims:
-    """The hosts that services ask for, kept up to date with each of them; no service is looked at twice."""
+    """An index of the hosts that services request, updated with each change of a service."""
 
     def __init__(self, config: IngressConfig) -> None:
         self.use(config, ())
 
     def use(self, config: IngressConfig, services: Iterable[Manifest]) -> None:
-        """Begin anew with other templates."""
+        """Rebuild the index with other templates."""
         self._config = config
         self._hosts: dict[Claimant, frozenset[str]] = {}
         self._known: dict[tuple[str, str], Claimant] = {}
@@ -44,9 +43,9 @@ class HostClaims:
             self.put(body)
 
     def put(self, body: Manifest) -> None:
-        """A service is there, or has changed."""
+        """Add a service, or update it."""
         metadata = body["metadata"]
-        claimant = Claimant(metadata.get("creationTimestamp") or "", metadata.get("namespace", ""), metadata["name"])
+        claimant = Claimant(metadata.get("creationTimestamp") or "", metadata.get("namespace", ""), name_of(body))
         before = self._known.get(claimant[1:], claimant)
         hosts = claimed_hosts(body, self._config)
         if before == claimant and self._hosts.get(claimant) == hosts:
@@ -60,21 +59,21 @@ class HostClaims:
         self._note_changes(holders)
 
     def remove(self, body: Manifest) -> None:
-        """A service is gone."""
-        gone = self._known.pop((body["metadata"].get("namespace", ""), body["metadata"]["name"]), None)
-        if gone is not None:
-            holders = self._holders(self._hosts[gone])
-            self._forget(gone)
+        """Remove a service."""
+        removed = self._known.pop((body["metadata"].get("namespace", ""), name_of(body)), None)
+        if removed is not None:
+            holders = self._holders(self._hosts[removed])
+            self._forget(removed)
             self._note_changes(holders)
 
     def taken_from(self, namespace: str, name: str) -> dict[str, str]:
-        """The hosts that a service asks for and another one has, each with that one as ``namespace/name``."""
+        """Return the requested hosts that belong to another service, each with that one as ``namespace/name``."""
         claimant = self._known.get((namespace, name))
         holders = self._holders(self._hosts[claimant]) if claimant else {}
         return {host: f"{item.namespace}/{item.name}" for host, item in sorted(holders.items()) if item != claimant}
 
     def take_changed(self) -> set[tuple[str, str]]:
-        """Namespaces and names of services whose hosts others have given or taken since this was asked last."""
+        """Return namespaces and names of services that have gained or lost a host since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -95,9 +94,10 @@ class HostClaims:
 
 
 def claimed_hosts(body: Manifest, config: IngressConfig) -> frozenset[str]:
-    """Every host that the service's Ingress is to have, as far as its metadata and the names of its parts tell.
+    """Return every host that the service's Ingress should have.
 
-    A stopped service keeps its hosts, and so does one that cannot be served as it is written now.
+    A stopped service keeps its hosts, and so does one that cannot be served as it is written now. So this reads only
+    the metadata and the names of the components, of a spec that may be invalid.
     """
     fields = ("name", "namespace", "labels", "annotations")
     metadata = ObjectMeta.model_validate({name: body["metadata"].get(name) for name in fields})
@@ -108,14 +108,13 @@ def claimed_hosts(body: Manifest, config: IngressConfig) -> frozenset[str]:
 
 
 def _names(service: str, spec: Any) -> dict[str, str]:
-    """Names of the components' Services by kind, of a spec that nobody has looked at yet."""
-    own = _field(_field(spec, "predictor"), "name")
-    names = {PREDICTOR: predictor_name(service, own if isinstance(own, str) else None)}
-    if isinstance(_field(spec, "transformer"), Mapping):
-        names[TRANSFORMER] = wrapper_name(service, TRANSFORMER)
-    if _field(_field(spec, "explainer"), "containers"):
-        names[EXPLAINER] = wrapper_name(service, EXPLAINER)
-    return names
+    predictor = _field(_field(spec, "predictor"), "name")
+    return component_names(
+        service,
+        predictor=predictor if isinstance(predictor, str) else None,
+        transformer=isinstance(_field(spec, "transformer"), Mapping),
+        explainer=bool(_field(_field(spec, "explainer"), "containers")),
+    )
 
 
 def _field(value: Any, name: str) -> Any:

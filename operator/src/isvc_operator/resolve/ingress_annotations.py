@@ -1,9 +1,9 @@
-"""Which annotations of a service reach its Ingress: only those that cannot reach the traffic of another service. Pure.
+"""Which annotations of a service are copied to its Ingress: those that cannot affect another service's traffic. Pure.
 
-An ingress controller serves all tenants from one configuration, and takes orders from annotations: a further host name
-(`server-alias`), lines of its configuration (`configuration-snippet`), a share of another Ingress' requests (`canary`).
-So a service's annotations are left out unless they are known to concern its own requests only, or the administrator
-allows them. Those that are left out are told, where an ingress controller might have read them.
+An ingress controller serves all tenants with one configuration, and annotations change it: they can add a host name
+(`server-alias`), lines of configuration (`configuration-snippet`), or take a share of another Ingress' requests
+(`canary`). So an annotation is copied only if it is known to affect the service's own requests alone, or if the
+administrator allows it. One that an ingress controller might have read is reported if it is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONTOUR: Final = "projectcontour.io/"
 _HAPROXY: Final = ("haproxy.org/", "haproxy-ingress.github.io/")
 _TRAEFIK: Final = "traefik.ingress.kubernetes.io/"
 _CERT_MANAGER: Final = "cert-manager.io/"
-# Times, sizes, rates, protocols and addresses of the service's own requests, and what keeps callers away from it.
+# Timeouts, sizes, rates, protocols and addresses of the service's own requests, and restrictions of its clients.
 _OWN_TRAFFIC: Final = frozenset(
     (
         *(
@@ -75,9 +75,9 @@ _OWN_TRAFFIC: Final = frozenset(
         "external-dns.alpha.kubernetes.io/ttl", "kubernetes.io/ingress.allow-http", "kubernetes.io/tls-acme",
     )
 )  # fmt: skip
-# What a word, a number, a range or a list of them needs, and a line of a controller's configuration cannot do with.
+# Enough for words, numbers, ranges and lists of them, and too little for a line of a controller's configuration.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.:/*%+_-]{0,1024}")
-# Prefixes of what ingress controllers read, and of what goes with them.
+# Prefixes of annotations that ingress controllers and related controllers read.
 _READ: Final = re.compile(
     r"([^/]*\.)?ingress\.[^/]*/|ingress\.kubernetes\.io/|kubernetes\.io/(ingress|tls-acme)|nginx\.(org|com)/|"
     r"appprotect\S*\.f5\.com/|([^/]*\.)?traefik\.io/|haproxy\.(org|com)/|haproxy-ingress\.github\.io/|"
@@ -85,9 +85,9 @@ _READ: Final = re.compile(
     r"k8s\.apisix\.apache\.org/|voyager\.appscode\.com/|networking\.gke\.io/|([^/]*\.)?router\.openshift\.io/|"
     r"([^/]*\.)?cert-?manager\.(io|k8s\.io)/|external-dns\.alpha\.kubernetes\.io/"
 )
-# Also read of a Service: names of hosts, and routes.
+# Those that are also read from a Service: host names and routes.
 _READ_OF_SERVICES: Final = re.compile(r"external-dns\.alpha\.kubernetes\.io/|getambassador\.io/")
-# Parts of the names of those that keep callers away: a service is not to be published without what it is guarded by.
+# Parts of the names of annotations that restrict access: a service must not be published without one that it has.
 _GUARD: Final = re.compile(
     r"auth|jwt|oidc|allow-?list|white-?list|deny-?list|black-?list|source-range|cidr|security-group|waf|modsecurity|"
     r"middlewares|plugins|polic(y|ies)$"
@@ -96,9 +96,9 @@ _GUARD: Final = re.compile(
 
 @dataclass(frozen=True)
 class IngressAnnotations:
-    """Annotations of a service: those that its Ingress gets, and the names of those that are left out of it.
+    """The annotations for the Ingress, and the names of those that are left out.
 
-    ``guards`` are those left out that would have kept callers away.
+    ``guards`` are those left out that would have restricted access.
     """
 
     allowed: Mapping[str, str]
@@ -107,7 +107,7 @@ class IngressAnnotations:
 
 
 def ingress_annotations(own: Mapping[str, str], config: IngressConfig) -> IngressAnnotations:
-    """What becomes of the annotations that a service has."""
+    """Divide the service's annotations into those for its Ingress and those left out."""
     allowed = {name: value for name, value in own.items() if _is_allowed(name, value, config)}
     left_out = tuple(name for name in own if name not in allowed and _READ.match(name))
     return IngressAnnotations(
@@ -116,7 +116,7 @@ def ingress_annotations(own: Mapping[str, str], config: IngressConfig) -> Ingres
 
 
 def may_reach_others(name: str, config: IngressConfig) -> bool:
-    """Whether an annotation of a Service could lead the requests of another host to it."""
+    """Whether an annotation of a Service could route the requests of another host to it."""
     return bool(_READ_OF_SERVICES.match(name)) and not _matches(name, config) and name not in _OWN_TRAFFIC
 
 

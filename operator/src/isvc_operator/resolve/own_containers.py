@@ -1,7 +1,6 @@
-"""Containers that users bring: which of them serves, and what it is given where they said nothing.
+"""The user's own containers: which one is the server, and the defaults for fields that are not set.
 
-The defaults fit the `restricted` Pod Security Standard. Whatever the user wrote stays, so a container that has to be
-root can be.
+The defaults satisfy the `restricted` Pod Security Standard. The user's settings win, so a container can run as root.
 """
 
 from __future__ import annotations
@@ -12,67 +11,68 @@ from typing import Any
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.containers import Container, ended_in_time
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.containers import within_grace_period
 
-# Time for the endpoint's removal to reach every proxy, before new connections are refused.
+# Time for every proxy to notice the removed endpoint before the server refuses connections.
 _BEFORE_STOP = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
 
 
 def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:
-    """The containers of a component without a model, the one that serves first and under KServe's name.
+    """Return the containers with the server first and under KServe's name.
 
-    It is the one that has the name, else the only one; of a transformer's and an explainer's it is the first.
+    The server is the container with that name, or else the only one; of a transformer or an explainer, the first one.
     """
     if not containers:
         raise InvalidSpec(f"{field} has no containers; give it one with an image")
     names = [item.get("name") for item in containers]
     if CONTAINER_SERVER in names:
-        at = names.index(CONTAINER_SERVER)
+        index = names.index(CONTAINER_SERVER)
     elif field != "spec.predictor" or len(containers) == 1 or not names[0]:
-        at = 0
+        index = 0
     else:
         raise InvalidSpec(
-            f"{field} has several containers, and none of them is named {CONTAINER_SERVER}; give that name to the one "
-            "that serves"
+            f"{field} has several containers, and none of them is named {CONTAINER_SERVER}; give that name to the "
+            "server"
         )
-    server = {**containers[at], "name": CONTAINER_SERVER}
-    return [server, *(dict(item) for number, item in enumerate(containers) if number != at)]
+    server = {**containers[index], "name": CONTAINER_SERVER}
+    return [server, *(dict(item) for number, item in enumerate(containers) if number != index)]
 
 
 def completed(container: Container, pod: Mapping[str, Any], resources: ResourceConfig) -> dict[str, Any]:
-    """The container with our defaults where it says nothing; helpers beside it stay as they were written."""
+    """Return a server or transformer with our defaults for fields that are not set; other containers unchanged."""
     if container.get("name") not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
         return dict(container)
     return {
         **container,
-        "lifecycle": {**ended_in_time(_BEFORE_STOP, pod)["lifecycle"], **container.get("lifecycle", {})},
+        "lifecycle": {**within_grace_period(_BEFORE_STOP, pod)["lifecycle"], **container.get("lifecycle", {})},
         "resources": _with_defaults(container.get("resources", {}), resources),
         "securityContext": _restricted(container.get("securityContext", {}), pod.get("securityContext", {})),
     }
 
 
 def _with_defaults(given: Mapping[str, Any], defaults: ResourceConfig) -> dict[str, Any]:
-    """A default fills in where neither request nor limit is given: beside one of them it could contradict it."""
+    """Apply a default only if neither request nor limit is given, because it could contradict the other one."""
     resources: dict[str, Any] = {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
     }
-    said = {*given.get("requests", {}), *given.get("limits", {})}
-    wanted = (
+    specified = {*given.get("requests", {}), *given.get("limits", {})}
+    defaulted = (
         ("requests", "cpu", defaults.cpu_request),
         ("requests", "memory", defaults.memory_request),
         ("limits", "cpu", defaults.cpu_limit),
         ("limits", "memory", defaults.memory_limit),
     )
-    for kind, name, amount in wanted:
-        if amount and name not in said:
+    for kind, name, amount in defaulted:
+        if amount and name not in specified:
             resources.setdefault(kind, {})[name] = amount
     return resources
 
 
-def _restricted(own: Mapping[str, Any], pods: Mapping[str, Any]) -> dict[str, Any]:
+def _restricted(own: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     context: dict[str, Any] = {}
     if not own.get("privileged") and "capabilities" not in own:
         context |= {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    if "runAsNonRoot" not in pods and own.get("runAsUser", pods.get("runAsUser")) != 0:
+    if "runAsNonRoot" not in pod and own.get("runAsUser", pod.get("runAsUser")) != 0:
         context["runAsNonRoot"] = True
     return {**context, **own}

@@ -1,7 +1,8 @@
-"""The template forms that KServe's users write: ``{{ .Name }}`` in hosts, ``{{.Labels.x}}`` in containers.
+"""The placeholders that KServe's users write: ``{{ .Name }}`` in hosts, ``{{.Labels.x}}`` in containers.
 
-KServe uses Go templates; this is their part that stands in real configuration: a field, or an entry of a map. Values
-are put in as they are (KServe's HTML escaping of ``&`` and ``+`` breaks arguments). A missing label is empty text.
+KServe uses Go templates. Existing configurations use only two forms of them, a field and an entry of a map; jinja2 has
+another syntax for both. Values are inserted unchanged (KServe's HTML escaping of ``&`` and ``+`` breaks arguments). A
+missing label is an empty string.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from isvc_operator.api.base import ObjectMeta
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import FILLED_CHARACTERS
 
-_FORM = re.compile(r"\{\{-?\s*\.([A-Za-z]+)(?:\.([A-Za-z0-9_./-]+?))?\s*-?\}\}")
+_PLACEHOLDER = re.compile(r"\{\{-?\s*\.([A-Za-z]+)(?:\.([A-Za-z0-9_./-]+?))?\s*-?\}\}")
 
 Values = Mapping[str, str | Mapping[str, str]]
 
 
 def values_of(metadata: ObjectMeta) -> Values:
-    """The fields that a container's text may refer to."""
+    """Return the fields that a container may refer to."""
     return {
         "Name": metadata.name,
         "Namespace": metadata.namespace or "",
@@ -30,17 +31,17 @@ def values_of(metadata: ObjectMeta) -> Values:
 
 
 def fill(text: str, values: Values) -> str:
-    """Replace each form whose field is known; leave any other text alone."""
+    """Replace each placeholder whose field is known."""
     return _Filling(values).fill(text)
 
 
 def fill_all(value: Any, values: Values) -> Any:
-    """``fill`` in every text of a JSON value. Raises InvalidSpec where that would make it too large."""
+    """Apply ``fill`` to every string of a JSON value; raises InvalidSpec if that would make it too large."""
     return _Filling(values).fill_all(value)
 
 
 class _Filling:
-    """Counts what is put in: few forms of a long annotation can make any number of texts of it."""
+    """Replaces placeholders and counts the inserted characters: a long annotation may be inserted many times."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
@@ -56,7 +57,7 @@ class _Filling:
         return value
 
     def fill(self, text: str) -> str:
-        return _FORM.sub(self._replacement, text) if "{{" in text else text
+        return _PLACEHOLDER.sub(self._replacement, text) if "{{" in text else text
 
     def _replacement(self, match: re.Match[str]) -> str:
         value = self._values.get(match[1])
@@ -67,7 +68,7 @@ class _Filling:
         self._left -= len(value)
         if self._left < 0:
             raise InvalidSpec(
-                f"placeholders such as {match[0]} would put in more than {FILLED_CHARACTERS} characters; use fewer of "
+                f"placeholders such as {match[0]} would insert more than {FILLED_CHARACTERS} characters; use fewer of "
                 "them, or shorter labels and annotations"
             )
         return value

@@ -1,4 +1,4 @@
-"""The predictor: the runtime's pod with the user's settings merged over it, or containers of the user's own."""
+"""The predictor: the runtime's pod with the user's settings merged over it, or the user's own containers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from isvc_operator.api.names import (
 from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import (
     Component,
     annotations_for,
@@ -31,25 +32,24 @@ from isvc_operator.resolve.component import (
     with_service_name,
 )
 from isvc_operator.resolve.containers import (
-    ended_in_time,
     is_grpc,
     merge_container,
     merge_containers,
     merge_items,
     merge_maps,
     with_tag,
+    within_grace_period,
 )
 from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.placeholders import fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.settings import settings_of
-from isvc_operator.resolve.sources import stored_uri, with_stored_path
-from isvc_operator.resolve.storage import StorageContext, plan_storage
-from isvc_operator.resolve.storage_request import request_of_containers, request_of_model
+from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
+from isvc_operator.resolve.storage.sources import stored_uri, with_stored_path
 
-# Pod fields that a runtime may set (contract §1.4), beside its containers and the lists below; the user's win.
+# Pod fields that a runtime may set (contract §1.4), in addition to its containers and the lists below. The user's win.
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
-# Lists of the pod whose items are told apart by their names: those of the runtime and of the user are all there.
+# Lists of the pod whose items have names; those of the runtime and of the user are merged.
 _NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")
 _ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
 _PROTOCOLS = ("v1", "v2")
@@ -59,36 +59,35 @@ def resolve_with_runtime(
     service: InferenceService,
     model: ModelSpec,
     chosen: ChosenRuntime,
+    *,
     config: OperatorConfig,
-    context: StorageContext,
+    storage: StorageContext,
 ) -> Component:
-    """The predictor of a model: runtime, service and configuration in one."""
+    """Return the predictor of a model: the runtime's pod with the service's settings."""
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
     server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
     annotations = annotations_for(service.metadata, predictor, config, runtime.annotations)
     labels = _service_labels(service, chosen, server_type)
-    request = request_of_model(service.metadata, predictor, model)
     return Component(
         kind=PREDICTOR,
         name=predictor_name(service.metadata.name, predictor.name),
         labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
-        server=_server(service, labels, model, chosen, server_type),
+        server=_server(service, model, chosen, labels=labels, server_type=server_type),
         pod=_pod(service, runtime, config),
-        storage=plan_storage(request, annotations, config, context, server_type),
+        storage=plan_storage(PREDICTOR, annotations, config=config, context=storage, server_type=server_type),
         replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
     )
 
 
-def resolve_own(service: InferenceService, config: OperatorConfig, context: StorageContext) -> Component:
-    """The predictor of the user's own containers, which get no arguments: their author knows what they serve."""
+def resolve_own(service: InferenceService, config: OperatorConfig, storage: StorageContext) -> Component:
+    """Return the predictor of the user's own containers, which get no arguments from the operator."""
     predictor, metadata = service.spec.predictor, service.metadata
     pod = pod_fields(predictor)
     server, *others = server_first(pod.pop("containers", ()), "spec.predictor")
     server = {**server, "env": merge_items(_settings(predictor), server.get("env", ()), "name")}
     annotations = annotations_for(metadata, predictor, config)
-    request = request_of_containers(metadata, predictor, "spec.predictor")
     return Component(
         kind=PREDICTOR,
         name=predictor_name(metadata.name, predictor.name),
@@ -96,14 +95,14 @@ def resolve_own(service: InferenceService, config: OperatorConfig, context: Stor
         annotations=annotations,
         server=_own(with_stored_path(server), service, pod, config),
         pod=with_pod_defaults({**pod, "containers": _beside(others, service, pod, config)}, config),
-        storage=plan_storage(request, annotations, config, context),
+        storage=plan_storage(PREDICTOR, annotations, config=config, context=storage),
         replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
     )
 
 
 def protocol_of(predictor: Component) -> str:
-    """The protocol of a predictor of the user's own containers, by KServe's variable for it."""
+    """Return the protocol of the user's own containers, from KServe's variable ``PROTOCOL``."""
     env = predictor.server.get("env", ())
     protocol = next((str(item.get("value", "")) for item in env if item["name"] == "PROTOCOL"), _PROTOCOLS[0])
     if protocol not in _PROTOCOLS:
@@ -112,7 +111,7 @@ def protocol_of(predictor: Component) -> str:
 
 
 def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_type: str | None) -> dict[str, str]:
-    """The service's labels; TorchServe's envelope is one of them, which KServe's runtime reads by a placeholder."""
+    """Return the service's labels and TorchServe's envelope, which KServe's runtime reads by a placeholder."""
     labels = dict(service.metadata.labels)
     if server_type == "torchserve":
         labels.setdefault(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(chosen.protocol, "kserve"))
@@ -121,14 +120,15 @@ def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_typ
 
 def _server(
     service: InferenceService,
-    labels: Mapping[str, str],
     model: ModelSpec,
     chosen: ChosenRuntime,
+    *,
+    labels: Mapping[str, str],
     server_type: str | None,
 ) -> dict[str, Any]:
     predictor = service.spec.predictor
-    theirs = ended_in_time(_server_of(chosen), pod_fields(predictor))
-    container = merge_container(theirs, _users_container(predictor, model))
+    base = within_grace_period(_server_of(chosen), pod_fields(predictor))
+    container = merge_container(base, _users_container(predictor, model))
     if model.runtime_version and "image" in container:
         container["image"] = with_tag(container["image"], model.runtime_version)
     if chosen.protocol.startswith("grpc") and "ports" in container:
@@ -142,7 +142,7 @@ def _server(
 
 
 def _users_container(predictor: PredictorSpec, model: ModelSpec) -> dict[str, Any]:
-    """What the user wrote about the container, and the predictor's settings as its variables; those written win."""
+    """Return the user's container fields, with the predictor's settings as variables unless the user has set them."""
     container = fields_of(model, ContainerFields)
     if settings := _settings(predictor):
         container["env"] = merge_items(settings, container.get("env", ()), "name")
@@ -153,14 +153,14 @@ def _settings(predictor: PredictorSpec) -> list[dict[str, str]]:
     return [{"name": item.variable, "value": str(item.value)} for item in settings_of(predictor) if item.usable]
 
 
-def _server_of(chosen: ChosenRuntime) -> Mapping[str, Any]:
-    container: Mapping[str, Any]
+def _server_of(chosen: ChosenRuntime) -> Container:
+    container: Container
     for container in without_nulls(chosen.runtime.spec.containers):
         if container.get("name") == CONTAINER_SERVER:
             return container
     name = chosen.runtime.metadata.name
     raise InvalidSpec(
-        f"runtime {name!r} has no container named {CONTAINER_SERVER!r}; name its server container so",
+        f"runtime {name!r} has no container named {CONTAINER_SERVER!r}; give its server that name",
         "RuntimeNotRecognized",
     )
 
@@ -172,7 +172,7 @@ def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: Operato
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):
             pod[name] = items
     sidecars = [
-        ended_in_time(item, own) for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER
+        within_grace_period(item, own) for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER
     ]
     others = merge_containers(sidecars, own.get("containers", ()))
     pod["containers"] = _beside(others, service, pod, config)
@@ -180,20 +180,20 @@ def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: Operato
 
 
 def _beside(
-    containers: Sequence[Mapping[str, Any]], service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
+    containers: Sequence[Container], service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
 ) -> list[dict[str, Any]]:
-    """The containers beside the server; a transformer among them is told nothing, and finds the server on loopback."""
+    """Complete the containers beside the server. A transformer gets no flags: the server is on its loopback."""
     for container in containers:
         if container.get("name") == CONTAINER_TRANSFORMER and stored_uri(container):
             raise InvalidSpec(
-                f"variable STORAGE_URI is given to {CONTAINER_TRANSFORMER}, which shares the predictor's pod and its "
-                "models; remove it, or give the URI to the predictor"
+                f"variable STORAGE_URI is set for {CONTAINER_TRANSFORMER}, which shares the predictor's pod and its "
+                "models; remove it, or set storageUri of the predictor"
             )
     return [_own(item, service, pod, config) for item in containers]
 
 
 def _own(
-    container: Mapping[str, Any], service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
+    container: Container, service: InferenceService, pod: Mapping[str, Any], config: OperatorConfig
 ) -> dict[str, Any]:
     named = with_service_name(container, service.metadata)
     return completed(named, pod, config.inference_service.resource)

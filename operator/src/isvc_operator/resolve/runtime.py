@@ -1,4 +1,4 @@
-"""Which ServingRuntime serves a model: KServe's rules (contract §3.1, §3.2), with reasons that say what to do."""
+"""Which ServingRuntime serves a model: KServe's rules (contract §3.1, §3.2)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from isvc_operator.api.names import ANNOTATION_RUNTIME
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
 
-# KServe's order of preference, the plainest first.
+# KServe's order of preference.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
 
 @dataclass(frozen=True)
 class Runtimes:
-    """The runtimes that a service may use: those of its namespace come before those of the cluster.
+    """The runtimes that a service may use; those of its namespace take precedence over those of the cluster.
 
-    ``unreadable`` says of those that have not the shape of their kind, by their names, what is wrong with them.
+    ``unreadable`` maps names of invalid runtimes to what is wrong with them.
     """
 
     namespaced: tuple[ServingRuntime, ...] = ()
@@ -28,7 +28,7 @@ class Runtimes:
 
 @dataclass(frozen=True)
 class ChosenRuntime:
-    """The runtime, where it was found, and the protocol to speak."""
+    """The runtime, its scope, and the protocol to use."""
 
     runtime: ServingRuntime
     cluster_wide: bool
@@ -36,9 +36,9 @@ class ChosenRuntime:
 
 
 def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None = None) -> ChosenRuntime:
-    """The runtime for ``model``; raises InvalidSpec with KServe's failure reason where there is none.
+    """Return the runtime for ``model``; raises InvalidSpec with KServe's failure reason if there is none.
 
-    ``annotated`` is the runtime that the service's annotation names; one in the spec wins over it.
+    ``annotated`` is the runtime in the service's annotation; the spec wins over it.
     """
     if model.runtime:
         return _named(model.runtime, "spec.predictor.model.runtime", model, runtimes)
@@ -78,8 +78,8 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
         raise InvalidSpec(f"runtime {name!r} is disabled; enable it or name another one", "RuntimeDisabled")
     if not any(_format_matches(entry, model) for entry in runtime.spec.supported_model_formats):
         raise InvalidSpec(
-            f"runtime {name!r} does not serve model format {_words(wanted)}; "
-            f"it serves: {_listing(map(_words, runtime.spec.supported_model_formats))}",
+            f"runtime {name!r} does not serve model format {_described(wanted)}; "
+            f"it serves: {_listing(map(_described, runtime.spec.supported_model_formats))}",
             "NoSupportingRuntime",
         )
     if model.protocol_version and not _speaks(runtime, model.protocol_version):
@@ -107,11 +107,11 @@ def _speaks(runtime: ServingRuntime, protocol: str) -> bool:
 
 
 def _preferred(fitting: Sequence[ServingRuntime], model: ModelSpec) -> ServingRuntime:
-    """Highest priority first, then the plainest protocol, the newest, and the name (each sort is stable)."""
+    """Return the best by priority, then lowest protocol, newest, and name (each sort is stable)."""
     by_name = sorted(fitting, key=lambda runtime: runtime.metadata.name)
     newest = sorted(by_name, key=lambda runtime: str(runtime.metadata.creation_timestamp or ""), reverse=True)
-    plainest = sorted(newest, key=lambda runtime: _rank(_lowest_protocol(runtime)))
-    return max(plainest, key=lambda runtime: _priority(runtime, model))
+    lowest = sorted(newest, key=lambda runtime: _rank(_lowest_protocol(runtime)))
+    return max(lowest, key=lambda runtime: _priority(runtime, model))
 
 
 def _priority(runtime: ServingRuntime, model: ModelSpec) -> int:
@@ -137,14 +137,14 @@ def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
     if not everything:
         return f"there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one{left_out}"
     return (
-        f"no runtime serves model format {_words(model.model_format)} with protocol {protocol}; "
+        f"no runtime serves model format {_described(model.model_format)} with protocol {protocol}; "
         f"on offer: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
     )
 
 
 def _offers(runtimes: Iterable[ServingRuntime]) -> str:
     return _listing(
-        f"{_words(entry)} ({_how_to_get(runtime, entry)}, protocols {_listing(runtime.spec.protocol_versions)})"
+        f"{_described(entry)} ({_how_to_get(runtime, entry)}, protocols {_listing(runtime.spec.protocol_versions)})"
         for runtime in runtimes
         if not runtime.spec.disabled
         for entry in runtime.spec.supported_model_formats
@@ -156,7 +156,7 @@ def _how_to_get(runtime: ServingRuntime, entry: SupportedModelFormat) -> str:
     return f"runtime {name}" if entry.auto_select else f"only by spec.predictor.model.runtime: {name}"
 
 
-def _words(format_: ModelFormat | SupportedModelFormat) -> str:
+def _described(format_: ModelFormat | SupportedModelFormat) -> str:
     return f"{format_.name!r} version {format_.version}" if format_.version else f"{format_.name!r}"
 
 

@@ -1,6 +1,6 @@
-"""What the predictor's own fields tell its server, as variables of the server's container.
+"""Fields of the predictor that become environment variables of its server.
 
-Each is the variable of a flag that both shipped runtimes have.
+Each variable sets a flag that both shipped runtimes have.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from isvc_operator.api.components import BatcherSpec, PredictorSpec
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A number that was given for ``field`` and that the server reads from ``variable``."""
+class ServerSetting:
+    """A number given for ``field`` that the server reads from ``variable``."""
 
     field: str
     variable: str
@@ -21,17 +21,17 @@ class Setting:
 
     @property
     def usable(self) -> bool:
-        """Whether it is passed on."""
+        """Whether it is passed to the server."""
         return is_usable(self.value)
 
 
 def is_usable(number: int) -> bool:
-    """Whether a number of a spec says anything: as with KServe, zero and less leave the default in force."""
+    """Whether a number of a spec has an effect: as with KServe, zero or less keeps the default."""
     return number > 0
 
 
-def settings_of(predictor: PredictorSpec) -> Iterator[Setting]:
-    """Every setting that was given, usable or not."""
+def settings_of(predictor: PredictorSpec) -> Iterator[ServerSetting]:
+    """Yield every setting that is given, usable or not."""
     batcher = predictor.batcher or BatcherSpec()
     given = (
         ("batcher.maxBatchSize", "MAX_BATCH_SIZE", batcher.max_batch_size),
@@ -41,4 +41,4 @@ def settings_of(predictor: PredictorSpec) -> Iterator[Setting]:
     )
     for field, variable, value in given:
         if value is not None:
-            yield Setting(f"spec.predictor.{field}", variable, value)
+            yield ServerSetting(f"spec.predictor.{field}", variable, value)

@@ -1,4 +1,4 @@
-"""What a service asks for that this version does not do: told in a condition, never dropped in silence."""
+"""Fields and annotations that this version does not support: reported in a condition, never ignored silently."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import ANNOTATION_AUTOSCALER, EXPLAINER, TRANSFORMER
+from isvc_operator.api.names import ANNOTATION_AUTOSCALER, PREDICTOR
 from isvc_operator.config import IngressConfig
+from isvc_operator.resolve.components import specified_components
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
 from isvc_operator.resolve.settings import is_usable, settings_of
@@ -21,10 +22,10 @@ _COMPONENT = (
     "canary_traffic_percent",
     "logger",
 )
-# A transformer is told its container_concurrency as its number of workers; a predictor its batcher.
+# A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
-_DEFAULT_HOLDS = "the server's default holds; give a number above 0"
-# Annotations of KServe's: the values that ask for what is done anyway, and what happens instead of any other's.
+_DEFAULT_KEPT = "the server's default is kept; give a number above 0"
+# KServe's annotations: the values that request what is done anyway, and what happens instead for any other value.
 _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/deploymentMode": (("Standard", "RawDeployment"), "the service is served as by Standard"),
     ANNOTATION_AUTOSCALER: (("none", "external", "hpa"), "no autoscaler is made; with one of your own, write external"),
@@ -45,27 +46,26 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
-    """Paths of fields that are set and not honoured, each with what happens instead."""
+    """Return the paths of fields that are set and not supported, each with what happens instead."""
     return (*_missing(spec), *_predictor(spec.predictor), *_wrappers(spec), *_model(spec.predictor))
 
 
 def unsupported_annotations(service: InferenceService) -> Iterator[str]:
-    """KServe's annotations of the service and its components that are not honoured, each with what happens instead."""
-    spec = service.spec
-    components = (item.annotations or {} for item in (spec.predictor, spec.transformer, spec.explainer) if item)
+    """Yield KServe's annotations that are not supported, each with what happens instead."""
+    components = (component.annotations or {} for _, component in specified_components(service.spec))
     given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
     for name, value in dict.fromkeys(given):
-        honoured, instead = _ANNOTATIONS.get(name, ((value,), ""))
-        if value not in honoured:
+        supported, instead = _ANNOTATIONS.get(name, ((value,), ""))
+        if value not in supported:
             yield f"annotation {name}: {value} ({instead})"
 
 
 def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:
-    """Annotations that the service's Ingress, or its Services, do not get, as they might reach others' requests."""
-    own, spec = service.metadata.annotations, service.spec
+    """Yield annotations that are left out of the Ingress or the Services: they could affect others' requests."""
+    own = service.metadata.annotations
     names = list(ingress_annotations(own, config).left_out if has_ingress(service.metadata, config) else ())
-    for component in (spec.predictor, spec.transformer, spec.explainer):
-        names += [name for name in (component and component.annotations) or () if may_reach_others(name, config)]
+    for _, component in specified_components(service.spec):
+        names += [name for name in component.annotations or () if may_reach_others(name, config)]
     for name in dict.fromkeys([*names, *(name for name in own if may_reach_others(name, config))]):
         yield f"annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
 
@@ -81,20 +81,21 @@ def _predictor(predictor: PredictorSpec) -> Iterator[str]:
     yield from _set(predictor, "spec.predictor", _PREDICTOR)
     for setting in settings_of(predictor):
         if not setting.usable:
-            yield f"{setting.field}: {setting.value} ({_DEFAULT_HOLDS})"
+            yield f"{setting.field}: {setting.value} ({_DEFAULT_KEPT})"
     yield from _scaling(predictor, "spec.predictor")
 
 
 def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
-    for kind, component in ((TRANSFORMER, spec.transformer), (EXPLAINER, spec.explainer)):
-        if component:
-            field = f"spec.{kind}"
-            yield from _set(component, field, _COMPONENT)
-            if component.batcher:
-                yield f"{field}.batcher (each request is passed on by itself; write it under spec.predictor)"
-            if component.timeout is not None and not is_usable(component.timeout):
-                yield f"{field}.timeout: {component.timeout} ({_DEFAULT_HOLDS})"
-            yield from _scaling(component, field)
+    for kind, component in specified_components(spec):
+        if kind == PREDICTOR:
+            continue
+        field = f"spec.{kind}"
+        yield from _set(component, field, _COMPONENT)
+        if component.batcher:
+            yield f"{field}.batcher (each request is passed on by itself; write it under spec.predictor)"
+        if component.timeout is not None and not is_usable(component.timeout):
+            yield f"{field}.timeout: {component.timeout} ({_DEFAULT_KEPT})"
+        yield from _scaling(component, field)
 
 
 def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) 
 
 def _scaling(component: ComponentExtensionSpec, field: str) -> Iterator[str]:
     if component.min_replicas == 0:
-        yield f"{field}.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)"
+        yield f"{field}.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)"
     if (component.max_replicas or 0) > (component.min_replicas or 1):
         yield f"{field}.maxReplicas (no autoscaler is made)"
 

@@ -1,19 +1,17 @@
-"""The transformer and the explainer: containers of the user's own that are told where the predictor is (contract §6.1).
+"""The transformer and the explainer: the user's own containers, which get the predictor's address (contract §6.1).
 
-KServe appends flags of its model server to their arguments, and so do we; what the user gave stays. Beyond KServe's,
-the predictor's protocol is told where it is not v1, which a transformer takes for granted.
+As with KServe, flags of its model server are appended to their arguments, unless the user has given them. In addition
+the predictor's protocol is passed on if it is not v1, the default of a transformer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from isvc_operator.api.components import ExplainerSpec, TransformerSpec
-from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import wrapper_name
+from isvc_operator.api.base import ObjectMeta
 from isvc_operator.config import OperatorConfig
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import (
     Component,
     annotations_for,
@@ -26,17 +24,17 @@ from isvc_operator.resolve.component import (
     with_service_name,
     with_variable,
 )
+from isvc_operator.resolve.components import ComponentSpec, RequestedComponent
 from isvc_operator.resolve.flags import flag_value, with_flags
 from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.settings import is_usable
-from isvc_operator.resolve.sources import with_stored_path
-from isvc_operator.resolve.storage import StorageContext, plan_storage
-from isvc_operator.resolve.storage_request import request_of_containers
+from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
+from isvc_operator.resolve.storage.sources import with_stored_path
 
 MODEL_NAME: Final = "--model_name"
 PREDICTOR_HOST: Final = "--predictor_host"
 HEALTH_CHECK: Final = "--enable_predictor_health_check"
-# Our SDK opens no port before the predictor took a connection once; KServe's does not know it.
+# With it our SDK opens its port only after the predictor has accepted a connection; KServe's ignores it.
 WAIT_FOR_PREDICTOR: Final = "WAIT_FOR_PREDICTOR"
 TIMEOUT: Final = "--predictor_request_timeout_seconds"
 _PROTOCOL_FLAGS = ("--predictor_protocol", "--protocol")  # the second is the older name of the first
@@ -45,53 +43,51 @@ _ASSUMED_PROTOCOL = "v1"
 
 @dataclass(frozen=True)
 class Backend:
-    """The predictor as those see it that call it."""
+    """The predictor's address and protocol for the components that call it."""
 
     host: str
     protocol: str
 
 
 def backend_of(predictor: Component, protocol: str, namespace: str, config: OperatorConfig) -> Backend:
-    """The predictor's Service, as KServe names it."""
+    """Return the address of the predictor's Service, in KServe's form."""
     port = port_in_address(predictor, config, grpc=protocol.startswith("grpc"))
     return Backend(f"{predictor.name}.{namespace}{port}", protocol)
 
 
 def resolve_wrapper(
-    service: InferenceService,
-    kind: str,
-    spec: TransformerSpec | ExplainerSpec,
+    service: ObjectMeta,
+    requested: RequestedComponent,
+    *,
     backend: Backend,
     config: OperatorConfig,
-    context: StorageContext,
+    storage: StorageContext,
 ) -> Component:
-    """The component ``kind`` around the predictor."""
-    metadata, field = service.metadata, f"spec.{kind}"
+    """Return the transformer or the explainer of a service."""
+    spec = requested.spec
     pod = pod_fields(spec)
-    server, *others = server_first(pod.pop("containers", ()), field)
-    server = with_service_name(with_stored_path(server), metadata)
+    server, *others = server_first(pod.pop("containers", ()), requested.field)
+    server = with_service_name(with_stored_path(server), service)
     server = with_variable(server, WAIT_FOR_PREDICTOR, "true")
-    server = with_flags(server, _flags(server, metadata.name, spec, backend))
-    annotations = annotations_for(metadata, spec, config)
+    server = with_flags(server, _flags(server, service.name, spec, backend))
+    annotations = annotations_for(service, spec, config)
     return Component(
-        kind=kind,
-        name=wrapper_name(metadata.name, kind),
-        labels={**metadata.labels, **(spec.labels or {})},
+        kind=requested.kind,
+        name=requested.name,
+        labels={**service.labels, **(spec.labels or {})},
         annotations=annotations,
         server=completed(server, pod, config.inference_service.resource),
         pod=with_pod_defaults({**pod, "containers": others}, config),
-        storage=plan_storage(request_of_containers(metadata, spec, field), annotations, config, context),
+        storage=plan_storage(requested.kind, annotations, config=config, context=storage),
         replicas=replicas_of(spec, annotations),
         strategy=strategy_of(spec),
     )
 
 
-def _flags(
-    server: Mapping[str, Any], service: str, spec: TransformerSpec | ExplainerSpec, backend: Backend
-) -> dict[str, str]:
+def _flags(server: Container, service: str, spec: ComponentSpec, backend: Backend) -> dict[str, str]:
     flags = {MODEL_NAME: service, PREDICTOR_HOST: backend.host, "--http_port": str(http_port(server))}
-    told = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)
-    if backend.protocol != _ASSUMED_PROTOCOL and not told:
+    given = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)
+    if backend.protocol != _ASSUMED_PROTOCOL and not given:
         flags[_PROTOCOL_FLAGS[0]] = backend.protocol
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)

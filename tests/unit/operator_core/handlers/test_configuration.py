@@ -81,7 +81,7 @@ async def test_a_change_that_cannot_be_used_is_logged_and_the_next_one_used(
         await turns()
         assert used == []
         assert [record.levelno for record in caplog.records] == [logging.ERROR]
-        assert "the configuration before it stays in use" in caplog.text
+        assert "the previous configuration stays in use" in caplog.text
         mended = written(tmp_path, "mended.test")
         await turns()
 

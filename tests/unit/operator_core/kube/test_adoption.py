@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.kube.adoption import taken_over
+from isvc_operator.kube.adoption import adopted_fields
 from tests.support.builders import SERVICE_UID, a_child
 
 MADE = {"f:metadata": {"f:ownerReferences": {".": {}, f'k:{{"uid":"{SERVICE_UID}"}}': {}}}}
@@ -25,7 +25,7 @@ def an_entry(manager: str, fields: dict[str, Any], operation: str = "Update", **
 def test_the_fields_of_the_controller_that_made_the_child_are_applied_by_us() -> None:
     fields = {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}
 
-    assert taken_over([an_entry("manager", fields)], FIXED) == [an_entry("isvc-operator", fields, "Apply")]
+    assert adopted_fields([an_entry("manager", fields)], FIXED) == [an_entry("isvc-operator", fields, "Apply")]
 
 
 def test_fields_of_others_stay_theirs() -> None:
@@ -35,7 +35,7 @@ def test_fields_of_others_stay_theirs() -> None:
         an_entry("kube-controller-manager", {"f:spec": {"f:replicas": {}}}, subresource="scale"),
     ]
 
-    assert taken_over([*others, an_entry("manager", MADE)], FIXED) == [
+    assert adopted_fields([*others, an_entry("manager", MADE)], FIXED) == [
         *others,
         an_entry("isvc-operator", MADE, "Apply"),
     ]
@@ -49,18 +49,18 @@ def test_what_the_controller_set_in_several_ways_becomes_one_entry() -> None:
     ]
     fields = {**MADE, "f:spec": {"f:template": {"f:spec": {}, "f:metadata": {}}}}
 
-    assert taken_over(entries, FIXED) == [an_entry("isvc-operator", fields, "Apply"), entries[2]]
+    assert adopted_fields(entries, FIXED) == [an_entry("isvc-operator", fields, "Apply"), entries[2]]
 
 
 def test_replicas_that_are_not_rendered_become_nobodys() -> None:
     ours = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}, "Apply")
     without = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}}}, "Apply")
 
-    assert taken_over([ours], a_child()) == [without]
-    assert taken_over([without], a_child()) == [without]
+    assert adopted_fields([ours], a_child()) == [without]
+    assert adopted_fields([without], a_child()) == [without]
 
 
 def test_a_child_of_nobody_we_know_is_left_as_it_is() -> None:
     entries = [an_entry("somebody", {"f:spec": {}})]
 
-    assert taken_over(entries, FIXED) == entries
+    assert adopted_fields(entries, FIXED) == entries

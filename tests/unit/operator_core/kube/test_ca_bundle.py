@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.errors import InvalidCredentials
-from isvc_operator.kube.ca_bundle import mirror_ca_bundle
-from isvc_operator.kube.objects import REMEMBERED, ObjectReader
+from isvc_operator.kube.ca_bundle import copy_ca_bundle
+from isvc_operator.kube.objects import FOUND_TTL, ObjectReader
 from tests.support.builders import NAMESPACE
 from tests.support.credentials import a_config_map
 from tests.support.fakes import FakeKubeApi, Seconds
@@ -33,7 +33,7 @@ def objects(api: FakeKubeApi, clock: Seconds) -> ObjectReader:
 
 
 async def mirror(objects: ObjectReader) -> None:
-    await mirror_ca_bundle(objects, "corporate", HOME, NAMESPACE)
+    await copy_ca_bundle(objects, "corporate", home=HOME, namespace=NAMESPACE)
 
 
 def writes(api: FakeKubeApi) -> list[str]:
@@ -53,7 +53,7 @@ async def test_a_copy_that_is_up_to_date_is_left_alone(api: FakeKubeApi, objects
     calls = len(api.calls)
     await mirror(objects)
     assert len(api.calls) == calls
-    clock.passed = REMEMBERED
+    clock.passed = FOUND_TTL
 
     await mirror(objects)
 
@@ -63,7 +63,7 @@ async def test_a_copy_that_is_up_to_date_is_left_alone(api: FakeKubeApi, objects
 async def test_a_change_of_theirs_reaches_the_copy(api: FakeKubeApi, objects: ObjectReader, clock: Seconds) -> None:
     await mirror(objects)
     api.put(a_config_map("corporate", HOME, **{"cabundle.crt": "new"}))
-    clock.passed = REMEMBERED
+    clock.passed = FOUND_TTL
 
     await mirror(objects)
 
@@ -72,7 +72,7 @@ async def test_a_change_of_theirs_reaches_the_copy(api: FakeKubeApi, objects: Ob
 
 async def test_certificates_that_do_not_exist_are_told_with_who_names_them(objects: ObjectReader) -> None:
     with pytest.raises(InvalidCredentials) as caught:
-        await mirror_ca_bundle(objects, "missing", HOME, NAMESPACE)
+        await copy_ca_bundle(objects, "missing", home=HOME, namespace=NAMESPACE)
 
     assert str(caught.value) == (
         "ConfigMap missing, which caBundleConfigMapName of inferenceservice-config names, does not exist in "

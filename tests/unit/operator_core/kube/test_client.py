@@ -12,7 +12,7 @@ import pytest
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi, _message_of, load_configuration
-from isvc_operator.kube.errors import Conflict, KubeError, NotFound, Refused
+from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, Refused
 from tests.support.builders import a_service_body
 
 
@@ -78,7 +78,7 @@ async def test_a_log_that_is_not_utf8_is_still_text() -> None:
         (400, Refused),
         (401, KubeError),
         (403, Refused),
-        (404, NotFound),
+        (404, ObjectNotFound),
         (409, Conflict),
         (422, Refused),
         (429, KubeError),
@@ -99,9 +99,9 @@ async def test_a_status_that_is_no_success_is_an_error_of_its_kind(status: int, 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (TimeoutError(), "no answer from the API server: TimeoutError"),
-        (aiohttp.ClientConnectionError("refused"), "no answer from the API server: refused"),
-        (ConnectionResetError("reset"), "no answer from the API server: reset"),
+        (TimeoutError(), "no response from the API server: TimeoutError"),
+        (aiohttp.ClientConnectionError("refused"), "no response from the API server: refused"),
+        (ConnectionResetError("reset"), "no response from the API server: reset"),
     ],
 )
 async def test_no_answer_is_an_error_without_a_status(error: Exception, message: str) -> None:
@@ -166,5 +166,5 @@ async def test_a_kubeconfig_that_cannot_be_used_is_refused_with_its_path(tmp_pat
 async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
-    with pytest.raises(ConfigError, match="no kubeconfig is named and this is no pod"):
+    with pytest.raises(ConfigError, match="no kubeconfig is set, and this is not a pod"):
         await load_configuration(None)

@@ -33,7 +33,7 @@ def cache_with(*objects: dict[str, Any]) -> Cache:
     return cache
 
 
-def test_a_service_its_runtimes_children_and_pods_are_read() -> None:
+def test_a_service_its_runtimes_and_children_are_read() -> None:
     ours, theirs = a_runtime_body("ours", namespace=NAMESPACE), a_runtime_body("theirs", namespace="elsewhere")
     cluster = a_runtime_body()
 
@@ -42,7 +42,6 @@ def test_a_service_its_runtimes_children_and_pods_are_read() -> None:
     assert gathered is not None
     assert gathered.body == a_service_body()
     assert [item["kind"] for item in gathered.children] == ["Deployment"]
-    assert gathered.pods == (a_ready_pod(),)
     assert [item.metadata.name for item in gathered.runtimes.namespaced] == ["ours"]
     assert [item.metadata.name for item in gathered.runtimes.cluster] == ["kserve-torchserve"]
 
@@ -81,7 +80,7 @@ def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
 
     told = "ClusterServingRuntime broken is not valid: spec.containers: Input should be a valid list"
     runtimes = Runtimes(cluster=(a_runtime(),), unreadable={"broken": told})
-    assert gathered == Gathered(a_service_body(), runtimes, (), (), ())
+    assert gathered == Gathered(a_service_body(), runtimes, (), ())
 
 
 def test_a_runtime_of_another_namespace_that_cannot_be_read_is_of_no_concern() -> None:
@@ -89,7 +88,7 @@ def test_a_runtime_of_another_namespace_that_cannot_be_read_is_of_no_concern() -
 
     gathered = gather(cache_with(a_service_body(), broken), KEY)
 
-    assert gathered == Gathered(a_service_body(), Runtimes(), (), (), ())
+    assert gathered == Gathered(a_service_body(), Runtimes(), (), ())
 
 
 def test_the_clusters_storage_containers_are_read() -> None:

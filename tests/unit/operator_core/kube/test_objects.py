@@ -8,15 +8,15 @@ import pytest
 
 from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube.errors import Refused
-from isvc_operator.kube.objects import MISSED, REMEMBERED, ObjectReader
+from isvc_operator.kube.objects import FOUND_TTL, MISSING_TTL, ObjectReader
 from isvc_operator.kube.requests import path_of
-from isvc_operator.resolve.objects import Objects, Reference
-from isvc_operator.resolve.storage_request import references
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.requests import references, storage_requests
 from tests.support.builders import NAMESPACE, a_service
 from tests.support.credentials import a_secret, an_account
 from tests.support.fakes import FakeKubeApi, Seconds
 
-ACCOUNT, SECRET = Reference("ServiceAccount", "default"), Reference("Secret", "s3")
+ACCOUNT, SECRET = ObjectReference("ServiceAccount", "default"), ObjectReference("Secret", "s3")
 
 
 @dataclass
@@ -28,12 +28,12 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.reader = ObjectReader(self.api, self.clock)
-        self.service = a_service(model={"storageUri": "s3://b/m"})
+        self.requests = storage_requests(a_service(model={"storageUri": "s3://b/m"}))
 
     async def read(self) -> tuple[Objects, list[str]]:
         """What was read, and the calls that this took."""
         before = len(self.api.calls)
-        known = await self.reader.read_all(NAMESPACE, lambda known: references(self.service, CONFIG, known))
+        known = await self.reader.read_all(NAMESPACE, lambda known: references(self.requests, CONFIG, known))
         return known, [call.path.rpartition(f"/{NAMESPACE}/")[2] for call in self.api.calls[before:]]
 
 
@@ -60,7 +60,7 @@ async def test_the_account_is_read_and_then_its_secrets(reading: Reading) -> Non
 
 async def test_what_was_read_is_remembered_for_a_while(reading: Reading) -> None:
     first, _ = await reading.read()
-    reading.clock.passed = REMEMBERED - 1
+    reading.clock.passed = FOUND_TTL - 1
 
     assert await reading.read() == (first, [])
 
@@ -68,7 +68,7 @@ async def test_what_was_read_is_remembered_for_a_while(reading: Reading) -> None
 async def test_and_read_again_after_that(reading: Reading) -> None:
     await reading.read()
     reading.api.put(a_secret("s3", {"AWS_ACCESS_KEY_ID": "new"}))
-    reading.clock.passed = REMEMBERED
+    reading.clock.passed = FOUND_TTL
 
     known, calls = await reading.read()
 
@@ -81,9 +81,9 @@ async def test_what_does_not_exist_is_looked_for_again_soon(reading: Reading) ->
     assert (await reading.read())[0][SECRET] is None
     reading.api.put(secret)
 
-    reading.clock.passed = MISSED - 1
+    reading.clock.passed = MISSING_TTL - 1
     assert (await reading.read())[0][SECRET] is None
-    reading.clock.passed = MISSED
+    reading.clock.passed = MISSING_TTL
     known, calls = await reading.read()
 
     assert (known[SECRET] is not None, calls) == (True, ["secrets/s3"])

@@ -17,12 +17,12 @@ from isvc_operator.kube.pod_details import (
     READINGS_PER_SECOND,
     READY_LATE,
     ComponentKey,
-    Detail,
+    PodDetail,
     PodDetails,
 )
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.observe.pods import Failure
+from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
 from tests.support.fakes import FakeKubeApi, Seconds
 
@@ -42,7 +42,7 @@ class Asking:
     def __post_init__(self) -> None:
         self.details = PodDetails(self.api, self.clock)
 
-    async def about(self, pod: dict[str, Any] | None, key: ServiceKey = KEY) -> Detail:
+    async def about(self, pod: dict[str, Any] | None, key: ServiceKey = KEY) -> PodDetail:
         return await self.details.of_starting(ComponentKey(key, "predictor"), pod)
 
     def says(self, line: str) -> None:
@@ -70,7 +70,7 @@ def asking() -> Asking:
 
 
 async def test_a_copy_that_has_just_begun_is_not_asked_about(asking: Asking) -> None:
-    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
     assert asking.api.calls == []
 
 
@@ -79,8 +79,8 @@ async def test_after_two_seconds_the_last_line_of_its_log_is_read(asking: Asking
     asking.says(" 42 % of 4.7 GiB (812.3 MiB/s, 3 s left)")
     asking.clock.passed = PROGRESS_EVERY
 
-    assert await asking.about(LOADING) == Detail(
-        progress="42 % of 4.7 GiB (812.3 MiB/s, 3 s left)", again=PROGRESS_EVERY
+    assert await asking.about(LOADING) == PodDetail(
+        progress="42 % of 4.7 GiB (812.3 MiB/s, 3 s left)", requeue_after=PROGRESS_EVERY
     )
     (call,) = asking.api.calls
     assert call.path == path_of("Pod", NAMESPACE, POD) + "/log"
@@ -95,15 +95,15 @@ async def test_between_two_readings_the_answer_stays_and_nothing_is_read(asking:
     asking.says("43 %")
     asking.clock.passed = PROGRESS_EVERY + 0.5
 
-    assert await asking.about(LOADING) == Detail(progress="42 %", again=PROGRESS_EVERY - 0.5)
+    assert await asking.about(LOADING) == PodDetail(progress="42 %", requeue_after=PROGRESS_EVERY - 0.5)
     assert len(asking.api.calls) == 1
 
 
 async def test_a_pod_that_has_its_model_is_not_asked_about_any_more(asking: Asking) -> None:
     await asking.about(LOADING)
 
-    assert await asking.about(None) == Detail()
-    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+    assert await asking.about(None) == PodDetail()
+    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
 
 
 async def test_another_pod_is_asked_about_anew(asking: Asking) -> None:
@@ -112,14 +112,16 @@ async def test_another_pod_is_asked_about_anew(asking: Asking) -> None:
     asking.clock.passed = PROGRESS_EVERY
     await asking.about(LOADING)
 
-    assert await asking.about(a_pod("another", initializer=an_initializer(running()))) == Detail(again=PROGRESS_EVERY)
+    assert await asking.about(a_pod("another", initializer=an_initializer(running()))) == PodDetail(
+        requeue_after=PROGRESS_EVERY
+    )
 
 
 async def test_a_log_that_cannot_be_read_is_tried_again_later(asking: Asking) -> None:
     await asking.about(LOADING)
     asking.clock.passed = PROGRESS_EVERY
 
-    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
 
 
 async def test_of_a_long_line_the_end_is_kept(asking: Asking) -> None:
@@ -137,7 +139,7 @@ async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(a
     for number in range(loading):
         detail = await asking.about(LOADING, ServiceKey(NAMESPACE, str(number)))
 
-    assert detail.again == pytest.approx(loading / READINGS_PER_SECOND, abs=0.1)
+    assert detail.requeue_after == pytest.approx(loading / READINGS_PER_SECOND, abs=0.1)
 
 
 # --- why a server that runs is not ready -------------------------------------------------------------------
@@ -145,11 +147,11 @@ async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(a
 
 async def test_the_log_of_a_server_that_is_not_ready_for_long_is_read(asking: Asking) -> None:
     asking.api.logs[f"{POD}/kserve-container"] = "http://nowhere.models is not ready\n"
-    assert await asking.about(STARTING) == Detail(again=READY_LATE)
+    assert await asking.about(STARTING) == PodDetail(requeue_after=READY_LATE)
     assert asking.api.calls == []
     asking.clock.passed = READY_LATE
 
-    assert await asking.about(STARTING) == Detail(log="http://nowhere.models is not ready", again=LOG_EVERY)
+    assert await asking.about(STARTING) == PodDetail(log="http://nowhere.models is not ready", requeue_after=LOG_EVERY)
     (call,) = asking.api.calls
     assert dict(call.query)["tailLines"] == "5"
 
@@ -169,7 +171,7 @@ async def test_a_server_that_is_in_time_costs_no_call(asking: Asking) -> None:
     asking.clock.passed = READY_LATE - 1
     await asking.about(STARTING)
 
-    assert await asking.about(None) == Detail()
+    assert await asking.about(None) == PodDetail()
     assert asking.api.calls == []
 
 
@@ -180,7 +182,7 @@ async def test_components_of_a_service_are_looked_at_apart(asking: Asking) -> No
 
     asking.clock.passed = 1.0
 
-    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY - 1.0)
+    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY - 1.0)
 
 
 # --- why volumes are not mounted ---------------------------------------------------------------------------
@@ -188,12 +190,12 @@ async def test_components_of_a_service_are_looked_at_apart(asking: Asking) -> No
 
 async def test_a_pod_that_is_prepared_for_long_is_asked_for_its_events(asking: Asking) -> None:
     asking.fails_to_mount()
-    assert await asking.about(PREPARING) == Detail(again=MOUNT_LATE)
+    assert await asking.about(PREPARING) == PodDetail(requeue_after=MOUNT_LATE)
     asking.clock.passed = MOUNT_LATE
 
     detail = await asking.about(PREPARING)
 
-    assert detail.again == EVENTS_EVERY
+    assert detail.requeue_after == EVENTS_EVERY
     assert detail.failure is not None
     assert (detail.failure.reason, detail.failure.cause) == ("VolumeNotMounted", "it is not there")
     assert len(asking.api.calls) == 1
@@ -218,7 +220,7 @@ async def test_a_pod_whose_volumes_came_goes_on_to_the_next_stage(asking: Asking
     asking.clock.passed = MOUNT_LATE
     await asking.about(PREPARING)
 
-    assert await asking.about(LOADING) == Detail(again=PROGRESS_EVERY)
+    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
 
 
 async def test_events_that_cannot_be_read_are_no_failure(asking: Asking) -> None:
@@ -226,11 +228,11 @@ async def test_events_that_cannot_be_read_are_no_failure(asking: Asking) -> None
     await asking.about(PREPARING)
     asking.clock.passed = MOUNT_LATE
 
-    assert await asking.about(PREPARING) == Detail(again=EVENTS_EVERY)
+    assert await asking.about(PREPARING) == PodDetail(requeue_after=EVENTS_EVERY)
 
 
 async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: Asking) -> None:
-    failure = Failure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
+    failure = PodFailure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
     asking.api.logs[f"{POD}/kserve-container"] = "x" * 10_000_000 + "\nValueError: the cause\n"
 
     assert await asking.details.log_of(ComponentKey(KEY, "predictor"), failure) == "ValueError: the cause"

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.errors import Problem
 from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
 from isvc_operator.observe.component import component_ready, explain
-from isvc_operator.observe.pods import Failure, Stage
+from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import derive_status
 from tests.support.builders import NOW, STARTING, a_service, an_observation, seen
@@ -16,7 +17,9 @@ from tests.support.builders import NOW, STARTING, a_service, an_observation, see
 POD = "torchserve-transformer-1-a"
 NOT_READY = Stage("StartingServer", f"pod {POD}: the transformer is not ready yet")
 WAITING = seen("transformer", rollout=STARTING, stage=NOT_READY)
-CRASH = Failure("ServerFailed", POD, "no module named digits", container="kserve-container", exit_code=1, has_log=True)
+CRASH = PodFailure(
+    "ServerFailed", POD, "no module named digits", container="kserve-container", exit_code=1, has_log=True
+)
 
 
 def conditions(*others: Any, **predictor: Any) -> dict[str, tuple[str, str | None, str | None]]:
@@ -88,7 +91,7 @@ def test_what_a_server_that_is_not_ready_says_is_told(rollout: Rollout) -> None:
 
 
 def test_what_stands_in_the_way_of_the_service_stands_in_the_way_of_each() -> None:
-    found = conditions(WAITING, resolved=None, problem=("InvalidPredictorSpec", "no such format"))
+    found = conditions(WAITING, resolved=None, problem=Problem("InvalidPredictorSpec", "no such format"))
 
     assert found["PredictorReady"] == found["TransformerReady"] == ("False", "InvalidPredictorSpec", "no such format")
 
@@ -130,7 +133,7 @@ def test_a_line_of_progress_is_bounded_and_one_line() -> None:
 
 
 def test_every_line_that_a_container_has_said_is_marked() -> None:
-    failure = Failure("ServerFailed", "p", FORGED, cure="do this")
+    failure = PodFailure("ServerFailed", "p", FORGED, cure="do this")
 
     assert explain(failure, f"first\n{FORGED}\n") == (
         "pod p: a\n| Events: none\\r\\x1b[2J\\u202e\ndo this\n"
@@ -139,7 +142,7 @@ def test_every_line_that_a_container_has_said_is_marked() -> None:
 
 
 def test_of_what_a_container_has_said_the_end_is_kept() -> None:
-    text = explain(Failure("ServerFailed", "p", "x" * 1_000_000 + "the cause"), "y" * 10_000_000 + "the end")
+    text = explain(PodFailure("ServerFailed", "p", "x" * 1_000_000 + "the cause"), "y" * 10_000_000 + "the end")
 
     assert len(text.encode()) < MESSAGE_BYTES
     assert "xthe cause\nLast log lines:\n| …yyy" in text

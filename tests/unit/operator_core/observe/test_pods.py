@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.observe.pods import Failure, Stage, first_failure, is_ready, newest_revision, stage
+from isvc_operator.observe.pods import PodFailure, Stage, first_failure, is_ready, newest_revision, stage
 from tests.support.builders import (
     NOW,
     a_container,
@@ -77,7 +77,7 @@ def test_a_pod_is_ready_when_its_own_condition_says_so(pod: dict[str, Any], read
 
 # --- failures ----------------------------------------------------------------------------------------
 
-FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
+FAILURES: dict[str, tuple[dict[str, Any], PodFailure]] = {
     "a claim that does not exist": (
         a_pod(
             node=None,
@@ -87,7 +87,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
                 )
             ],
         ),
-        Failure(
+        PodFailure(
             reason="ClaimNotFound",
             pod=POD,
             cause="PersistentVolumeClaim leeway does not exist",
@@ -96,16 +96,16 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "a claim without a volume": (
         a_pod(node=None, conditions=[unschedulable("pod has unbound immediate PersistentVolumeClaims")]),
-        Failure(
+        PodFailure(
             reason="ClaimNotBound",
             pod=POD,
             cause="pod has unbound immediate PersistentVolumeClaims",
-            cure="see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that makes one",
+            cure="see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one",
         ),
     ),
     "no node with enough cpu": (
         a_pod(node=None, conditions=[unschedulable("0/3 nodes are available: 3 Insufficient cpu.")]),
-        Failure(
+        PodFailure(
             reason="Unschedulable",
             pod=POD,
             cause="0/3 nodes are available: 3 Insufficient cpu.",
@@ -114,7 +114,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an image that cannot be pulled": (
         a_pod(containers=[a_container(state=waiting("ImagePullBackOff", 'Back-off pulling image "torchserv:1"'))]),
-        Failure(
+        PodFailure(
             reason="ImagePullFailed",
             pod=POD,
             cause='ImagePullBackOff: Back-off pulling image "torchserv:1"',
@@ -124,7 +124,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an image of the initializer that is not on the node": (
         a_pod(initializer=an_initializer(waiting("ErrImageNeverPull"))),
-        Failure(
+        PodFailure(
             reason="ImagePullFailed",
             pod=POD,
             cause="ErrImageNeverPull",
@@ -134,7 +134,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "a secret that does not exist": (
         a_pod(containers=[a_container(state=waiting("CreateContainerConfigError", 'secret "keys" not found'))]),
-        Failure(
+        PodFailure(
             reason="ContainerConfigInvalid",
             pod=POD,
             cause='CreateContainerConfigError: secret "keys" not found',
@@ -144,12 +144,12 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an image of root": (
         a_pod(containers=[a_container(state=waiting("CreateContainerConfigError", AS_ROOT))]),
-        Failure(
+        PodFailure(
             reason="ContainerConfigInvalid",
             pod=POD,
             cause=f"CreateContainerConfigError: {AS_ROOT}",
             cure="write a number other than 0 after USER in the image's Dockerfile, or set "
-            "securityContext.runAsNonRoot: false at the container",
+            "securityContext.runAsNonRoot: false on the container",
             container="kserve-container",
         ),
     ),
@@ -157,7 +157,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
         a_pod(
             containers=[a_container(state=waiting("RunContainerError", 'exec: "serv": not found'), before=ended(127))]
         ),
-        Failure(
+        PodFailure(
             reason="ContainerConfigInvalid",
             pod=POD,
             cause='RunContainerError: exec: "serv": not found',
@@ -167,7 +167,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an initializer that has just ended": (
         a_pod(initializer=an_initializer(ended(3, "config/config.properties is missing\n", instance="i1"))),
-        Failure(
+        PodFailure(
             reason="StorageInitializerFailed",
             pod=POD,
             cause="config/config.properties is missing",
@@ -180,7 +180,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an initializer that waits to be tried again": (
         a_pod(initializer=an_initializer(waiting("CrashLoopBackOff"), before=ended(3, "no claim", instance="i1"))),
-        Failure(
+        PodFailure(
             reason="StorageInitializerFailed",
             pod=POD,
             cause="no claim",
@@ -193,7 +193,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an initializer that runs again after it has failed": (
         a_pod(initializer=an_initializer(running(), before=ended(3, "no claim", instance="i1"))),
-        Failure(
+        PodFailure(
             reason="StorageInitializerFailed",
             pod=POD,
             cause="no claim",
@@ -206,11 +206,11 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "an initializer without enough memory": (
         a_pod(initializer=an_initializer(ended(137, reason="OOMKilled", instance="i1"))),
-        Failure(
+        PodFailure(
             reason="StorageInitializerFailed",
             pod=POD,
             cause="the container used more memory than its limit",
-            cure="raise limits.memory by the service's annotation storage.isvc-operator.io/resources, "
+            cure="raise limits.memory in the service's annotation storage.isvc-operator.io/resources, "
             "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config",
             container="storage-initializer",
             exit_code=137,
@@ -220,7 +220,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
     ),
     "a server that has just crashed": (
         a_crashed_pod(exit_code=1),
-        Failure(
+        PodFailure(
             reason="ServerFailed",
             pod=POD,
             cause="ValueError: no such layer",
@@ -238,7 +238,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
                 a_container(state=waiting("CrashLoopBackOff", "back-off 5m0s"), before=ended(1, instance="seven"))
             ],
         ),
-        Failure(
+        PodFailure(
             reason="ServerFailed",
             pod=POD,
             cause="it left no message",
@@ -255,7 +255,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
             initializer=an_initializer(),
             containers=[a_container(state=running(), before=ended(1, "boom", instance="seven"))],
         ),
-        Failure(
+        PodFailure(
             reason="ServerFailed",
             pod=POD,
             cause="boom",
@@ -271,10 +271,10 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
             initializer=an_initializer(),
             containers=[a_container(state=waiting("CrashLoopBackOff"), before=ended(0, instance="two"))],
         ),
-        Failure(
+        PodFailure(
             reason="ServerFailed",
             pod=POD,
-            cause="the server has ended, though it should go on",
+            cause="the server has exited, but should keep running",
             container="kserve-container",
             exit_code=0,
             has_log=True,
@@ -289,7 +289,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
                 a_container(state=waiting("CrashLoopBackOff"), before=ended(137, reason="OOMKilled", instance="big"))
             ],
         ),
-        Failure(
+        PodFailure(
             reason="ServerFailed",
             pod=POD,
             cause="the container used more memory than its limit",
@@ -309,17 +309,17 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure]] = {
             initializer=an_initializer(),
             containers=[a_container(state=ended(137))],
         ),
-        Failure(reason="Evicted", pod=POD, cause="The node was low on resource: memory."),
+        PodFailure(reason="Evicted", pod=POD, cause="The node was low on resource: memory."),
     ),
     "an unknown end of the pod": (
         a_pod(phase="Failed"),
-        Failure(reason="PodFailed", pod=POD, cause="the pod has failed"),
+        PodFailure(reason="PodFailed", pod=POD, cause="the pod has failed"),
     ),
 }
 
 
 @pytest.mark.parametrize(("pod", "failure"), FAILURES.values(), ids=FAILURES.keys())
-def test_a_pod_is_stopped_by(pod: dict[str, Any], failure: Failure) -> None:
+def test_a_pod_is_stopped_by(pod: dict[str, Any], failure: PodFailure) -> None:
     assert first_failure([pod]) == failure
 
 
@@ -383,7 +383,7 @@ def test_the_initializers_failure_is_told_before_what_it_holds_up() -> None:
 
 @pytest.mark.parametrize(("container", "location"), [(None, "pod p"), ("c", "pod p, container c")])
 def test_a_failures_location_in_words(container: str | None, location: str) -> None:
-    assert Failure("R", "p", "cause", container=container).location == location
+    assert PodFailure("R", "p", "cause", container=container).location == location
 
 
 # --- stages ------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     "no node": ([a_pod(node=None)], Stage("Scheduling", f"pod {POD}: waiting for a node")),
     "a node, and nothing runs": (
         [a_pod(initializer=an_initializer(waiting("PodInitializing")))],
-        Stage("PreparingPod", f"pod {POD}: volumes and images are being made ready"),
+        Stage("PreparingPod", f"pod {POD}: volumes and images are being prepared"),
     ),
     "the initializer runs": (
         [a_pod(initializer=an_initializer(running()))],
@@ -401,7 +401,7 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     ),
     "the initializer has ended": (
         [a_pod(initializer=an_initializer(), containers=[a_container(state=waiting("PodInitializing"))])],
-        Stage("PreparingPod", f"pod {POD}: volumes and images are being made ready"),
+        Stage("PreparingPod", f"pod {POD}: volumes and images are being prepared"),
     ),
     "the server runs": (
         [a_pod(initializer=an_initializer(), containers=[a_container()])],

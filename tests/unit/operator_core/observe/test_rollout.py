@@ -46,7 +46,7 @@ def test_a_deployment_that_was_scaled_to_zero_is_as_it_should_be_and_says_so() -
     deployment = a_deployment(replicas=0, updated=0, total=0, available=0)
 
     assert rollout_of(deployment) == Rollout(
-        complete=True, serving=0, message="scaled to zero: no pod answers until it is scaled up", finished=True
+        complete=True, serving=0, message="scaled to zero: no pod serves requests until it is scaled up", finished=True
     )
 
 

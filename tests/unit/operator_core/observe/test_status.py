@@ -8,11 +8,14 @@ import pytest
 
 from isvc_operator.api.inference_service import FailureInfo, InferenceServiceStatus
 from isvc_operator.config import OperatorConfig
-from isvc_operator.observe.pods import Failure, Stage
+from isvc_operator.errors import Problem
+from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import derive_status, explain
-from isvc_operator.resolve import Resolved, resolve
+from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import (
     EARLIER,
     NAMESPACE,
@@ -29,8 +32,8 @@ from tests.support.builders import (
 
 POD = "torchserve-predictor-1-a"
 LOADING = Stage("LoadingModel", f"pod {POD}: the storage-initializer is copying the model")
-PREPARING = Stage("PreparingPod", f"pod {POD}: volumes and images are being made ready")
-CRASH = Failure(
+PREPARING = Stage("PreparingPod", f"pod {POD}: volumes and images are being prepared")
+CRASH = PodFailure(
     reason="ServerFailed",
     pod=POD,
     cause="ValueError: no such layer",
@@ -40,7 +43,7 @@ CRASH = Failure(
     attempt="containerd://one",
 )
 CRASH_WORDS = f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer"
-NO_NODE = Failure("Unschedulable", POD, "3 Insufficient cpu.", "add a node")
+NO_NODE = PodFailure("Unschedulable", POD, "3 Insufficient cpu.", "add a node")
 
 # What stands in every status of a service that could be resolved.
 ADDRESSES = {
@@ -190,7 +193,7 @@ def test_a_server_that_never_gets_ready_is_told_when_the_deadline_has_passed() -
         "False",
         "ProgressDeadlineExceeded",
         f"pod {POD}: the server is starting and loading the model (1 of 1 pods updated, 0 available), "
-        "and nothing has moved within the Deployment's deadline",
+        "and nothing has changed within the Deployment's progressDeadlineSeconds",
     )
 
 
@@ -233,7 +236,7 @@ def test_a_stopped_service_keeps_its_mode_and_says_that_it_is_stopped() -> None:
     "reason", ["InvalidPredictorSpec", "NoSupportingRuntime", "RuntimeNotRecognized", "RuntimeDisabled"]
 )
 def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> None:
-    problem = (reason, "what to do")
+    problem = Problem(reason, "what to do")
 
     status = status_of(resolved=None, problem=problem, rollout=STARTING, pods=[], ingress_exists=False)
 
@@ -241,8 +244,8 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
         "observedGeneration": 1,
         "conditions": [
             condition("IngressReady", "Unknown", "PredictorNotResolved"),
-            condition("PredictorReady", "False", *problem),
-            condition("Ready", "False", *problem),
+            condition("PredictorReady", "False", problem.reason, problem.message),
+            condition("Ready", "False", problem.reason, problem.message),
             NOT_STOPPED,
         ],
         "modelStatus": {
@@ -256,15 +259,15 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
 
 
 def test_a_write_that_failed_is_told_as_such_and_not_as_a_wrong_spec() -> None:
-    problem = ("ReconcileFailed", "Deployment torchserve-predictor: no answer from the API server")
+    problem = Problem("ReconcileFailed", "Deployment torchserve-predictor: no response from the API server")
 
     status = status_of(problem=problem, rollout=STARTING, pods=[])
 
-    assert status["conditions"][1] == condition("PredictorReady", "False", *problem)
+    assert status["conditions"][1] == condition("PredictorReady", "False", problem.reason, problem.message)
     assert status["modelStatus"]["transitionStatus"] == "InProgress"
     assert status["modelStatus"]["lastFailureInfo"] == {
         "reason": "RuntimeUnhealthy",
-        "message": problem[1],
+        "message": problem.message,
         "time": NOW,
     }
 
@@ -279,7 +282,7 @@ def test_fields_that_are_not_honoured_are_named_without_making_the_service_unrea
         "SpecSupported",
         "False",
         "FieldsIgnored",
-        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
+        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
     )
 
 
@@ -347,7 +350,12 @@ def test_a_status_that_kserve_left_behind_is_replaced() -> None:
 
 def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
     service = a_service()
-    resolved: Resolved = resolve(service, Runtimes(namespaced=(a_runtime(namespace=NAMESPACE),)), OperatorConfig())
+    resolved = resolve(
+        service,
+        Runtimes(namespaced=(a_runtime(namespace=NAMESPACE),)),
+        OperatorConfig(),
+        StorageContext(storage_requests(service)),
+    )
 
     status = status_of(service=service, resolved=resolved)
 
@@ -361,17 +369,17 @@ def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
 @pytest.mark.parametrize(
     ("failure", "log", "text"),
     [
-        (Failure("R", "p", "cause"), "", "pod p: cause"),
-        (Failure("R", "p", "cause.", "do this"), "", "pod p: cause; do this"),
+        (PodFailure("R", "p", "cause"), "", "pod p: cause"),
+        (PodFailure("R", "p", "cause.", "do this"), "", "pod p: cause; do this"),
         (
-            Failure("R", "p", "cause", container="c", exit_code=0),
+            PodFailure("R", "p", "cause", container="c", exit_code=0),
             "",
             "pod p, container c ended with exit code 0: cause",
         ),
-        (Failure("R", "p", "cause", container="c"), "a\nb", "pod p, container c: cause\nLast log lines:\n| a\n| b"),
+        (PodFailure("R", "p", "cause", container="c"), "a\nb", "pod p, container c: cause\nLast log lines:\n| a\n| b"),
     ],
 )
-def test_a_failure_in_full(failure: Failure, log: str, text: str) -> None:
+def test_a_failure_in_full(failure: PodFailure, log: str, text: str) -> None:
     assert explain(failure, log) == text
 
 
@@ -383,7 +391,7 @@ def test_what_is_derived_is_a_valid_status() -> None:
 
 
 def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
-    status = status_of(resolved=None, problem=("NoSupportingRuntime", "m"))
+    status = status_of(resolved=None, problem=Problem("NoSupportingRuntime", "m"))
 
     assert {name for name in ADDRESSES if name in status} == {"deploymentMode"}
 
@@ -392,7 +400,7 @@ def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
 def test_a_service_that_can_no_longer_be_resolved_answers_where_it_did(reason: str) -> None:
     service = a_service(status=status_of())
 
-    status = status_of(service=service, resolved=None, problem=(reason, "m"))
+    status = status_of(service=service, resolved=None, problem=Problem(reason, "m"))
 
     assert {name: status[name] for name in ADDRESSES} == ADDRESSES
 
@@ -403,7 +411,7 @@ def test_the_addresses_are_those_of_what_was_resolved() -> None:
     assert status_of(service=service, resolved=a_resolved(service))["url"] == "http://torchserve.other.example.com"
 
 
-@pytest.mark.parametrize("awaited", [{"held": True}, {"problem": ("ReconcileFailed", "exceeded quota")}])
+@pytest.mark.parametrize("awaited", [{"held": True}, {"problem": Problem("ReconcileFailed", "exceeded quota")}])
 def test_a_service_answers_where_it_did_until_callers_are_led_to_another_component(awaited: dict[str, Any]) -> None:
     renamed = a_service(status=status_of(), predictor={"name": "v2"})
 
@@ -414,4 +422,4 @@ def test_a_service_answers_where_it_did_until_callers_are_led_to_another_compone
 
 
 def test_a_first_service_that_cannot_be_made_says_where_it_will_answer() -> None:
-    assert {name: status_of(problem=("ReconcileFailed", "m"))[name] for name in ADDRESSES} == ADDRESSES
+    assert {name: status_of(problem=Problem("ReconcileFailed", "m"))[name] for name in ADDRESSES} == ADDRESSES

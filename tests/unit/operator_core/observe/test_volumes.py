@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.observe.pods import Failure
+from isvc_operator.observe.pods import PodFailure
 from isvc_operator.observe.volumes import mount_failure
 from tests.support.builders import a_pod
 
@@ -28,12 +28,12 @@ ELSEWHERE = (
     "and can't be attached to another"
 )
 TIMED_OUT = "Unable to attach or mount volumes: unmounted volumes=[c]: timed out waiting for the condition"
-IN_USE = Failure(
+IN_USE = PodFailure(
     reason="ClaimInUse",
     pod=POD,
     cause=ELSEWHERE,
-    cure="the claim leeway is ReadWriteOnce, so one node at a time has it: stop what uses it there, keep both on one "
-    "node, or use a ReadWriteMany claim",
+    cure="the claim leeway is ReadWriteOnce, so only one node at a time can mount it: stop the pod that uses it "
+    "there, run both on one node, or use a ReadWriteMany claim",
 )
 
 
@@ -58,11 +58,13 @@ def test_the_kubelets_later_time_out_does_not_hide_the_cause() -> None:
             'MountVolume.SetUp failed for volume "cabundle-cert" : configmap "minios" not found',
             "create the ConfigMap minios in the service's namespace",
         ),
-        (TIMED_OUT, "see kubectl describe pod, and the volume's driver on that node"),
+        (TIMED_OUT, "see kubectl describe pod, and the log of the volume's driver on that node"),
     ],
 )
 def test_what_cannot_be_mounted_is_told_with_what_to_do(message: str, cure: str) -> None:
-    assert mount_failure(a_pod(), [an_event("FailedMount", message)]) == Failure("VolumeNotMounted", POD, message, cure)
+    assert mount_failure(a_pod(), [an_event("FailedMount", message)]) == PodFailure(
+        "VolumeNotMounted", POD, message, cure
+    )
 
 
 @pytest.mark.parametrize("after", ["Pulling", "Pulled", "Created", "Started"])

@@ -48,7 +48,7 @@ async def test_a_further_host_that_an_older_service_has_is_left_to_it_and_told()
     ready = cluster.condition("IngressReady")
     assert (ready["status"], ready["reason"]) == ("True", "HostTaken")
     assert ready["message"] == (
-        "older services have hosts that this one asks for: bank.example.com (InferenceService other/older); "
+        "older services have hosts that this one requests: bank.example.com (InferenceService other/older); "
         "rename this one, or let the administrator change domainTemplate or additionalDomainTemplates"
     )
     assert cluster.service["status"]["url"] == "http://torchserve.models.example.com"
@@ -111,7 +111,7 @@ async def test_an_annotation_that_is_left_out_of_the_ingress_is_told() -> None:
 
     assert name not in json.dumps(cluster.child("Ingress")["metadata"]["annotations"])
     assert cluster.condition("SpecSupported")["message"] == (
-        f"Not honoured: annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
+        f"Ignored: annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
     )
 
 
@@ -125,7 +125,7 @@ async def test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and
     ready = cluster.condition("IngressReady")
     assert (ready["status"], ready["reason"]) == ("False", "AnnotationNotAllowed")
     assert ready["message"].startswith(
-        f"no Ingress is made, as it would lack what guards the service: {name}; let the "
+        f"no Ingress is created, because it would lack annotations that restrict access: {name}; let the "
     )
 
 

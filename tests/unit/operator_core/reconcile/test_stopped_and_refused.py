@@ -85,7 +85,7 @@ async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
     await cluster.reconcile()
 
     assert cluster.condition("SpecSupported")["message"] == (
-        "Not honoured: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
+        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
     )
 
 
@@ -96,7 +96,7 @@ async def test_an_annotation_of_kserves_that_is_not_honoured_is_named_in_the_sam
     await cluster.reconcile()
 
     assert cluster.condition("SpecSupported")["message"] == (
-        "Not honoured: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
+        "Ignored: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
     )
 
 

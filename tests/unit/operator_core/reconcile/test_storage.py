@@ -96,7 +96,7 @@ async def test_a_secret_that_may_not_be_read_is_told(in_s3: Cluster) -> None:
 async def test_a_secret_that_cannot_be_read_for_a_moment_leaves_the_status_alone(in_s3: Cluster) -> None:
     await in_s3.reconcile()
     before = in_s3.service["status"]
-    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = KubeError(0, "no answer from the API server")
+    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = KubeError(0, "no response from the API server")
     in_s3.seconds.passed = 300.0
 
     with pytest.raises(KubeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.kube.handover import GRACE
+from isvc_operator.kube.drain import DRAIN_SECONDS
 from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
 from tests.support.reconciling import STATUS, Cluster, cluster_with
@@ -87,8 +87,8 @@ async def test_a_transformer_that_serves_goes_when_callers_have_had_time_to_foll
 
     assert (await cluster.reconcile())[0] == "PATCH ingresses/torchserve"
     assert led_to(cluster) == "torchserve-predictor"
-    assert (await cluster.reconcile(), cluster.again) == ([], GRACE)
-    cluster.seconds.passed += GRACE
+    assert (await cluster.reconcile(), cluster.again) == ([], DRAIN_SECONDS)
+    cluster.seconds.passed += DRAIN_SECONDS
     assert sorted(await cluster.reconcile()) == [call.replace("PATCH", "DELETE") for call in FRONT_CALLS]
     assert (await cluster.reconcile(), cluster.again) == ([], None)
 

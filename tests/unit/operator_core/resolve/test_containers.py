@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.resolve.containers import ended_in_time, merge_container, merge_containers, with_tag
+from isvc_operator.resolve.containers import merge_container, merge_containers, with_tag, within_grace_period
 
 BASE: dict[str, Any] = {
     "name": "kserve-container",
@@ -138,13 +138,13 @@ def test_a_sleep_before_the_end_fits_in_the_grace_period(pod: dict[str, Any], ho
     start = {"postStart": {"exec": {"command": ["warm"]}}}
     container = {**BASE, "lifecycle": {**start, "preStop": {"sleep": {"seconds": 5}}}}
 
-    assert ended_in_time(container, pod) == {**BASE, "lifecycle": {**start, **hooks}}
+    assert within_grace_period(container, pod) == {**BASE, "lifecycle": {**start, **hooks}}
 
 
 def test_another_action_before_the_end_may_take_the_whole_grace_period() -> None:
     container = {"name": "c", "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}}
 
-    assert ended_in_time(container, {"terminationGracePeriodSeconds": 3}) == container
+    assert within_grace_period(container, {"terminationGracePeriodSeconds": 3}) == container
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ DASHED = "{{ .Name }}-{{ .Namespace }}.{{ .IngressDomain }}"
 
 def hosts_of(config: IngressConfig, **service: Any) -> Hosts:
     metadata = a_service(**service).metadata
-    return resolve_hosts(metadata, {"predictor": f"{metadata.name}-predictor"}, ADDRESS, config)
+    return resolve_hosts(metadata, {"predictor": f"{metadata.name}-predictor"}, address=ADDRESS, config=config)
 
 
 def test_a_service_answers_under_the_dotted_and_the_dashed_form() -> None:
@@ -127,7 +127,7 @@ def test_a_default_template_that_makes_no_host_name_is_refused(template: str) ->
 
     assert caught.value.reason == "InvalidPredictorSpec"
     assert str(caught.value).endswith(
-        f", made by the domain template {template!r}, is no host name (parts of a-z, 0-9 and '-', "
+        f", made by the domain template {template!r}, is not a host name (labels of a-z, 0-9 and '-', "
         "at most 253 characters in all); use a shorter name, or another template"
     )
 

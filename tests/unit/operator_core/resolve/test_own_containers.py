@@ -35,8 +35,8 @@ def test_several_containers_of_a_predictor_need_the_name() -> None:
         names([{"name": "one"}, {"name": "other"}])
 
     assert str(caught.value) == (
-        "spec.predictor has several containers, and none of them is named kserve-container; give that name to the one "
-        "that serves"
+        "spec.predictor has several containers, and none of them is named kserve-container; give that name to the "
+        "server"
     )
 
 

@@ -10,8 +10,8 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.sources import Source
-from isvc_operator.resolve.storage import StoragePlan
+from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.storage.sources import StorageSource
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 TOLERATION = {"key": "gpu", "operator": "Exists"}
@@ -46,7 +46,7 @@ def test_the_storys_predictor() -> None:
             ],
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
-        storage=StoragePlan(copied=(Source("pvc://leeway", "/mnt/models"),), layout="torchserve"),
+        storage=StoragePlan(copied=(StorageSource("pvc://leeway", "/mnt/models"),), layout="torchserve"),
         replicas=None,
         strategy=None,
     )
@@ -232,7 +232,7 @@ def test_a_runtime_without_a_server_container_is_refused() -> None:
 
     assert caught.value.reason == "RuntimeNotRecognized"
     assert str(caught.value) == (
-        "runtime 'kserve-torchserve' has no container named 'kserve-container'; name its server container so"
+        "runtime 'kserve-torchserve' has no container named 'kserve-container'; give its server that name"
     )
 
 
@@ -401,5 +401,5 @@ def test_its_variable_says_what_to_bring_and_is_told_where_that_is() -> None:
 
     predictor = a_resolved(a_service(model=None, predictor={"containers": [server]})).predictor
 
-    assert predictor.storage == StoragePlan(copied=(Source("pvc://leeway/model", "/mnt/models"),))
+    assert predictor.storage == StoragePlan(copied=(StorageSource("pvc://leeway/model", "/mnt/models"),))
     assert {"name": "STORAGE_URI", "value": "/mnt/models"} in predictor.server["env"]

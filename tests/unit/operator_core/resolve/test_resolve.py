@@ -8,6 +8,8 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve import is_stopped, resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 
@@ -36,14 +38,19 @@ def test_an_older_framework_key_wins_over_the_model_beside_it() -> None:
 def test_a_service_may_name_its_runtime_beside_an_older_framework_key_by_an_annotation() -> None:
     service = a_service(model=None, predictor={"pytorch": {}}, annotations={"isvc-operator.io/runtime": "mine"})
 
-    resolved = resolve(service, Runtimes(cluster=(a_runtime(), a_runtime("mine"))), OperatorConfig())
+    resolved = resolve(
+        service,
+        Runtimes(cluster=(a_runtime(), a_runtime("mine"))),
+        OperatorConfig(),
+        StorageContext(storage_requests(service)),
+    )
 
     assert resolved.chosen.runtime == a_runtime("mine")
 
 
 def test_a_predictor_of_nothing_is_refused_with_what_to_write() -> None:
     with pytest.raises(InvalidSpec) as caught:
-        resolve(a_service(model=None), Runtimes(cluster=(a_runtime(),)), OperatorConfig())
+        a_resolved(a_service(model=None))
 
     assert caught.value.reason == "InvalidPredictorSpec"
     assert str(caught.value).startswith("spec.predictor names nothing to serve; set spec.predictor.model.modelFormat")

@@ -62,8 +62,8 @@ def test_a_wrapper_of_containers_is_made_and_its_workers_and_timeout_honoured(ki
 def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
     assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
         f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
-        f"spec.{kind}.timeout: 0 (the server's default holds; give a number above 0)",
-        f"spec.{kind}.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)",
+        f"spec.{kind}.timeout: 0 (the server's default is kept; give a number above 0)",
+        f"spec.{kind}.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)",
     )
 
 
@@ -79,7 +79,7 @@ def test_confidential_storage_is_told_by_the_key_it_stands_under(key: str, model
 NOT_SCALED = {
     "to zero": (
         {"minReplicas": 0},
-        ("spec.predictor.minReplicas: 0 (one pod stays, unless an autoscaler of yours takes it away)",),
+        ("spec.predictor.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)",),
     ),
     "above the default": (
         {"maxReplicas": 3},
@@ -104,7 +104,7 @@ def test_components_are_told_before_the_predictors_fields() -> None:
     assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
         "spec.canary (the predictor is served without it)",
         "spec.predictor.scaleMetric",
-        "spec.predictor.timeout: 0 (the server's default holds; give a number above 0)",
+        "spec.predictor.timeout: 0 (the server's default is kept; give a number above 0)",
     )
 
 
@@ -116,7 +116,7 @@ def test_batching_and_the_timeout_are_honoured() -> None:
 @pytest.mark.parametrize("field", ["maxBatchSize", "maxLatency", "timeout"])
 def test_a_batch_setting_that_no_server_could_follow_is_told_with_what_holds_instead(field: str, value: int) -> None:
     assert told(predictor={"batcher": {field: value}}) == (
-        f"spec.predictor.batcher.{field}: {value} (the server's default holds; give a number above 0)",
+        f"spec.predictor.batcher.{field}: {value} (the server's default is kept; give a number above 0)",
     )
 
 

@@ -10,8 +10,8 @@ from isvc_operator.config import OperatorConfig, ServiceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.sources import Source
-from isvc_operator.resolve.storage import StoragePlan
+from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.storage.sources import StorageSource
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 HOST = "torchserve-predictor.models"
@@ -159,14 +159,14 @@ def test_helpers_stay_beside_it() -> None:
 def test_the_storage_that_its_variable_names_is_brought_to_it() -> None:
     found = transformer_of({"env": [{"name": "STORAGE_URI", "value": "pvc://words/en"}]})
 
-    assert found.storage == StoragePlan(copied=(Source("pvc://words/en", "/mnt/models"),))
+    assert found.storage == StoragePlan(copied=(StorageSource("pvc://words/en", "/mnt/models"),))
     assert {"name": "STORAGE_URI", "value": "/mnt/models"} in found.server["env"]
 
 
 def test_so_is_that_of_storage_uris() -> None:
     found = transformer_of(transformer={"storageUris": [{"uri": "pvc://words", "mountPath": "/mnt/words"}]})
 
-    assert found.storage == StoragePlan(copied=(Source("pvc://words", "/mnt/words"),), folder="/mnt/words")
+    assert found.storage == StoragePlan(copied=(StorageSource("pvc://words", "/mnt/words"),), folder="/mnt/words")
 
 
 def test_storage_named_twice_is_refused() -> None:
@@ -188,7 +188,7 @@ def test_a_transformer_in_the_predictors_pod_is_told_nothing_and_takes_the_reque
 def test_and_shares_its_models_so_it_may_not_ask_for_others() -> None:
     env = [{"name": "STORAGE_URI", "value": "pvc://words"}]
 
-    with pytest.raises(InvalidSpec, match="variable STORAGE_URI is given to transformer-container"):
+    with pytest.raises(InvalidSpec, match="variable STORAGE_URI is set for transformer-container"):
         resolved(predictor={"containers": [{"name": "transformer-container", "image": "t", "env": env}]})
 
 

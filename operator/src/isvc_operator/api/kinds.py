@@ -1,0 +1,107 @@
+"""Every kind of object that the operator watches, reads or writes, and what it does with it.
+
+Watches, request paths, adoption, pruning and the check of the shipped ClusterRole are derived from ``KINDS``. A new
+child kind is a row here, a builder in ``render``, and its permissions in ``manifests/base/rbac.yaml``;
+``tests/contract/test_permissions.py`` names the permissions that are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from isvc_operator.api import inference_service, serving_runtime, storage_container
+from isvc_operator.api.names import GROUP
+
+
+class Role(Enum):
+    """What the operator does with the objects of a kind."""
+
+    SERVICE = auto()  # watched; status and finalizers are patched
+    INPUT = auto()  # watched: what services are made from
+    CHILD = auto()  # watched by the service's label; applied and pruned
+    POD = auto()  # watched by the service's label; made by the Deployment's controller
+    REFERENCE = auto()  # read by name, never listed: what a service's storage refers to
+    EVENT = auto()  # recorded, and listed to find out why a pod does not start
+    SUPERSEDED = auto()  # made by KServe's controller; deleted when the child that it belongs to is adopted
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table.
+
+    ``belongs_to``: the child kind whose object a superseded one shares its name with. ``labelled_by_kserve``: whether
+    KServe's controller puts the service's label on it, so that the watch reports what that controller has made.
+    """
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    role: Role
+    namespaced: bool = True
+    labelled_by_kserve: bool = True
+    belongs_to: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def api_path(self) -> str:
+        """The path of its API version on the API server."""
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def watched(self) -> bool:
+        """Whether the operator watches it."""
+        return self.role in (Role.SERVICE, Role.INPUT, Role.CHILD, Role.POD)
+
+    @property
+    def selected_by_label(self) -> bool:
+        """Whether only objects with a service's label are watched."""
+        return self.role in (Role.CHILD, Role.POD)
+
+
+_RUNTIMES: Final = serving_runtime.VERSION
+_CONTAINERS: Final = storage_container.VERSION
+KINDS: Final = (
+    Kind(inference_service.KIND, GROUP, inference_service.VERSION, inference_service.PLURAL, Role.SERVICE),
+    Kind(serving_runtime.KIND, GROUP, _RUNTIMES, serving_runtime.PLURAL, Role.INPUT),
+    Kind(serving_runtime.CLUSTER_KIND, GROUP, _RUNTIMES, serving_runtime.CLUSTER_PLURAL, Role.INPUT, namespaced=False),
+    Kind(storage_container.KIND, GROUP, _CONTAINERS, storage_container.PLURAL, Role.INPUT, namespaced=False),
+    Kind("Deployment", "apps", "v1", "deployments", Role.CHILD),
+    Kind("Service", "", "v1", "services", Role.CHILD),
+    Kind("Ingress", "networking.k8s.io", "v1", "ingresses", Role.CHILD, labelled_by_kserve=False),
+    Kind("Pod", "", "v1", "pods", Role.POD),
+    Kind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
+    Kind("Secret", "", "v1", "secrets", Role.REFERENCE),
+    Kind("ConfigMap", "", "v1", "configmaps", Role.REFERENCE),
+    Kind("Event", "", "v1", "events", Role.EVENT),
+    Kind(
+        "HorizontalPodAutoscaler",
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        Role.SUPERSEDED,
+        belongs_to="Deployment",
+    ),
+)
+_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+
+
+def kind_named(name: str) -> Kind:
+    """Return the row of a kind; raises KeyError for one that is not in the table."""
+    return _BY_NAME[name]
+
+
+def with_role(*roles: Role) -> tuple[Kind, ...]:
+    """Return the kinds that have one of these roles, in the table's order."""
+    return tuple(kind for kind in KINDS if kind.role in roles)
+
+
+def is_a(name: str, role: Role) -> bool:
+    """Whether the table gives this role to the kind."""
+    return name in _BY_NAME and _BY_NAME[name].role is role

@@ -1,0 +1,90 @@
+"""Observes the components of a service: rollouts and pods from the watch cache, logs and Events where they explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.config import IngressConfig
+from isvc_operator.errors import Problem
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.pod_details import ComponentKey, PodDetails
+from isvc_operator.limits import NAMED
+from isvc_operator.manifests import Manifest, find
+from isvc_operator.observe.component import ComponentObservation
+from isvc_operator.observe.pods import first_failure, furthest, newest_revision, pods_of, stage
+from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.status import Observation
+from isvc_operator.resolve import Resolved, is_stopped
+from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
+from isvc_operator.text import one_line
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Observes services as the cache has them after their changes were applied."""
+
+    cache: Cache
+    details: PodDetails
+
+    async def observe(
+        self,
+        key: ServiceKey,
+        service: InferenceService,
+        resolved: Resolved | None,
+        *,
+        problem: Problem | None,
+        held: bool,
+        config: IngressConfig,
+    ) -> tuple[Observation, float | None]:
+        """Return the observation, and in how many seconds there may be more that no watch reports."""
+        labelled = tuple(self.cache.of_service(key))
+        stopped = is_stopped(service)
+        names = {item.kind: item.name for item in resolved.components} if resolved else {}
+        components = [
+            await self._component(ComponentKey(key, item.kind), names.get(item.kind), labelled, stopped=stopped)
+            for item in components_of(service)
+        ]
+        observation = Observation(
+            service=service,
+            resolved=resolved,
+            components=[component for component, _ in components],
+            ingress_exists=find(labelled, "Ingress", key.name) is not None,
+            stopped=stopped,
+            held=held,
+            problem=problem,
+            ignored=ignored_parts(service, config),
+        )
+        return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
+
+    async def _component(
+        self, key: ComponentKey, name: str | None, labelled: Iterable[Manifest], *, stopped: bool
+    ) -> tuple[ComponentObservation, float | None]:
+        """A component of a service that is not resolved has no name, and its Deployment is not looked up."""
+        pods = newest_revision(pods_of(labelled, key.kind, name))
+        failure = None if stopped else first_failure(pods)
+        detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
+        component = ComponentObservation(
+            kind=key.kind,
+            rollout=rollout_of(find(labelled, "Deployment", name) if name else None),
+            pods=pods,
+            failure=failure or detail.failure,
+            stage=stage(pods),
+            log=await self.details.log_of(key, failure) or detail.log,
+            progress=detail.progress,
+        )
+        return component, detail.requeue_after
+
+
+def ignored_parts(service: InferenceService, config: IngressConfig) -> tuple[str, ...]:
+    """Return the fields and annotations that are unknown or not supported, for the condition ``SpecSupported``."""
+    return (
+        *unknown_fields(service),
+        *unsupported_fields(service.spec),
+        *map(one_line, unsupported_annotations(service)),
+        *islice(refused_annotations(service, config), NAMED),
+    )

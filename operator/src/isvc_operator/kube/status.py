@@ -1,0 +1,49 @@
+"""Writes the status of a service, once, if it has changed, and then records its Events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from isvc_operator.api.inference_service import InferenceService, InferenceServiceStatus
+from isvc_operator.kube import requests
+from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.manifests import Manifest
+from isvc_operator.observe.events import events_for
+
+
+async def write_status(
+    api: KubeApi, cache: Cache, body: Manifest, service: InferenceService, *, status: InferenceServiceStatus, now: str
+) -> None:
+    """Patch the status of ``body``, which is parsed as ``service``, and record what has changed as Events."""
+    before, after = dict(body.get("status") or {}), status.as_dict()
+    patch = merge_patch(before, after)
+    if not patch:
+        return
+    cache.expect({**body, "status": after})
+    try:
+        response = await api.send(requests.patch_status(body, patch))
+    except ObjectNotFound:  # and the watch has not reported the deletion
+        cache.remove(body)
+        return
+    except Conflict:  # it has changed, or was deleted and created again: that event queues it
+        return
+    cache.put(json.loads(response))
+    for event in events_for(service, status, now):
+        await api.send(requests.create_event(event))
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch (RFC 7386) that turns ``before`` into ``after``; empty if they are equal."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        known = before.get(name)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            if inner := merge_patch(known, value):
+                patch[name] = inner
+        elif value != known:
+            patch[name] = value
+    return patch

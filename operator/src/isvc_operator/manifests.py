@@ -1,0 +1,40 @@
+"""Kubernetes objects as the API server returns them: JSON that is read and never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Manifest = Mapping[str, Any]  # a whole object: apiVersion, kind, metadata, …
+Pod = Manifest
+Event = Manifest
+Container = Mapping[str, Any]  # an item of a pod's containers or initContainers
+Volume = Mapping[str, Any]  # an item of a pod's volumes
+NamedItem = Mapping[str, Any]  # an environment variable, a volume or a volume mount
+
+
+def name_of(manifest: Manifest) -> str:
+    """Return the object's name."""
+    name: str = manifest["metadata"]["name"]
+    return name
+
+
+def labels_of(manifest: Manifest) -> Mapping[str, str]:
+    """Return the object's labels."""
+    return manifest["metadata"].get("labels") or {}
+
+
+def annotations_of(manifest: Manifest) -> Mapping[str, str]:
+    """Return the object's annotations."""
+    return manifest["metadata"].get("annotations") or {}
+
+
+def controller_of(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the owner reference of the object's controller; empty if it has none."""
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def find(manifests: Iterable[Manifest], kind: str, name: str) -> Manifest | None:
+    """Return the object of this kind and name, if it is among ``manifests``."""
+    return next((item for item in manifests if item["kind"] == kind and name_of(item) == name), None)

@@ -1,0 +1,1 @@
+"""Which changes the children of a service need, and which of them have to wait. Pure; ``kube`` sends them."""

@@ -1,0 +1,95 @@
+"""The changes that turn the observed children into what was rendered: apply what differs, delete the rest.
+
+A child differs if the digest in its annotation is not the digest of what is rendered now, or if a field that we set
+has another value, because someone edited it by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.manifests import Manifest, annotations_of, controller_of, name_of
+from isvc_operator.plan.covers import covers
+
+
+class Action(Enum):
+    """What is done with a child."""
+
+    CREATE = auto()  # applied without force: an object of that name may belong to someone else
+    UPDATE = auto()  # applied with force: the service owns it
+    DELETE = auto()
+
+
+@dataclass(frozen=True)
+class ChildChange:
+    """One write to a child.
+
+    ``adopts``: KServe's controller has created the child, or may have. ``frees_replicas``: the number of pods is no
+    longer rendered, and must not change when the operator gives up that field.
+    """
+
+    action: Action
+    manifest: Manifest
+    adopts: bool = False
+    frees_replicas: bool = False
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the child is deleted."""
+        return self.action is Action.DELETE
+
+
+def plan_changes(
+    rendered: Sequence[Manifest],
+    observed: Iterable[Manifest],
+    owner_uid: str,
+    *,
+    managed_by_kserve: bool = False,
+) -> list[ChildChange]:
+    """Return the changes that turn ``observed`` into ``rendered``; empty if nothing differs.
+
+    A child that ``owner_uid`` does not own is never deleted, and never overwritten by force. ``managed_by_kserve``:
+    KServe's controller has managed the service, and may have created more than is observed.
+    """
+    owned = {_key(child): child for child in observed if controller_of(child).get("uid") == owner_uid}
+    changes = []
+    for manifest in map(_with_digest, rendered):
+        known = owned.pop(_key(manifest), None)
+        if known is None:
+            changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve))
+        elif not covers(known, manifest):
+            changes.append(_update(manifest, known))
+    changes += [ChildChange(Action.DELETE, child, adopts=_is_kserves(child)) for child in owned.values()]
+    return changes
+
+
+def _update(manifest: Manifest, known: Manifest) -> ChildChange:
+    # Without a number the API server defaults to one pod.
+    frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
+    return ChildChange(Action.UPDATE, manifest, adopts=_is_kserves(known), frees_replicas=frees)
+
+
+def _has_replicas(manifest: Manifest) -> bool:
+    return "replicas" in manifest.get("spec", {})
+
+
+def _is_kserves(child: Manifest) -> bool:
+    """Whether a child of the service was created by KServe's controller: it lacks our annotation."""
+    return ANNOTATION_RENDERED not in annotations_of(child)
+
+
+def _key(child: Manifest) -> tuple[str, str]:
+    return child["kind"], name_of(child)
+
+
+def _with_digest(manifest: Manifest) -> dict[str, Any]:
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    annotations = {**annotations_of(manifest), ANNOTATION_RENDERED: digest}
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}

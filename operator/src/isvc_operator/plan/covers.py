@@ -1,0 +1,60 @@
+"""Whether an observed object still has every value that was rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isvc_operator.api.quantity import quantity
+
+# Comparisons of two items, for each item of the observed list.
+_COMPARISONS = 50
+
+
+def covers(observed: Any, rendered: Any) -> bool:
+    """Whether ``observed`` has every value of ``rendered``; it may have more (defaults, fields of other managers)."""
+    if rendered is None or observed == rendered:
+        return True
+    if isinstance(rendered, Mapping):
+        if not isinstance(observed, Mapping):
+            return _is_zero(rendered) and observed is None
+        return all(covers(observed.get(name), value) for name, value in rendered.items())
+    if isinstance(rendered, list):
+        return _covers_list(observed or [], rendered)
+    return _same_value(observed, rendered)
+
+
+def _covers_list(observed: Any, rendered: Sequence[Any]) -> bool:
+    """Objects (containers, ports) may be among others and in any order; a list of strings (args) is one value."""
+    if not isinstance(observed, list):
+        return False
+    if all(isinstance(item, Mapping) for item in rendered):
+        return _covers_objects(observed, rendered)
+    return len(observed) == len(rendered) and all(map(covers, observed, rendered))
+
+
+def _covers_objects(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
+    """Search each item from where the previous one was found, as most lists have the same order.
+
+    The number of comparisons is limited. A list that exceeds it counts as different: applying it again does no harm.
+    """
+    found, count, left = 0, len(observed), _COMPARISONS * len(observed)
+    for item in rendered:
+        turned = (index % count for index in range(found, found + min(count, left)))
+        at = next((index for index in turned if covers(observed[index], item)), None)
+        if at is None:
+            return False
+        left -= (at - found) % count + 1
+        found = at + 1
+    return True
+
+
+def _same_value(observed: Any, rendered: Any) -> bool:
+    if observed is None and _is_zero(rendered):
+        return True
+    return None not in (left := quantity(observed), right := quantity(rendered)) and left == right
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether the API server leaves the value out of an object, so that rendering it is the same as leaving it out."""
+    return value in (None, "", 0, False) or value == {} or value == []

@@ -1,0 +1,33 @@
+"""Service accounts and secrets that a service's storage refers to by name, and the values in them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from isvc_operator.errors import InvalidCredentials
+from isvc_operator.manifests import Manifest, name_of
+
+
+class ObjectReference(NamedTuple):
+    """An object in the service's namespace."""
+
+    kind: str
+    name: str
+
+
+Objects = Mapping[ObjectReference, Manifest | None]
+"""The objects that were read; None for one that does not exist."""
+
+
+def read_key(secret: Manifest, key: str) -> str | None:
+    """Return the text under a key of a secret, or None if it has no such key."""
+    stored = (secret.get("data") or {}).get(key)
+    try:
+        return None if stored is None else base64.b64decode(stored, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise InvalidCredentials(
+            f"key {key} of secret {name_of(secret)} is not text; store it again as it was issued"
+        ) from None

@@ -1,0 +1,134 @@
+"""What each component asks to have downloaded, and which objects have to be read before that can be planned.
+
+Some names are known only after another object has been read: a service account lists its secrets. ``references``
+returns the names that are known so far; its caller (``kube``, or ``local`` with the objects of the files) reads those
+objects and calls again until there is no new name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.components import ModelSpec, PredictorSpec, StorageSpec
+from isvc_operator.api.core_shapes import without_nulls
+from isvc_operator.api.defaulting import model_of
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.config import CredentialsConfig
+from isvc_operator.errors import InvalidCredentials
+from isvc_operator.limits import SECRETS
+from isvc_operator.manifests import annotations_of
+from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of
+from isvc_operator.resolve.own_containers import server_first
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.sources import StorageSource, given_sources, stored_uri
+
+
+@dataclass(frozen=True)
+class StorageRequest:
+    """``sources`` are the URIs in the spec; ``spec`` is storage by the name of a secret instead.
+
+    ``container`` names a ClusterStorageContainer. ``annotations`` are the component's and the service's; the first one
+    that has a value wins.
+    """
+
+    sources: tuple[StorageSource, ...]
+    spec: StorageSpec | None
+    container: str | None
+    account: ObjectReference
+    annotations: tuple[Mapping[str, str], ...]
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether anything comes from a place that may require credentials."""
+        return self.spec is not None or any(source.remote for source in self.sources)
+
+    def annotated_secret(self, config: CredentialsConfig, known: Objects) -> str | None:
+        """Return the secret that an annotation of the component, the service or the account names, in this order."""
+        account = known.get(self.account)
+        places = (*self.annotations, annotations_of(account) if account else {})
+        names = (place.get(config.storage_secret_name_annotation) for place in places)
+        return next(filter(None, names), None)
+
+    def account_secrets(self, config: CredentialsConfig, known: Objects) -> tuple[str, ...]:
+        """Return the annotated secret alone, or else those that the account lists. Image pull secrets do not count."""
+        if annotated := self.annotated_secret(config, known):
+            return (annotated,)
+        account = known.get(self.account) or {}
+        names = tuple(dict.fromkeys(item["name"] for item in account.get("secrets") or () if item.get("name")))
+        if len(names) > SECRETS:
+            raise InvalidCredentials(
+                f"service account {self.account.name} lists {len(names)} secrets, and no more than {SECRETS} are read; "
+                f"name the one for storage in its annotation {config.storage_secret_name_annotation}"
+            )
+        return names
+
+    def spec_secret(self, config: CredentialsConfig, known: Objects) -> str:
+        """Return the name of the secret that has the entry for ``spec``."""
+        return self.annotated_secret(config, known) or config.storage_spec_secret_name
+
+
+StorageRequests = Mapping[str, StorageRequest]
+"""The requests of a service by the kind of the component."""
+
+
+def storage_requests(service: InferenceService) -> StorageRequests:
+    """Return what each component asks for; raises InvalidSpec for a combination of fields that has no meaning."""
+    requests = ((item.kind, _request_of(service.metadata, item)) for item in components_of(service))
+    return {kind: request for kind, request in requests if request}
+
+
+def references(requests: StorageRequests, config: CredentialsConfig, known: Objects) -> frozenset[ObjectReference]:
+    """Return the objects that have to be read before storage can be planned, as far as ``known`` determines them."""
+    found: set[ObjectReference] = set()
+    for request in requests.values():
+        if request.needs_credentials:
+            found.add(request.account)
+            found.update(_secrets(request, config, known) if request.account in known else ())
+    return frozenset(found)
+
+
+def _request_of(service: ObjectMeta, component: RequestedComponent) -> StorageRequest | None:
+    spec = component.spec
+    if isinstance(spec, PredictorSpec):
+        if model := model_of(spec):
+            return _of_model(service, spec, model)
+        if not spec.containers:
+            return None  # there is nothing to serve, as resolve reports
+    return _of_containers(service, component)
+
+
+def _of_model(service: ObjectMeta, predictor: PredictorSpec, model: ModelSpec) -> StorageRequest:
+    path_in_secret = model.storage is not None and model.storage.path is not None
+    sources = given_sources(model.storage_uri, predictor.storage_uris, path_in_secret=path_in_secret)
+    return _request(service, predictor, sources, model.storage)
+
+
+def _of_containers(service: ObjectMeta, component: RequestedComponent) -> StorageRequest:
+    """The user's own containers ask by ``storageUris``, or by the variable ``STORAGE_URI``."""
+    spec = component.spec
+    server, *_ = server_first(without_nulls(spec.containers or []), component.field)
+    return _request(service, spec, given_sources(stored_uri(server), spec.storage_uris))
+
+
+def _request(
+    service: ObjectMeta,
+    component: ComponentSpec,
+    sources: tuple[StorageSource, ...],
+    spec: StorageSpec | None = None,
+) -> StorageRequest:
+    account = component.service_account_name or component.service_account or "default"
+    return StorageRequest(
+        sources=sources,
+        spec=spec,
+        container=component.storage_container_name if isinstance(component, PredictorSpec) else None,
+        account=ObjectReference("ServiceAccount", account),
+        annotations=(component.annotations or {}, service.annotations),
+    )
+
+
+def _secrets(request: StorageRequest, config: CredentialsConfig, known: Objects) -> Iterator[ObjectReference]:
+    by_name = request.spec is not None
+    names = (request.spec_secret(config, known),) if by_name else request.account_secrets(config, known)
+    return (ObjectReference("Secret", name) for name in names)

@@ -1,0 +1,38 @@
+"""The table of kinds names what is rendered, what the CRDs define, and what is asked of the API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from isvc_operator.api.crd import RESOURCES
+from isvc_operator.api.kinds import KINDS, Role, with_role
+
+GOLDENS = Path(__file__).parents[1] / "golden" / "cases"
+
+
+def test_what_is_rendered_are_the_child_kinds_of_the_table() -> None:
+    """A rendered kind without a row would be neither watched nor pruned; a row without a golden case is untested."""
+    rendered = {
+        (child["apiVersion"], child["kind"])
+        for file in GOLDENS.glob("*/children.yaml")
+        for child in yaml.safe_load_all(file.read_text())
+    }
+
+    assert rendered == {(kind.api_version, kind.name) for kind in with_role(Role.CHILD)}
+
+
+def test_the_custom_resources_are_those_of_the_table() -> None:
+    defined = {(item.kind, item.version, item.plural, item.scope == "Namespaced") for item in RESOURCES}
+
+    assert defined == {
+        (kind.name, kind.version, kind.plural, kind.namespaced) for kind in with_role(Role.SERVICE, Role.INPUT)
+    }
+
+
+def test_a_superseded_kind_belongs_to_a_child() -> None:
+    children = {kind.name for kind in with_role(Role.CHILD)}
+
+    assert {kind.belongs_to for kind in with_role(Role.SUPERSEDED)} <= children
+    assert all(kind.belongs_to is None for kind in KINDS if kind.role is not Role.SUPERSEDED)

@@ -1,0 +1,200 @@
+"""Changes sent to the API server: the answers are kept, failures are told with the child's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube.apply import apply_changes
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
+from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, Refused
+from isvc_operator.kube.requests import path_of
+from isvc_operator.plan.changes import ChildChange, plan_changes
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, a_service_body, an_owner, the_children
+from tests.support.fakes import FakeKubeApi
+
+SERVICE = ServiceKey(NAMESPACE, "torchserve")
+RENDERED = list(the_children().values())
+DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+
+
+@pytest.fixture
+def api() -> FakeKubeApi:
+    return FakeKubeApi()
+
+
+@pytest.fixture
+def cache() -> Cache:
+    return Cache(LABEL_SERVICE)
+
+
+def changes_to(rendered: list[dict[str, Any]], cache: Cache) -> list[ChildChange]:
+    return plan_changes(rendered, cache.of_service(SERVICE), SERVICE_UID)
+
+
+async def test_what_was_applied_is_known_at_once_and_not_applied_again(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Deployment", "Ingress", "Service"]
+    assert changes_to(RENDERED, cache) == []
+
+
+async def test_what_was_deleted_is_forgotten_at_once(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    await apply_changes(api, cache, changes_to([], cache))
+
+    assert list(cache.of_service(SERVICE)) == []
+    assert api.objects == {}
+
+
+async def test_a_deletion_of_what_is_gone_is_done(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+    api.remove("Ingress", NAMESPACE, "torchserve")
+
+    await apply_changes(api, cache, changes_to([], cache))
+
+    assert list(cache.of_service(SERVICE)) == []
+
+
+async def test_a_deletion_spares_a_later_object_of_the_same_name(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+    api.remove("Ingress", NAMESPACE, "torchserve")
+    namesake = api.put(a_child("Ingress", metadata={"name": "torchserve", "namespace": NAMESPACE}))
+
+    await apply_changes(api, cache, changes_to([], cache))
+
+    assert list(api.objects.values()) == [namesake]
+
+
+async def test_all_changes_are_sent_even_if_one_fails(api: FakeKubeApi, cache: Cache) -> None:
+    api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+
+    with pytest.raises(Refused):
+        await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Refused(422, "spec.replicas: invalid"), ObjectNotFound(404, "namespace gone"), KubeError(503, "overloaded")],
+)
+async def test_a_failure_names_the_child_and_keeps_its_kind(api: FakeKubeApi, cache: Cache, error: KubeError) -> None:
+    api.failing[DEPLOYMENT] = error
+
+    with pytest.raises(type(error)) as caught:
+        await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert str(caught.value) == f"Deployment torchserve-predictor: {error}"
+    assert caught.value.status == error.status
+
+
+async def test_an_object_of_someone_else_is_not_adopted_fields(api: FakeKubeApi, cache: Cache) -> None:
+    theirs = api.put(a_child(metadata={"name": "torchserve-predictor", "namespace": NAMESPACE}))
+
+    with pytest.raises(Conflict) as caught:
+        await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("Deployment", NAMESPACE, "torchserve-predictor") == theirs
+    assert str(caught.value) == (
+        "Deployment torchserve-predictor exists in namespace models and was not made by this operator "
+        '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
+    )
+
+
+async def test_an_object_of_the_service_that_no_watch_tells_of_is_adopted(api: FakeKubeApi, cache: Cache) -> None:
+    bare = {"name": "torchserve", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
+    api.put(a_child("Ingress", metadata=bare))
+
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    adopted = api.get("Ingress", NAMESPACE, "torchserve") or {}
+    assert adopted["spec"] == the_children()["Ingress"]["spec"]
+
+
+KSERVES_AUTOSCALER = {
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE, "ownerReferences": [an_owner()]},
+}
+
+
+async def test_the_autoscaler_of_a_deployment_that_is_adopted_goes(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    api.put(KSERVES_AUTOSCALER)
+
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
+
+
+async def test_the_autoscaler_goes_with_a_deployment_of_kserves_that_is_not_wanted(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    cache.put(api.put(a_child()))
+    api.put(KSERVES_AUTOSCALER)
+
+    await apply_changes(api, cache, changes_to([], cache))
+
+    assert api.objects == {}
+
+
+async def test_the_autoscaler_of_a_deployment_that_is_gone_goes_when_that_is_made_again(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    api.put(KSERVES_AUTOSCALER)
+
+    await apply_changes(api, cache, plan_changes(RENDERED, [], SERVICE_UID, managed_by_kserve=True))
+
+    assert sorted(item["kind"] for item in api.objects.values()) == ["Deployment", "Ingress", "Service"]
+
+
+async def test_an_autoscaler_that_changes_hands_meanwhile_keeps_no_deployment(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    api.put(KSERVES_AUTOSCALER)
+    autoscaler = path_of("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor")
+    api.failing["DELETE", autoscaler] = Conflict(409, "the UID in the precondition does not match")
+
+    await apply_changes(api, cache, changes_to([], cache))
+
+    assert list(api.objects) == [autoscaler]
+
+
+async def test_an_autoscaler_of_somebody_else_stays(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child()))
+    mine = api.put(
+        {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE}}
+    )
+
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") == mine
+
+
+async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_name(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    cache.put(a_service_body("another", uid="another-uid"))
+    theirs = {**a_child()["metadata"], "ownerReferences": [{**an_owner("another-uid"), "name": "another"}]}
+    cache.put(a_child(metadata={**theirs, "labels": {LABEL_SERVICE: "another"}, "uid": "u", "resourceVersion": "1"}))
+
+    with pytest.raises(Conflict) as caught:
+        await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert api.calls == []
+    assert str(caught.value) == (
+        "Deployment torchserve-predictor belongs to InferenceService another; "
+        "rename one of the two, or the predictor of one (spec.predictor.name)"
+    )
+
+
+async def test_a_deletion_that_is_refused_is_told_and_the_child_stays_known(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+    api.failing["DELETE", DEPLOYMENT[1]] = Refused(403, "not allowed")
+
+    with pytest.raises(Refused, match="Deployment torchserve-predictor: not allowed"):
+        await apply_changes(api, cache, changes_to([], cache))
+
+    assert cache.get(ObjectKey("Deployment", NAMESPACE, "torchserve-predictor")) is not None

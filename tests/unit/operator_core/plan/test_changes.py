@@ -1,0 +1,206 @@
+"""What has to be sent so that the children become what was rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.plan.changes import Action, ChildChange, plan_changes
+from tests.support.builders import SERVICE_UID, a_child, a_service, an_owner, the_children
+
+RENDERED = the_children(a_service(annotations={"note": "kept"}))
+
+
+def as_held(manifest: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The manifest as the API server holds it, once it was applied."""
+    (change,) = plan_changes([manifest], [], SERVICE_UID)
+    held = {"uid": f"uid-{manifest['kind']}", "resourceVersion": "5", "generation": 1, **metadata}
+    return {**change.manifest, "metadata": {**change.manifest["metadata"], **held}}
+
+
+HELD = [as_held(child) for child in RENDERED.values()]
+
+
+def deployment_with(path: str, value: Any) -> dict[str, Any]:
+    """The Deployment that is held, edited by hand: `path` leads to the field, through lists by their index."""
+    edited: dict[str, Any] = _copied(HELD[0])
+    place: Any = edited
+    *steps, last = path.split(".")
+    for step in steps:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    if value is REMOVED:
+        del place[last]
+    else:
+        place[int(last) if isinstance(place, list) else last] = value
+    return edited
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+REMOVED = object()
+POD = "spec.template.spec"
+
+
+def test_children_that_are_not_there_are_applied_in_their_order_without_force() -> None:
+    changes = plan_changes(list(RENDERED.values()), [], SERVICE_UID)
+
+    assert [change.manifest["kind"] for change in changes] == ["Deployment", "Service", "Ingress"]
+    assert changes == [ChildChange(Action.CREATE, change.manifest) for change in changes]
+
+
+def test_what_is_applied_is_what_was_rendered_and_its_digest() -> None:
+    (change,) = plan_changes([RENDERED["Service"]], [], SERVICE_UID)
+
+    annotations = dict(change.manifest["metadata"]["annotations"])
+    digest = annotations.pop(ANNOTATION_RENDERED)
+    assert len(digest) == 16
+    assert {
+        **change.manifest,
+        "metadata": {**change.manifest["metadata"], "annotations": annotations},
+    } == RENDERED["Service"]
+
+
+def test_nothing_is_sent_when_nothing_differs() -> None:
+    assert plan_changes(list(RENDERED.values()), HELD, SERVICE_UID) == []
+
+
+def test_the_digest_does_not_depend_on_the_order_of_fields() -> None:
+    reordered = dict(reversed(RENDERED["Deployment"].items()))
+
+    assert plan_changes([reordered], [HELD[0]], SERVICE_UID) == []
+
+
+DIFFERENCES: dict[str, dict[str, Any]] = {
+    "an image": deployment_with(f"{POD}.containers.0.image", "mine:1"),
+    "an environment variable's value": deployment_with(f"{POD}.containers.0.env.0.value", "other"),
+    "an environment variable taken away": deployment_with(f"{POD}.containers.0.env", []),
+    "an argument": deployment_with(f"{POD}.initContainers.0.args.0", "pvc://other"),
+    "an argument more": deployment_with(f"{POD}.initContainers.0.args", ["pvc://leeway", "/mnt/models", "--force"]),
+    "a label": deployment_with("metadata.labels.component", "mine"),
+    "a label taken away": deployment_with("metadata.labels.component", REMOVED),
+    "the selector": deployment_with("spec.selector.matchLabels.app", "mine"),
+    "a strategy's figure": deployment_with("spec.strategy.rollingUpdate.maxSurge", "50%"),
+    "a boolean": deployment_with(f"{POD}.containers.0.volumeMounts.0.readOnly", False),
+    "a boolean taken away": deployment_with(f"{POD}.containers.0.volumeMounts.0.readOnly", REMOVED),
+    "a volume": deployment_with(f"{POD}.volumes.1.persistentVolumeClaim.claimName", "other"),
+    "the containers": deployment_with(f"{POD}.containers", [{"name": "mine"}]),
+    "the pod's security": deployment_with(f"{POD}.securityContext", None),
+    "a quantity": deployment_with(f"{POD}.initContainers.0.resources.limits.memory", "2Gi"),
+    "the digest": as_held(RENDERED["Deployment"], annotations={ANNOTATION_RENDERED: "0"}),
+}
+
+
+@pytest.mark.parametrize("edited", DIFFERENCES.values(), ids=DIFFERENCES.keys())
+def test_a_child_is_applied_by_force_when_someone_changed(edited: dict[str, Any]) -> None:
+    changes = plan_changes(list(RENDERED.values()), [edited, *HELD[1:]], SERVICE_UID)
+
+    wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
+    assert changes == [ChildChange(Action.UPDATE, wanted)]
+
+
+def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
+    kserves = as_held(RENDERED["Deployment"], annotations={})
+
+    changes = plan_changes(list(RENDERED.values()), [kserves, *HELD[1:]], SERVICE_UID)
+
+    wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
+    assert changes == [ChildChange(Action.UPDATE, wanted, adopts=True)]
+
+
+def test_children_that_no_watch_tells_of_may_be_there_where_kserve_had_the_service() -> None:
+    changes = plan_changes(list(RENDERED.values()), [], SERVICE_UID, managed_by_kserve=True)
+
+    assert [change.adopts for change in changes] == [True] * 3
+
+
+def test_pods_stay_when_their_number_is_no_longer_rendered() -> None:
+    fixed = the_children(a_service(predictor={"minReplicas": 5}))["Deployment"]
+
+    (change,) = plan_changes([RENDERED["Deployment"]], [as_held(fixed)], SERVICE_UID)
+
+    assert change.frees_replicas
+
+
+def test_a_child_that_is_rendered_otherwise_than_before_is_applied() -> None:
+    changes = plan_changes([{**RENDERED["Service"], "spec": {}}], HELD[1:2], SERVICE_UID)
+
+    assert [change.action for change in changes] == [Action.UPDATE]
+
+
+KEPT: dict[str, dict[str, Any]] = {
+    "a default of the server": deployment_with(f"{POD}.restartPolicy", "Always"),
+    "a default inside a container": deployment_with(
+        f"{POD}.containers.0.terminationMessagePath", "/dev/termination-log"
+    ),
+    "another's annotation": deployment_with("metadata.annotations.mine", "1"),
+    "another's label on the pods": deployment_with("spec.template.metadata.labels.mine", "1"),
+    "another's replicas": deployment_with("spec.replicas", 7),
+    "another's container": deployment_with(
+        f"{POD}.containers", [{"name": "istio-proxy"}, *HELD[0]["spec"]["template"]["spec"]["containers"]]
+    ),
+    "a status": deployment_with("status", {"replicas": 1}),
+    "a quantity in another spelling": deployment_with(f"{POD}.initContainers.0.resources.limits.cpu", "1000m"),
+    "the server's bookkeeping": as_held(RENDERED["Deployment"], creationTimestamp="2026-01-01T00:00:00Z", generation=4),
+}
+
+
+@pytest.mark.parametrize("held", KEPT.values(), ids=KEPT.keys())
+def test_a_child_is_left_alone_when_it_has(held: dict[str, Any]) -> None:
+    assert plan_changes(list(RENDERED.values()), [held, *HELD[1:]], SERVICE_UID) == []
+
+
+def test_an_empty_value_that_the_server_leaves_out_is_no_difference() -> None:
+    child = a_child(spec={"a": "", "b": 0, "c": False, "d": {}, "e": [], "f": None})
+    held = as_held(child)
+    held = {**held, "spec": {}, "metadata": {**held["metadata"], "creationTimestamp": None}}
+
+    assert plan_changes([child], [held], SERVICE_UID) == []
+
+
+# --- what is no longer wanted ---------------------------------------------------------------------------
+
+
+def test_a_child_that_is_no_longer_rendered_is_deleted() -> None:
+    assert plan_changes([RENDERED["Deployment"], RENDERED["Service"]], HELD, SERVICE_UID) == [
+        ChildChange(Action.DELETE, HELD[2])
+    ]
+
+
+def test_a_child_that_was_never_rendered_is_deleted_as_kserves() -> None:
+    kserves = as_held(RENDERED["Deployment"], annotations={})
+
+    assert plan_changes([], [kserves], SERVICE_UID) == [ChildChange(Action.DELETE, kserves, adopts=True)]
+
+
+def test_a_renamed_child_is_applied_and_the_old_one_deleted() -> None:
+    renamed = {**RENDERED["Service"], "metadata": {**RENDERED["Service"]["metadata"], "name": "other"}}
+
+    changes = plan_changes([renamed], HELD[1:2], SERVICE_UID)
+
+    assert [(change.action, change.manifest["metadata"]["name"]) for change in changes] == [
+        (Action.CREATE, "other"),
+        (Action.DELETE, "torchserve-predictor"),
+    ]
+
+
+NOT_OURS = {
+    "no owner": {"ownerReferences": []},
+    "no list of owners": {"ownerReferences": None},
+    "another owner": {"ownerReferences": [an_owner("another-uid")]},
+    "us as one owner, not as the controller": {"ownerReferences": [{**an_owner(), "controller": False}]},
+}
+
+
+@pytest.mark.parametrize("metadata", NOT_OURS.values(), ids=NOT_OURS.keys())
+def test_a_child_is_neither_deleted_nor_forced_that_has(metadata: dict[str, Any]) -> None:
+    foreign = [as_held(child, **metadata) for child in RENDERED.values()]
+
+    changes = plan_changes([RENDERED["Deployment"]], foreign, SERVICE_UID)
+
+    assert [(change.manifest["kind"], change.action) for change in changes] == [("Deployment", Action.CREATE)]

@@ -1,0 +1,274 @@
+"""Which changes to a service that serves have to wait, and for what; the drain period is that of ``kube/drain.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import LABEL_COMPONENT
+from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.drain import DRAIN_SECONDS, Drain
+from isvc_operator.manifests import Manifest
+from isvc_operator.plan.changes import plan_changes
+from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_deployment_status, an_owner
+from tests.support.fakes import Seconds
+
+KEY = ServiceKey(NAMESPACE, "torchserve")
+UP = a_deployment_status()
+ROLLING = a_deployment_status(updated=1, total=2, progressing="ReplicaSetUpdated")
+DOWN = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
+LOST = a_deployment_status(available=0)  # it was rolled out, and has no pod at the moment
+
+
+def an_object(kind: str, name: str, component: str = "", **fields: Any) -> Manifest:
+    labels = {LABEL_COMPONENT: component} if component else {}
+    metadata = {"name": name, "namespace": NAMESPACE, "uid": "u", "labels": labels, "ownerReferences": [an_owner()]}
+    return {"kind": kind, "metadata": metadata, "spec": {}, **fields}
+
+
+def a_component(component: str, name: str = "", *, status: Manifest = UP, tells: str = "") -> list[Manifest]:
+    """Deployment and Service. `tells` is the predictor of which its containers are told."""
+    name = name or component
+    deployment = an_object("Deployment", name, component, spec={"told": tells}, status=status)
+    return [deployment, an_object("Service", name, component)]
+
+
+def an_ingress(*names: str) -> Manifest:
+    paths = [{"path": "/", "backend": {"service": {"name": name, "port": {"number": 80}}}} for name in names]
+    return an_object("Ingress", "torchserve", spec={"rules": [{"host": "h", "http": {"paths": paths}}]})
+
+
+def due(wanted: list[Manifest], there: list[Manifest], drain: Drain | None = None) -> list[str]:
+    """What is sent now."""
+    return [
+        f"{'DELETE' if change.deletes else 'PATCH'} {change.manifest['kind']} {change.manifest['metadata']['name']}"
+        for change in (drain or Drain(Seconds())).due(KEY, traffic(wanted, there)).changes
+    ]
+
+
+def traffic(wanted: list[Manifest], there: list[Manifest]) -> TrafficPlan:
+    """The plan. Objects that are wanted as they are there need no change."""
+    rendered = [{name: value for name, value in child.items() if name != "status"} for child in wanted]
+    kept = {(child["kind"], child["metadata"]["name"], str(child["spec"])) for child in there}
+    changes = [
+        change
+        for change in plan_changes(rendered, there, SERVICE_UID)
+        if change.deletes
+        or (change.manifest["kind"], change.manifest["metadata"]["name"], str(change.manifest["spec"])) not in kept
+    ]
+    return plan_traffic(KEY.name, changes, rendered, there)
+
+
+PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", tells="predictor")
+ALONE = [*PREDICTOR, an_ingress("predictor")]
+BOTH = [*PREDICTOR, *TRANSFORMER, an_ingress("transformer", "predictor")]
+NEW_FRONT = ["PATCH Deployment transformer", "PATCH Service transformer"]
+NEW_INGRESS = ["PATCH Ingress torchserve"]
+
+
+def test_a_first_service_gets_everything_at_once() -> None:
+    assert due(BOTH, []) == [
+        "PATCH Deployment predictor", "PATCH Service predictor", *NEW_FRONT, *NEW_INGRESS,
+    ]  # fmt: skip
+
+
+def test_callers_are_led_to_a_new_component_once_it_is_rolled_out() -> None:
+    starting = [*ALONE, *a_component("transformer", status=DOWN, tells="predictor")]
+
+    assert due(BOTH, ALONE) == NEW_FRONT
+    assert due(BOTH, starting) == []
+    assert due(BOTH, [*ALONE, *TRANSFORMER]) == NEW_INGRESS
+
+
+def test_a_component_to_which_callers_are_led_already_may_roll() -> None:
+    there = [*a_component("predictor", status=ROLLING), an_ingress("predictor")]
+    other_hosts = an_ingress("predictor", "predictor")
+
+    assert due([*PREDICTOR, other_hosts], there) == NEW_INGRESS
+
+
+@pytest.mark.parametrize("status", [LOST, DOWN, {}])
+def test_callers_stay_where_nobody_serves_for_a_moment_until_the_new_component_does(status: Manifest) -> None:
+    there = [*a_component("predictor", status=status), an_ingress("predictor")]
+    starting = a_component("transformer", status=DOWN, tells="predictor")
+
+    assert due(BOTH, there) == NEW_FRONT
+    assert due(BOTH, [*there, *starting]) == []
+
+
+@pytest.mark.parametrize(("before", "led"), [(UP, []), (LOST, NEW_INGRESS), (DOWN, NEW_INGRESS)])
+def test_a_component_with_some_of_its_pods_gets_only_callers_whom_nobody_serves(
+    before: Manifest, led: list[str]
+) -> None:
+    there = [*a_component("predictor", status=before), an_ingress("predictor")]
+
+    assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, tells="predictor")]) == led
+
+
+def test_what_callers_are_led_to_stays_while_it_has_no_pod_for_a_moment() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(renamed, [*a_component("predictor", status=LOST), an_ingress("predictor"), *starting]) == []
+
+
+def test_an_ingress_that_the_user_has_made_leads_no_callers_that_count() -> None:
+    mine = an_ingress("predictor")
+    there = [*a_component("predictor", status=DOWN), {**mine, "metadata": {**mine["metadata"], "name": "mine"}}]
+    wanted = [*BOTH, there[-1]]
+
+    assert due(wanted, there) == [*NEW_FRONT, *NEW_INGRESS]
+
+
+def test_a_predictor_that_never_came_up_gives_way_to_another_at_once() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+
+    assert due(renamed, [*a_component("predictor", status=DOWN), an_ingress("predictor")]) == [
+        "PATCH Deployment other", "PATCH Service other", *NEW_INGRESS,
+        "DELETE Deployment predictor", "DELETE Service predictor",
+    ]  # fmt: skip
+
+
+def test_a_transformer_without_a_pod_for_a_moment_is_not_told_of_a_predictor_that_is_not_up() -> None:
+    there = [*PREDICTOR, *a_component("transformer", status=LOST, tells="predictor"), BOTH[-1]]
+    told = a_component("transformer", tells="other")
+    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+
+    assert due(wanted, there) == ["PATCH Deployment other", "PATCH Service other"]
+
+
+def test_another_predictor_takes_over_when_it_is_up() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(renamed, ALONE) == ["PATCH Deployment other", "PATCH Service other"]
+    assert due(renamed, [*ALONE, *starting]) == []
+    assert due(renamed, [*ALONE, *a_component("predictor", "other")]) == NEW_INGRESS
+
+
+def test_a_transformer_is_told_of_another_predictor_when_that_is_up() -> None:
+    told = a_component("transformer", tells="other")
+    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+    starting = a_component("predictor", "other", status=DOWN)
+
+    assert due(wanted, BOTH) == ["PATCH Deployment other", "PATCH Service other"]
+    assert due(wanted, [*BOTH, *starting]) == []
+    assert due(wanted, [*BOTH, *a_component("predictor", "other")]) == ["PATCH Deployment transformer", *NEW_INGRESS]
+
+
+GONE = ["DELETE Deployment transformer", "DELETE Service transformer"]
+
+
+def test_what_callers_leave_goes_when_they_have_had_time_to_follow() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    there = [*TRANSFORMER, *ALONE]
+
+    assert due(ALONE, BOTH, drain) == NEW_INGRESS
+    clock.passed = DRAIN_SECONDS
+    assert due(ALONE, there, drain) == []
+    clock.passed = 2 * DRAIN_SECONDS
+    assert due(ALONE, there, drain) == GONE
+
+
+def test_a_transformer_that_leaves_waits_for_no_rollout_which_may_need_its_room() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
+
+    assert due(ALONE, rolling, drain) == []
+    clock.passed = DRAIN_SECONDS
+    assert due(ALONE, rolling, drain) == GONE
+
+
+def test_what_is_sent_meanwhile_does_not_keep_what_callers_have_left() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    edited = [*a_component("predictor", tells="something"), ALONE[-1]]
+    there = [*TRANSFORMER, *ALONE]
+
+    assert due(edited, there, drain) == ["PATCH Deployment predictor"]
+    clock.passed = DRAIN_SECONDS
+    assert due(edited, there, drain) == ["PATCH Deployment predictor", *GONE]
+
+
+def test_what_the_ingress_leads_to_stays() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    starting = a_component("explainer", status=DOWN, tells="predictor")
+    wanted = [*PREDICTOR, *starting, an_ingress("predictor", "explainer")]
+
+    assert due(wanted, [*BOTH, *starting], drain) == []
+    clock.passed = DRAIN_SECONDS
+    assert due(wanted, [*BOTH, *starting], drain) == []
+
+
+@pytest.mark.parametrize(
+    ("rolling", "left"),
+    [
+        (a_component("predictor", "other", status=ROLLING), False),
+        (a_component("transformer", status=ROLLING, tells="other"), False),
+        (a_component("explainer", status=DOWN, tells="other"), True),
+    ],
+)
+def test_a_predictor_goes_when_another_is_up_and_those_that_called_it_were_told(
+    rolling: list[Manifest], left: bool
+) -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    told = [*a_component("predictor", "other"), *a_component("transformer", tells="other")]
+    wanted = [*told, *a_component("explainer", tells="other"), an_ingress("transformer", "other")]
+    names = {child["metadata"]["name"] for child in rolling}
+    others = [child for child in wanted if child["metadata"]["name"] not in names]
+
+    due(wanted, [*PREDICTOR, *others, *rolling], drain)
+    clock.passed = DRAIN_SECONDS
+    gone = ["DELETE Deployment predictor", "DELETE Service predictor"]
+    assert due(wanted, [*PREDICTOR, *others, *rolling], drain) == (gone if left else [])
+
+
+def test_the_time_to_follow_is_counted_anew_for_a_service_that_was_forgotten() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    there = [*TRANSFORMER, *ALONE]
+    due(ALONE, there, drain)
+    drain.forget(KEY)
+    clock.passed = DRAIN_SECONDS
+
+    assert due(ALONE, there, drain) == []
+
+
+def test_what_serves_nobody_goes_at_once() -> None:
+    there = [*a_component("transformer", status=DOWN), *ALONE]
+
+    assert due(ALONE, there) == ["DELETE Deployment transformer", "DELETE Service transformer"]
+
+
+def test_of_a_stopped_service_everything_goes_at_once() -> None:
+    assert due([], ALONE) == ["DELETE Deployment predictor", "DELETE Service predictor", "DELETE Ingress torchserve"]
+
+
+def test_an_ingress_that_is_not_wanted_any_more_goes_at_once() -> None:
+    assert due(PREDICTOR, ALONE) == ["DELETE Ingress torchserve"]
+
+
+RENAMED = a_component("predictor", "other")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "held"),
+    [
+        (BOTH, [], False),
+        (BOTH, ALONE, True),
+        (BOTH, [*ALONE, *TRANSFORMER], False),
+        (RENAMED, PREDICTOR, True),
+        (RENAMED, [*PREDICTOR, *RENAMED], False),
+        (ALONE, BOTH, False),
+    ],
+)
+def test_callers_are_held_while_another_component_is_to_come_up(
+    wanted: list[Manifest], there: list[Manifest], held: bool
+) -> None:
+    assert traffic(wanted, there).held is held
