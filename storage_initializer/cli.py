@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from io import TextIOWrapper
 from pathlib import Path
 
+from model_archive.errors import InvalidArchive
 from storage_initializer.backends import Source
 from storage_initializer.cache import NodeCache
-from storage_initializer.errors import InitializerError, Termination
+from storage_initializer.errors import ArchiveError, InitializerError, Termination
 from storage_initializer.generate import complete_layout
 from storage_initializer.layout import check_layout
 from storage_initializer.limits import MAX_REASON
@@ -52,12 +53,12 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 
 def run(plan: Plan) -> None:
-    """What can be seen to be wrong without asking anybody, of any source, is found before the first is brought."""
+    """Bring all sources. What is wrong with one of them without a request is found before the first is brought."""
     with ExitStack() as opened:
         sources = [_open(transfer, plan, opened) for transfer in plan.transfers]
         brought = []
         for transfer, source, place in zip(plan.transfers, sources, _places(plan), strict=True):
-            with _told_of(transfer):
+            with _naming(transfer):
                 brought.append(opened.enter_context(_bring(transfer, source, place, plan)))
         _put_in_place(plan, brought)
     for each in brought:
@@ -68,18 +69,18 @@ def _put_in_place(plan: Plan, brought: Sequence[Brought]) -> None:
     """All, or none."""
     with uninterrupted(), ExitStack() as undo:
         for transfer, each in zip(plan.transfers, brought, strict=True):
-            with _told_of(transfer):
+            with _naming(transfer):
                 put_in_place(each.place, undo)
         undo.pop_all()
 
 
 def _open(transfer: Transfer, plan: Plan, opened: ExitStack) -> Source:
-    with _told_of(transfer):
+    with _naming(transfer):
         return opened.enter_context(closing(open_source(transfer, plan)))
 
 
 def _places(plan: Plan) -> list[Place]:
-    with _told_of(plan.transfers[0]):
+    with _naming(plan.transfers[0]):
         return places([transfer.destination for transfer in plan.transfers])
 
 
@@ -98,13 +99,20 @@ def _bring(transfer: Transfer, source: Source, place: Place, plan: Plan) -> Abst
 
 
 @contextmanager
-def _told_of(transfer: Transfer) -> Iterator[None]:
-    """An error of the block names the source, unless it names one already."""
+def _naming(transfer: Transfer) -> Iterator[None]:
+    """Make each error of the block name the source, unless it names one already."""
     try:
         yield
+    except InvalidArchive as error:
+        raise _of_source(ArchiveError(str(error)), transfer) from error
     except InitializerError as error:
-        error.source = error.source or transfer.source.shown
+        _of_source(error, transfer)
         raise
+
+
+def _of_source(error: InitializerError, transfer: Transfer) -> InitializerError:
+    error.source = error.source or transfer.source.shown
+    return error
 
 
 def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:

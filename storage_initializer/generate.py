@@ -1,7 +1,7 @@
-"""Completes a source that has models and no configuration, where it is plain what TorchServe should make of them.
+"""Write a configuration for a source that has models and no configuration.
 
-Archives at the top, or in a model store, are all served. Such a configuration says no more than it must: what
-batches and workers there are is left to each archive's own settings, to the service and to the runtime's defaults.
+Archives at the top, or in a model store, are all served. Batches and workers are left to each archive's own settings,
+to the service and to the runtime's defaults.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from storage_initializer.archive import ARCHIVES, MANIFEST
-from storage_initializer.contents import Contents, exact
+from model_archive.archive import is_model, is_unpacked
+from model_archive.configuration import CONFIG, STORES
+from model_archive.contents import Contents, exact
+from model_archive.manifest import MANIFEST
+from model_archive.zips import open_zip
 from storage_initializer.errors import LayoutError
-from storage_initializer.layout import CONFIG, STORES
 from storage_initializer.plan import LayoutName
-from storage_initializer.zips import open_zip
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ _SCRIPT = ".pt"
 _BARE_MODELS = (_SCRIPT, ".pt2", ".onnx")
 # Turns lists of numbers into a tensor and back; one of TorchServe's own.
 _HANDLER = "base_handler"
-# The addresses are KServe's, on loopback: what serves clients stands before TorchServe.
+# The addresses are KServe's, on loopback: clients reach the adapter in front of TorchServe.
 _SETTINGS = """\
 # Written by the storage-initializer, because the source has none.
 inference_address=http://127.0.0.1:8085
@@ -42,11 +43,11 @@ load_models=all
 
 
 def complete_layout(layout: LayoutName, root: Path) -> None:
-    """Where there is a configuration, be it misplaced, or no model, nothing is done."""
+    """Complete the folder, unless it has a configuration, be it misplaced, or no model."""
     if layout is LayoutName.NONE or _has_configuration(root):
         return
     entries = _entries(root)
-    if archives := [root / entry.name for entry in entries if entry.name.endswith(".mar") or _is_unpacked(entry)]:
+    if archives := [root / entry.name for entry in entries if _is_archive(entry)]:
         _configure(root, _store_with(root, archives))
     elif stores := [name for name in STORES if _has_archive(root / name)]:
         _configure(root, stores[0])
@@ -60,7 +61,7 @@ def _has_configuration(root: Path) -> bool:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """By name. Each knows its type without being asked for: a source may have thousands of files."""
+    """Return the entries by name. Each knows its type without a system call: there may be thousands of files."""
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
 
@@ -86,14 +87,15 @@ def _store_with(root: Path, archives: Iterable[Path]) -> str:
     return store
 
 
+def _is_archive(entry: os.DirEntry[str]) -> bool:
+    """Return whether it is a model archive beside the model store; a ``.tar.gz`` may hold anything."""
+    if entry.is_dir():
+        return entry.name not in STORES and is_unpacked(Path(entry))
+    return entry.name.endswith(".mar")
+
+
 def _has_archive(store: Path) -> bool:
-    if not store.is_dir():
-        return False
-    return any(entry.name.endswith(ARCHIVES) or _is_unpacked(entry) for entry in _entries(store))
-
-
-def _is_unpacked(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir() and Path(entry, MANIFEST).is_file()
+    return store.is_dir() and any(is_model(Path(entry)) for entry in _entries(store))
 
 
 def _configure(root: Path, store: str) -> None:
@@ -104,7 +106,7 @@ def _configure(root: Path, store: str) -> None:
 
 
 def _make_archive(store: Path, model: Path) -> None:
-    """An unpacked one, a form that TorchServe takes as well: the model need not be copied into it."""
+    """Make an unpacked archive, a form that TorchServe takes as well: the model need not be copied into it."""
     if not _is_script(model):
         raise LayoutError(
             f"TorchServe cannot serve {model.name} without an archive, since it is no TorchScript; take the runtime "
@@ -119,9 +121,10 @@ def _make_archive(store: Path, model: Path) -> None:
 
 
 def _is_script(model: Path) -> bool:
-    """A state dict is a zip as well; only a program has constants."""
+    """Return whether it is TorchScript. A state dict is a zip as well; only a program has constants."""
     if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
         return False
-    contents = Contents(model.name, model.stat().st_size, "export it again with torch.jit.save", exact)
-    with open_zip(model, contents) as (_, files):
-        return any(path.name == "constants.pkl" for path in files)
+    size = model.stat().st_size
+    contents = Contents(model.name, size=size, cure="export it again with torch.jit.save", spelling=exact)
+    with open_zip(model, contents) as archive:
+        return any(path.name == "constants.pkl" for path in archive.files)

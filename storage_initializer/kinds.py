@@ -7,10 +7,10 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from storage_initializer.archive import MANIFEST
-from storage_initializer.compression import DamagedError, compression_of, open_decompressed
-from storage_initializer.contents import Contents, exact
-from storage_initializer.zips import open_zip
+from model_archive.compression import DamagedError, compression_of, open_decompressed
+from model_archive.contents import Contents, exact
+from model_archive.manifest import MANIFEST
+from model_archive.zips import open_zip
 
 # The ends of names of archives that are unpacked: those that KServe unpacks.
 UNPACKED = (".zip", ".tar", ".tar.gz", ".tgz", ".taz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -33,10 +33,11 @@ def is_zip(path: Path) -> bool:
 
 
 def _suffix_of_zip(path: Path) -> str:
-    with open_zip(path, Contents(path.name, path.stat().st_size, "pack it again", exact)) as (_, files):
-        if PurePosixPath(MANIFEST) in files:
+    contents = Contents(path.name, size=path.stat().st_size, cure="pack it again", spelling=exact)
+    with open_zip(path, contents) as archive:
+        if PurePosixPath(MANIFEST) in archive.files:
             return ".mar"
-        inside = {str(file).partition("/")[2] for file in files}
+        inside = {str(file).partition("/")[2] for file in archive.files}
         if inside >= _SAVED:
             return ".pt"
         return ".pt2" if _EXPORTED in inside else ".zip"

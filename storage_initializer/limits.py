@@ -42,28 +42,10 @@ MAX_MD5 = 64 << 20
 """Bytes of an object whose etag is compared as an MD5, which runs at the speed of a slow network. A larger one has been
 uploaded in parts, as a rule, and its etag is none."""
 
-# --- archives
+# --- archives, beside those of ``model_archive.limits``
 
-MAX_ENTRIES = 50_000
-"""Files and folders of one archive."""
-MAX_EXPANSION = 100
-"""Times an archive's own size that it may unpack to: weights hardly compress, and a bomb fills the node's disk."""
-HARMLESS_SIZE = 1 << 30
-"""Bytes that an archive may unpack to however small it is."""
-MAX_NAME = 255
-"""Bytes of one name: Linux's own bound."""
-MAX_PATH = 1024
-"""Bytes of a path: a quarter of Linux's, which leaves room for the folder it ends up in."""
 MAX_LINKS = 40
 """Links in a tar that lead to one another, before the file."""
-MAX_ZIP_DIRECTORY = 8 << 20
-"""Bytes of a zip's directory, which is held in memory."""
-MAX_TAR_HEADER = 64 << 10
-"""Bytes of all headers of a tar's member: its own, its long names, its extended attributes."""
-MAX_XZ_MEMORY = 128 << 20
-"""Bytes of memory that a .tar.xz may ask for; ``xz -9`` asks for 65 MiB."""
-MAX_MANIFEST = 1 << 20
-"""Bytes of MAR-INF/MANIFEST.json."""
 MAX_CONFIG = 1 << 20
 """Bytes of config/config.properties."""
 

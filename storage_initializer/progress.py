@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from threading import Lock
 
+from model_archive.text import format_size
 from storage_initializer.backends import SourceFile
 
 log = logging.getLogger(__name__)
@@ -13,15 +14,6 @@ log = logging.getLogger(__name__)
 Clock = Callable[[], float]
 _INTERVAL_S = 1.0
 _FEW = 50
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def format_size(count: float) -> str:
-    for unit in _UNITS[:-1]:
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} {_UNITS[-1]}"
 
 
 class Progress:

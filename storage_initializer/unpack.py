@@ -15,16 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from storage_initializer.archive import ARCHIVES, check_archive
-from storage_initializer.compression import compression_of
-from storage_initializer.contents import Contents, folded, shown
-from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
+from model_archive.archive import ENDINGS, check_archive
+from model_archive.compression import compression_of
+from model_archive.contents import Contents, folded
+from model_archive.errors import InvalidArchive, UnsafeArchive
+from model_archive.tars import open_tar
+from model_archive.text import format_size, quoted
+from model_archive.zips import is_executable, open_zip
+from storage_initializer.errors import EmptySourceError, NoSpaceError
 from storage_initializer.kinds import UNPACKED, is_zip
 from storage_initializer.limits import MAX_LINKS
-from storage_initializer.progress import format_size
 from storage_initializer.sharing import share_file
-from storage_initializer.tars import open_tar
-from storage_initializer.zips import is_executable, open_zip
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """``folder`` is made and gets the archive's files; it is to be thrown away if this raises."""
     size = archive.stat().st_size
     log.info("unpacking %s (%s)", archive.name, format_size(size))
-    contents = Contents(archive.name, size, _REPACK, folded)
+    contents = Contents(archive.name, size=size, cure=_REPACK, spelling=folded)
     target = _Target(folder, contents)
     if archive.name.lower().endswith(".zip") or is_zip(archive):
         _unzip(archive, target, contents)
@@ -57,27 +58,27 @@ def unpack(archive: Path, folder: Path) -> None:
         raise EmptySourceError(f"there is no file in {archive.name}; {_REPACK}")
     inner = lone_archive({path: path for path in target.files})
     if inner and not _is_model(folder / inner):
-        raise ArchiveError(
-            f"{archive.name} holds nothing but another archive, {shown(str(inner))}; pack the model's files themselves"
+        raise UnsafeArchive(
+            f"{archive.name} holds nothing but another archive, {quoted(str(inner))}; pack the model's files themselves"
         )
     log.info("unpacked %d files, %s", len(target.files), format_size(contents.size))
 
 
 def _is_model(archive: Path) -> bool:
     """Whether TorchServe loads it as it is: not only a ``.mar`` may be a model archive."""
-    if not archive.name.endswith(ARCHIVES):
+    if not archive.name.endswith(ENDINGS):
         return False
     try:
         check_archive(archive, archive.name)
-    except ArchiveError:
+    except InvalidArchive:
         return False
     return True
 
 
 def _unzip(archive: Path, target: _Target, contents: Contents) -> None:
-    with open_zip(archive, contents) as (source, files):
+    with open_zip(archive, contents) as source:
         target.check_room()
-        for path, info in files.items():
+        for path, info in source.files.items():
             with source.open(info) as content:
                 target.write(path, content, info.file_size, executable=is_executable(info))
 
@@ -97,7 +98,7 @@ def _untar(archive: Path, target: _Target, contents: Contents) -> None:
                 path = contents.add_file(member.name, 0)
                 links[path] = _destination(member, path, contents)
             else:
-                raise contents.refusal(f"holds a device, {shown(member.name)}")
+                raise contents.refusal(f"holds a device, {quoted(member.name)}")
     for path in links:
         target.link(path, _follow(path, links))
 
@@ -106,7 +107,7 @@ def _destination(member: tarfile.TarInfo, path: PurePosixPath, contents: Content
     base = path.parent if member.issym() else PurePosixPath()
     destination = PurePosixPath(posixpath.normpath(base / member.linkname))
     if destination.is_absolute() or destination.parts[:1] == ("..",):
-        raise contents.hostile(f"holds a link out of its folder, {shown(member.name)}")
+        raise contents.hostile(f"holds a link out of its folder, {quoted(member.name)}")
     return destination
 
 
@@ -141,12 +142,12 @@ class _Target:
             shutil.copyfileobj(content, file, _BUFFER_BYTES)
         place.chmod(0o755 if executable else 0o644)
         if (written := place.stat().st_size) != size:
-            raise self._contents.damaged(f"holds {shown(str(path))} with {written} bytes instead of {size}")
+            raise self._contents.damaged(f"holds {quoted(str(path))} with {written} bytes instead of {size}")
         self.files.add(path)
 
     def link(self, path: PurePosixPath, destination: PurePosixPath) -> None:
         if destination not in self.files:
-            raise self._contents.refusal(f"holds a link, {shown(str(path))}, to what is no file in it")
+            raise self._contents.refusal(f"holds a link, {quoted(str(path))}, to what is no file in it")
         source = self._folder / destination
         share_file(source, self._place(path), source.stat().st_mode)
         self.files.add(path)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
+from model_archive.limits import MAX_NAME
 from storage_initializer.errors import UnexpectedAnswerError, UnsafeSourceError
-from storage_initializer.limits import MAX_FILES, MAX_NAME
+from storage_initializer.limits import MAX_FILES
 
 File = TypeVar("File")
 # Up to an exbibyte.

@@ -679,7 +679,7 @@ def test_a_cache_whose_disk_fills_up_during_the_download_is_done_without(
 def test_a_bomb_is_refused_whatever_its_address(
     initialize: Initialize, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setattr("storage_initializer.contents.HARMLESS_SIZE", MIB)
+    monkeypatch.setattr("model_archive.contents.HARMLESS_SIZE", MIB)
     with ZipFile(tmp_path / "bomb", "w", ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(64 * MIB))
     with proxy(None, lambda _: Answer(200, (tmp_path / "bomb").read_bytes())) as server:

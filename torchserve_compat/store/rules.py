@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from data_plane.model_server.errors import ConfigurationError
+from model_archive.configuration import STORES
 from torchserve_compat.store.known_settings import PROPERTIES, variable
 from torchserve_compat.store.properties import Draft
 
@@ -70,8 +71,8 @@ def placeholders(draft: Draft, around: Surroundings) -> None:
 
 
 def model_store(draft: Draft, around: Surroundings) -> None:
-    named = Path(draft.get("model_store", "model-store"))
-    candidates = [around.model_dir / name for name in (named, "model-store", "mar-store")]
+    named = Path(draft.get("model_store", STORES[0]))
+    candidates = [around.model_dir / name for name in (named, *STORES)]
     for store in candidates:
         if around.is_directory(store):
             why = "relative to the model directory" if store == candidates[0] else f"there is no {candidates[0]}"

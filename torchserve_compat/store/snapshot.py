@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torchserve_compat.store.models import Table, entries, snapshot_models
+from model_archive.configuration import Table
+from torchserve_compat.store.models import entries, snapshot_models
 
 # TorchServe's own, where it has any.
 _DEFAULTS = {"minWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}

@@ -8,15 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from data_plane.model_server.errors import ConfigurationError
+from model_archive.configuration import file_name
 from torchserve_compat.store.archives import Archive
-from torchserve_compat.store.models import (
-    entries,
-    file_name,
-    load_models,
-    parse_table,
-    requested_models,
-    snapshot_models,
-)
+from torchserve_compat.store.models import entries, load_models, parse_table, requested_models, snapshot_models
 
 
 @dataclass(frozen=True)
@@ -58,9 +52,9 @@ def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
     table = entries("models", parse_table("models", properties.get("models") or "{}"))
     parameters_of = {(name, version): parameters for name, version, parameters in table}
-    for given, file in load_models(properties.get("load_models", "all"), archives):
-        archive = archives[file_name(file)]
-        name = given or archive.model_name
+    for reference in load_models(properties.get("load_models", "all"), archives):
+        archive = archives[reference.archive]
+        name = reference.model or archive.model_name
         parameters = parameters_of.get((name, archive.model_version), {})
         yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
 

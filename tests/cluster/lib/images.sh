@@ -30,9 +30,9 @@ dockerfile_of() { # name
 sources_of() { # name → the files that go into the image
   case $1 in
     torch ) echo constraints.txt ;;
-    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt data_plane torchserve_compat "runtime-images/$1/src" ;;
+    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt data_plane model_archive torchserve_compat "runtime-images/$1/src" ;;
     transformer ) echo constraints.txt data_plane transformer_sdk runtime-images/transformer ;;
-    storage-initializer ) echo pyproject.toml constraints.txt storage_initializer ;;
+    storage-initializer ) echo pyproject.toml constraints.txt model_archive storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
   esac

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer import contents
-from storage_initializer.errors import ArchiveError
-from storage_initializer.progress import format_size
+from model_archive import contents
+from model_archive.errors import InvalidArchive
+from model_archive.text import format_size
 from storage_initializer.unpack import unpack
 from tests.support.hostile_archives import CORPUS, LIMITS, Hostile
 
@@ -44,7 +44,7 @@ def test_a_hostile_archive_is_refused_and_writes_nothing_outside(tmp_path: Path,
     hostile.write(archive)
     before = snapshot(tmp_path, target)
 
-    with pytest.raises(ArchiveError) as raised:
+    with pytest.raises(InvalidArchive) as raised:
         unpack(archive, target)
 
     size = archive.stat().st_size

@@ -41,7 +41,6 @@ def test_a_users_folder_passes(initialize: Initialize, tmp_path: Path, models: P
 
 def test_several_archives_named_over_several_lines_pass(initialize: Initialize, tmp_path: Path, models: Path) -> None:
     config = (
-        "load_models=all\n"
         "models={\\\n"
         '  "densenet161": {"1.0": {"marName": "densenet_161.mar", "batchSize": 8}},\\\n'
         '  "mnist": {"1.0": {"marName": "mnist.mar"}}\\\n'
@@ -233,3 +232,18 @@ def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: 
         14,
         f"{source}: model-store/broken has no MAR-INF/MANIFEST.json; make it again with torch-model-archiver",
     )
+
+
+def test_a_truncated_archive_is_refused_with_its_name_and_size(initialize: Initialize, tmp_path: Path) -> None:
+    source = write_volume(tmp_path / "source")
+    archive = source / "model-store/bert-model.mar"
+    archive.write_bytes(archive.read_bytes()[:200])
+
+    outcome = initialize(source, tmp_path / "models")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        14,
+        f"{source}: model-store/bert-model.mar is truncated: after 200 bytes the zip directory is missing; "
+        "copy it to the source again",
+    )
+    assert list((tmp_path / "models").iterdir()) == []

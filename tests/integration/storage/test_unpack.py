@@ -13,8 +13,10 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
-from storage_initializer.errors import ArchiveError, EmptySourceError, NoSpaceError
-from storage_initializer.limits import MAX_LINKS, MAX_XZ_MEMORY
+from model_archive.errors import InvalidArchive
+from model_archive.limits import MAX_XZ_MEMORY
+from storage_initializer.errors import EmptySourceError, NoSpaceError
+from storage_initializer.limits import MAX_LINKS
 from storage_initializer.unpack import lone_archive, unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
 from tests.support.model_folder import packed_zip, read_tree, write_mar
@@ -118,7 +120,9 @@ def test_a_zip_that_was_written_to_a_pipe_is_unpacked(tmp_path: Path) -> None:
 def test_an_archive_that_holds_only_another_one_is_refused(tmp_path: Path, inner: str) -> None:
     (tmp_path / "m.zip").write_bytes(packed_zip({inner: packed_zip(FILES)}))
 
-    with pytest.raises(ArchiveError, match=rf"^m\.zip holds nothing but another archive, '{inner}'; pack the model's"):
+    with pytest.raises(
+        InvalidArchive, match=rf"^m\.zip holds nothing but another archive, '{inner}'; pack the model's"
+    ):
         unpack(tmp_path / "m.zip", tmp_path / "out")
 
 
@@ -184,7 +188,7 @@ def test_one_that_is_cut_off_or_followed_by_something_else_is_refused(
     whole = compress(write_tar(tmp_path / "plain.tar", "w").read_bytes())
     for number, content in enumerate((whole[:-20], whole + b"and more")):
         (tmp_path / "m.tar").write_bytes(content)
-        with pytest.raises(ArchiveError, match=rf"^m\.tar is truncated or not a {kind} \({len(content)} bytes: "):
+        with pytest.raises(InvalidArchive, match=rf"^m\.tar is truncated or not a {kind} \({len(content)} bytes: "):
             unpack(tmp_path / "m.tar", tmp_path / str(number))
 
 
@@ -194,7 +198,7 @@ def test_a_tar_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path) -> N
     packed = write_tar(tmp_path / "plain.tar", "w").read_bytes()
     (tmp_path / "m.tar.xz").write_bytes(lzma.compress(packed, filters=filters))
 
-    with pytest.raises(ArchiveError, match="Memory usage limit exceeded"):
+    with pytest.raises(InvalidArchive, match="Memory usage limit exceeded"):
         unpack(tmp_path / "m.tar.xz", tmp_path / "out")
 
 
@@ -236,7 +240,7 @@ def test_links_that_lead_to_links_end(tmp_path: Path) -> None:
         return tmp_path / f"{length}.tar"
 
     unpack(chain(MAX_LINKS), tmp_path / "out")
-    with pytest.raises(ArchiveError, match="holds a link, 'l0', to what is no file in it"):
+    with pytest.raises(InvalidArchive, match="holds a link, 'l0', to what is no file in it"):
         unpack(chain(MAX_LINKS + 1), tmp_path / "refused")
 
 
@@ -284,7 +288,7 @@ def test_any_damage_is_refused_or_harmless(tmp_path: Path, name: str) -> None:
         raw(bytes(damaged))(path)
         try:
             unpack(path, tmp_path / f"out-{attempt}")
-        except (ArchiveError, NoSpaceError):
+        except (InvalidArchive, NoSpaceError):
             refused += 1
     assert refused > 50
     assert {each.name for each in tmp_path.iterdir() if not each.name.startswith("out-")} == {name}

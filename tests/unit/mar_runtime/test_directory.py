@@ -159,13 +159,16 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("load_models=b.mar", "b.mar is not in the model store"),
-        ("models={", "models in config.properties is not valid JSON"),
+        ("models={", "config/config.properties: models is not valid JSON"),
         (
             'models={"a": {"1.0": {}, "2.0": {"marName": "a-1.0.mar"}}}',
-            'model a, version 1.0 has no "marName"; write it',
+            'models has no "marName" for model a, version 1.0; add it, as others have one',
         ),
-        ('models={"a": {"1.0": 7}}\nload_models=all', "model a, version 1.0 is not {PARAMETER: VALUE"),
-        ('model_snapshot={"models": {"a": {"1.0": {}}}}', 'model a, version 1.0 has no "marName".'),
+        ('models={"a": {"1.0": 7}}\nload_models=all', "model a, version 1.0 in models is not a JSON object"),
+        (
+            'model_snapshot={"models": {"a": {"1.0": {}}}}',
+            'model_snapshot has no "marName" for model a, version 1.0; add it',
+        ),
         ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
         ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
         ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
@@ -198,5 +201,7 @@ def test_an_encrypted_archive_is_named(tmp_path: Path) -> None:
             start += 4
     path.write_bytes(data)
 
-    with pytest.raises(ConfigurationError, match=r"a-1.0.mar in .* cannot be opened \(File .* is encrypted"):
+    with pytest.raises(
+        ConfigurationError, match=r"/a-1\.0\.mar holds 'handler\.py' encrypted, or packed in another way"
+    ):
         look(tmp_path)

@@ -11,18 +11,23 @@ import pytest
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.archives.unpack import ModelManifest
 from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
 from mar_runtime.pool.worker_pool import PoolPolicy
+from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import BatchOptions
 from torchserve_compat.store.versions import ModelVersion
 
-MANIFEST = ModelManifest("handler.py")
+
+def archive_manifest(handler: str, requirements_file: str | None = None) -> Manifest:
+    return Manifest("bert", "1.0", handler, requirements_file)
+
+
+MANIFEST = archive_manifest("handler.py")
 OPTIONS = Options(BatchOptions())
 
 
 def plan(
-    manifest: ModelManifest = MANIFEST,
+    manifest: Manifest = MANIFEST,
     yaml: Mapping[str, Any] | None = None,
     properties: Mapping[str, str] | None = None,
     options: Options = OPTIONS,
@@ -48,7 +53,7 @@ def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
 
 def test_all_that_can_be_said_is_followed() -> None:
     made = plan(
-        ModelManifest("module:function", "requirements.txt"),
+        archive_manifest("module:function", "requirements.txt"),
         properties={
             "install_py_dep_per_model": "TRUE", "job_queue_size": "7", "default_startup_timeout": "300",
             "service_envelope": "json",
@@ -107,8 +112,8 @@ def test_an_archive_says_how_long_its_clients_wait(batch_timeout: int | None, se
         (lambda: plan(batchSize=4), True),
         (lambda: plan(yaml={"batchSize": 4}), True),
         (lambda: plan(options=Options(BatchOptions(16))), True),
-        (lambda: plan(ModelManifest("image_classifier")), True),
-        (lambda: plan(ModelManifest("image_classifier.py")), False),
+        (lambda: plan(archive_manifest("image_classifier")), True),
+        (lambda: plan(archive_manifest("image_classifier.py")), False),
     ],
 )
 def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
@@ -157,7 +162,7 @@ def test_the_envelope_is_the_configurations(properties: dict[str, str], envelope
 
 
 def test_requirements_are_installed_only_where_that_is_turned_on() -> None:
-    manifest = ModelManifest("h", requirements_file="requirements.txt")
+    manifest = archive_manifest("h", requirements_file="requirements.txt")
 
     assert plan(manifest).requirements is None
     assert plan(manifest, properties={"install_py_dep_per_model": "false"}).requirements is None

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from storage_initializer.errors import ArchiveError
+from model_archive.errors import InvalidArchive
 from storage_initializer.kinds import suffix_of
 from tests.support.hostile_archives import member, tar_of
 from tests.support.model_folder import write_mar, write_tar
@@ -79,5 +79,5 @@ def test_an_archive_or_a_model_of_torch_is_known(tmp_path: Path, make: Callable[
 def test_half_a_zip_is_damaged(tmp_path: Path) -> None:
     half_of(zip_with("a", "b", "c"))(tmp_path / "download")
 
-    with pytest.raises(ArchiveError, match="download is truncated"):
+    with pytest.raises(InvalidArchive, match="download is truncated"):
         suffix_of(tmp_path / "download")

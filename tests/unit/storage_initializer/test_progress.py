@@ -6,8 +6,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from model_archive.text import format_size
 from storage_initializer.backends import SourceFile
-from storage_initializer.progress import Progress, format_size
+from storage_initializer.progress import Progress
 
 MIB = 1 << 20
 

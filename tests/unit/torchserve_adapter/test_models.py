@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from data_plane.model_server.errors import ConfigurationError
+from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from tests.support.archives import build_archive
+from tests.support.model_folder import manifest
 from torchserve_compat.store.archives import Archive, read_archive, read_store
 from torchserve_compat.store.models import Model, requested_models, select
 
@@ -68,13 +69,20 @@ def test_archives_that_are_not_there_are_left_out_while_others_are(
         ("c.mar", ARCHIVES, "^c.mar is not in the model store /store, which holds a.mar, b.mar"),
         ("x=c.mar", {}, "^model x: c.mar is not in the model store /store, which holds nothing"),
         ("all", {}, "^There is no archive in the model store /store"),
-        ("a.mar", {"a.mar": Archive("a.mar", "", "is broken")}, "^a.mar in /store is broken"),
+        ("a.mar", {"a.mar": Archive("a.mar", "", "/store/a.mar is broken")}, "^/store/a.mar is broken"),
         ("https://host/x.mar", ARCHIVES, "is not in the model store"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(load_models: str, archives: dict[str, Archive], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         requested_models({"load_models": load_models}, archives, "/store")
+
+
+def test_an_archive_that_must_not_be_unpacked_fails_its_model() -> None:
+    unsafe = {"a.mar": Archive("a.mar", "", "/store/a.mar holds a link", is_unsafe=True)}
+
+    with pytest.raises(ModelFailed, match=r"^model x: /store/a\.mar holds a link$"):
+        requested_models({"load_models": "x=a.mar"}, unsafe, "/store")
 
 
 def test_a_snapshot_is_served_whole_or_not_at_all() -> None:
@@ -91,7 +99,7 @@ def test_a_snapshot_is_served_whole_or_not_at_all() -> None:
 def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     build_archive(tmp_path, "b.mar", "", model_name="named")
     (tmp_path / "folder" / "MAR-INF").mkdir(parents=True)
-    (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text('{"model": {"modelName": "unpacked"}}')
+    (tmp_path / "folder" / "MAR-INF" / "MANIFEST.json").write_text(json.dumps(manifest(modelName="unpacked")))
     build_archive(tmp_path, "c.tar.gz", "")
     (tmp_path / "notes.txt").touch()
     (tmp_path / "lost+found").mkdir()
@@ -100,7 +108,7 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     assert read_store(tmp_path) == {
         "b.mar": Archive("b.mar", "named", handler="handler.py"),
         "c.tar.gz": Archive("c.tar.gz", "c", handler="handler.py"),
-        "folder": Archive("folder", "unpacked"),
+        "folder": Archive("folder", "unpacked", handler="handler.py"),
     }
 
 
@@ -109,14 +117,14 @@ def test_a_truncated_archive_is_a_problem(tmp_path: Path, file: str) -> None:
     archive = build_archive(tmp_path, file, "")
     archive.write_bytes(archive.read_bytes()[:100])
 
-    assert read_archive(archive).problem.endswith("is it truncated?")
+    assert read_archive(archive).problem.startswith(f"{archive} is truncated")
 
 
 def test_a_folder_without_a_models_name_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "MAR-INF").mkdir()
     (tmp_path / "MAR-INF" / "MANIFEST.json").write_text("{}")
 
-    assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path).problem
+    assert "MAR-INF/MANIFEST.json" in read_archive(tmp_path).problem
 
 
 def test_a_zip_or_tar_without_a_manifest_is_a_problem(tmp_path: Path) -> None:
@@ -124,4 +132,4 @@ def test_a_zip_or_tar_without_a_manifest_is_a_problem(tmp_path: Path) -> None:
     tarfile.open(tmp_path / "a.tar.gz", "w:gz").close()
 
     for file in ("a.mar", "a.tar.gz"):
-        assert "has no usable MAR-INF/MANIFEST.json" in read_archive(tmp_path / file).problem
+        assert f"{file} has no MAR-INF/MANIFEST.json" in read_archive(tmp_path / file).problem

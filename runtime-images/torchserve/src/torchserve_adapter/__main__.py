@@ -23,6 +23,7 @@ from data_plane.model_server.life import Doors, fail, open_port, request_budget
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.work_dir import claimed
 from data_plane.server.run import listen
+from model_archive.configuration import CONFIG
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes, form_batches_here
 from torchserve_adapter.launch import prepare
@@ -42,7 +43,6 @@ from torchserve_compat.store.known_settings import Runtime
 from torchserve_compat.store.models import Model, requested_models, select
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.rules import DEFAULT_MAX_REQUEST_SIZE
-from torchserve_compat.store.safety import check_mar
 from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
 
 log = logging.getLogger("torchserve_adapter")
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
             memory_bytes=container.memory_limit(),
             max_request_size=options.max_request_size,
         )
-        path = options.model_dir / "config" / "config.properties"
+        path = options.model_dir / CONFIG
         given = properties.parse(_read_configuration(path), str(path))
         written = as_written(given, around)
         with _open_management(written, ports) as management:
@@ -130,7 +130,6 @@ def _configure(
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)
     for file in {file for model in models for file in model.archive.split(", ")}:
-        check_mar(store / file)
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
         sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served
     form_batches_here(draft, archives, wishes)

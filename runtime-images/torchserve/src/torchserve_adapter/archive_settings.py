@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchserve_compat.store.archives import UNREADABLE, read_file
-
-_MANIFEST = "MAR-INF/MANIFEST.json"
+from model_archive.archive import read_file, read_manifest
+from model_archive.errors import InvalidArchive
 
 
 def read_settings(archive: Path) -> Mapping[str, Any]:
-    """The settings in an archive or an unpacked one; none where there are none. What is wrong with an archive is
-    TorchServe's to say."""
+    """Return the settings in an archive or an unpacked one; none where there are none, or the archive is invalid."""
     try:
-        manifest = json.loads(read_file(archive, _MANIFEST))
-        if not (file := manifest["model"].get("configFile")):
-            return {}
-        import yaml  # hardly any archive has one
-
-        settings = yaml.safe_load(read_file(archive, file))
-    except (*UNREADABLE, LookupError, TypeError, ValueError):
+        file = read_manifest(archive, archive.name).config_file
+        content = read_file(archive, file, archive.name) if file else None
+    except (InvalidArchive, OSError):
         return {}
-    except yaml.YAMLError:
+    if content is None:
+        return {}
+    import yaml  # hardly any archive has one
+
+    try:
+        settings = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}

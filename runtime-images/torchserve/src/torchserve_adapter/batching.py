@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from data_plane.batching.limits import BatchLimits
+from model_archive.configuration import Table, file_name
 from torchserve_compat.store.archives import Archive
-from torchserve_compat.store.models import Table, entries, file_name, parse_table, snapshot_models
+from torchserve_compat.store.models import entries, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
 from torchserve_compat.store.versions import requested_versions

@@ -20,6 +20,7 @@ from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
 from data_plane.messages import Request, Response
 from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from data_plane.server.routing import Route
+from model_archive.configuration import file_name
 from torchserve_adapter.archive_settings import read_settings
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient
@@ -27,7 +28,6 @@ from torchserve_adapter.errors import COMPONENT, message_of
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.archives import read_archive, read_store
-from torchserve_compat.store.models import file_name
 from torchserve_compat.store.settings import sequence_limits
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
 from data_plane.model_server.errors import ConfigurationError
+from model_archive.configuration import Table
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_compat.store import rules
-from torchserve_compat.store.models import Table, entries, named_in_models, parse_table, snapshot_models
+from torchserve_compat.store.models import entries, named_in_models, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import whole
 from torchserve_compat.store.snapshot import complete

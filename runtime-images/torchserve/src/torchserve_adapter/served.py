@@ -13,13 +13,13 @@ from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.batching.queue import BatchQueue
 from data_plane.errors import NotReady
 from data_plane.model import Models
+from model_archive.configuration import file_name
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import WorkerDeaths
 from torchserve_adapter.transport import VersionTransport
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.stateful import StatefulModel
-from torchserve_compat.store.models import file_name
 from torchserve_compat.store.settings import sequence_headers
 
 log = logging.getLogger(__name__)

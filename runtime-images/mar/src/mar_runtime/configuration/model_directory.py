@@ -13,6 +13,7 @@ from pathlib import Path
 
 from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.plan import ArchiveRequest, ModelRequest, bare_files
+from model_archive.configuration import CONFIG, STORES
 from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import read_store
 from torchserve_compat.store.known_settings import Runtime
@@ -21,7 +22,6 @@ from torchserve_compat.store.versions import requested_versions
 
 log = logging.getLogger(__name__)
 
-_CONFIG = Path("config") / "config.properties"
 _RULES = (rules.environment, rules.placeholders, rules.model_store, rules.sizes)
 
 
@@ -58,10 +58,10 @@ def read(around: rules.Surroundings, service_name: str | None) -> Found:
 
 def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
     folder = around.model_dir
-    path = folder / _CONFIG
+    path = folder / CONFIG
     if path.is_file():
         draft = rules.effective(properties.parse(path.read_bytes(), str(path)), around, _RULES)
-    elif any((folder / name).is_dir() for name in ("model-store", "mar-store")):
+    elif any((folder / name).is_dir() for name in STORES):
         draft = rules.effective({}, around, _RULES)
     elif any(folder.glob("*.mar")):
         draft = rules.effective({"model_store": "."}, around, _RULES)

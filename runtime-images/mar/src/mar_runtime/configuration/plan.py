@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.archives.unpack import ModelManifest
 from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.pool.worker_pool import PoolPolicy
+from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
     BatchOptions,
     batch_limits,
@@ -83,7 +83,7 @@ class ArchivePlan:
 
 def archive_plan(
     request: ArchiveRequest,
-    manifest: ModelManifest,
+    manifest: Manifest,
     yaml_config: Mapping[str, Any],
     properties: Mapping[str, str],
     options: Options,

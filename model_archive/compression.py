@@ -1,4 +1,4 @@
-"""How a tar is compressed, by its first bytes, and its content without that: in pieces, and in bounded memory."""
+"""How a tar is compressed, by its first bytes, and its decompressed content: in pieces, and in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from storage_initializer.limits import MAX_XZ_MEMORY
+from model_archive.limits import MAX_XZ_MEMORY
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -21,7 +21,7 @@ _CHUNK = 64 << 10
 
 
 class Compression(Enum):
-    """The first bytes of what is compressed so."""
+    """Each value is the first bytes of a stream of this format."""
 
     NONE = b""
     GZIP = b"\x1f\x8b"
@@ -30,10 +30,11 @@ class Compression(Enum):
 
 
 class DamagedError(Exception):
-    """What is compressed ends too early, or is something else."""
+    """The compressed stream ends too early, or is in another format."""
 
 
 def compression_of(path: Path) -> Compression:
+    """Return the format that a file's first bytes show."""
     with path.open("rb") as stream:
         start = stream.read(6)
     return next((each for each in Compression if each.value and start.startswith(each.value)), Compression.NONE)
@@ -41,7 +42,7 @@ def compression_of(path: Path) -> Compression:
 
 @contextmanager
 def open_decompressed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
-    """To be read from its beginning to its end; raises ``DamagedError``."""
+    """Open the content for reading from its beginning to its end; raises ``DamagedError``."""
     with path.open("rb") as stream:
         match compression:
             case Compression.NONE:
@@ -56,7 +57,7 @@ def open_decompressed(path: Path, compression: Compression) -> Iterator[IO[bytes
 
 
 class _Decompressed(io.RawIOBase):
-    """One compressed stream after the other, as programs leave them that compress on several processors."""
+    """Several compressed streams in a row: programs that compress on several processors write such files."""
 
     def __init__(self, stream: IO[bytes], make: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> None:
         self._stream = stream
@@ -85,7 +86,7 @@ class _Decompressed(io.RawIOBase):
             raise DamagedError(str(error)) from None
 
     def _begin_next(self) -> bool:
-        """Whether there is another; zeros between them are padding."""
+        """Return whether there is another stream; zeros between them are padding."""
         rest = self._decompressor.unused_data.lstrip(b"\0")
         while not rest:
             if not (chunk := self._stream.read(_CHUNK)):

@@ -1,7 +1,7 @@
 """A zip's entries, each checked before the first is unpacked.
 
-The directory at its end and the headers between its files must tell the same, and must account for every byte: which
-of the two counts depends on who unpacks it.
+The directory at its end and the headers between its files have to agree, and to account for every byte: programs
+differ in which of the two they unpack by.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import io
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from storage_initializer.contents import Contents, shown
-from storage_initializer.limits import MAX_ZIP_DIRECTORY
+from model_archive.contents import Contents
+from model_archive.limits import MAX_ZIP_DIRECTORY
+from model_archive.text import quoted
 
 # The lengths of the name and the extra field, which follow it.
 _HEADER = struct.Struct("<26xHH")
@@ -25,14 +28,27 @@ _MAX_DESCRIPTOR = 24
 _DAMAGE = (zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
 
 
+@dataclass(frozen=True)
+class OpenZip:
+    """A zip whose entries have all been checked: its files and folders by their paths."""
+
+    files: Mapping[PurePosixPath, ZipInfo]
+    folders: Collection[PurePosixPath]
+    _archive: ZipFile
+
+    def open(self, info: ZipInfo) -> IO[bytes]:
+        """Open a file's content."""
+        return self._archive.open(info)
+
+
 @contextmanager
-def open_zip(path: Path, contents: Contents) -> Iterator[tuple[ZipFile, Mapping[PurePosixPath, ZipInfo]]]:
-    """The archive, and its files by where they belong. What proves damaged in the block is an ``ArchiveError``, too."""
+def open_zip(path: Path, contents: Contents) -> Iterator[OpenZip]:
+    """Open a zip and check all its entries; raise InvalidArchive, also for damage that is found in the block."""
     try:
         with _File(path, contents) as file, ZipFile(file) as archive:
-            files = dict(_files(archive, contents))
+            opened = OpenZip(*_entries(archive, contents), archive)
             _check_extents(archive, file, contents)
-            yield archive, files
+            yield opened
     except BadZipFile as error:
         raise contents.damaged(_damage(path, error)) from error
     except _DAMAGE as error:
@@ -44,7 +60,7 @@ def is_executable(info: ZipInfo) -> bool:
 
 
 class _File(io.FileIO):
-    """A file that no lying directory makes anybody read whole."""
+    """A file that is read in bounded pieces, whatever size the zip's directory claims to have."""
 
     def __init__(self, path: Path, contents: Contents) -> None:
         super().__init__(path)
@@ -56,18 +72,21 @@ class _File(io.FileIO):
         return super().read(size)
 
 
-def _files(archive: ZipFile, contents: Contents) -> Iterator[tuple[PurePosixPath, ZipInfo]]:
+def _entries(archive: ZipFile, contents: Contents) -> tuple[Mapping[PurePosixPath, ZipInfo], Collection[PurePosixPath]]:
+    files: dict[PurePosixPath, ZipInfo] = {}
+    folders: set[PurePosixPath] = set()
     for info in archive.infolist():
         # `filename` is a cleaned form that ends at the first NUL.
         name = info.orig_filename
         if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise contents.refusal(f"holds a link or device, {shown(name)}")
+            raise contents.refusal(f"holds a link or device, {quoted(name)}")
         if info.flag_bits & _ENCRYPTED or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise contents.refusal(f"holds {shown(name)} encrypted, or packed in another way than by deflate")
+            raise contents.unsupported(f"holds {quoted(name)} encrypted, or packed in another way than by deflate")
         if name.endswith(("/", "\\")):
-            contents.add_folder(name)
+            folders.add(contents.add_folder(name))
         else:
-            yield contents.add_file(name, info.file_size), info
+            files[contents.add_file(name, info.file_size)] = info
+    return files, folders
 
 
 def _check_extents(archive: ZipFile, file: _File, contents: Contents) -> None:

@@ -1,7 +1,7 @@
-"""A tar's members, compressed or not, one after the other: it has no directory, so each is checked as it comes.
+"""A tar's members, compressed or not, one after the other: it has no directory, so each is checked as it is read.
 
-What ``tarfile`` leaves open is closed here: headers of any size, which it would read into memory; a damaged header,
-which it takes for the end; and gzip's checksum, which comes after the end.
+``tarfile`` reads headers of any size into memory, takes a damaged header for the end, and does not read the checksum of
+gzip, which comes after the end. None of that is left to it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from storage_initializer.compression import Compression, DamagedError, open_decompressed
-from storage_initializer.contents import Contents
-from storage_initializer.limits import MAX_TAR_HEADER
+from model_archive.compression import Compression, DamagedError, open_decompressed
+from model_archive.contents import Contents
+from model_archive.limits import MAX_TAR_HEADER
 
 _CHUNK = 64 << 10
 _SUFFIXES = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.BZIP2: ".bz2", Compression.XZ: ".xz"}
@@ -25,8 +25,8 @@ _END = bytes(tarfile.BLOCKSIZE)
 _DAMAGE = (tarfile.TarError, DamagedError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, RecursionError)
 
 
-class Tar:
-    """An open tar. Each member's content is to be read before the next member."""
+class OpenTar:
+    """An open tar. Each member's content is read before the next member."""
 
     def __init__(self, stream: IO[bytes], contents: Contents) -> None:
         self._reader = _Reader(stream, contents)
@@ -58,18 +58,18 @@ class Tar:
 
 
 @contextmanager
-def open_tar(path: Path, contents: Contents, compression: Compression) -> Iterator[Tar]:
-    """What proves damaged in the block is an ``ArchiveError``, too."""
+def open_tar(path: Path, contents: Contents, compression: Compression) -> Iterator[OpenTar]:
+    """Open a tar; raise InvalidArchive, also for what is found in the block."""
     try:
         with open_decompressed(path, compression) as stream:
-            yield Tar(stream, contents)
+            yield OpenTar(stream, contents)
     except _DAMAGE as error:
         kind = f"tar{_SUFFIXES[compression]}"
         raise contents.damaged(f"is truncated or not a {kind} ({path.stat().st_size} bytes: {error})") from error
 
 
 class _Reader:
-    """A tar's bytes in their order: no way back, no more at once than is allowed, and no more in all than is safe."""
+    """A tar's bytes in their order, without a way back; how many at once and in all is limited."""
 
     def __init__(self, stream: IO[bytes], contents: Contents) -> None:
         self._stream = stream
@@ -83,7 +83,7 @@ class _Reader:
         return self._last == _END
 
     def allow(self, size: int) -> None:
-        """So much may be read until the next call; what is skipped does not count."""
+        """Allow this many bytes to be read until the next call; skipped bytes do not count."""
         self._allowed = size
 
     def tell(self) -> int:

@@ -12,17 +12,17 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
 
-from storage_initializer.archive import check_archive
-from storage_initializer.errors import ArchiveError
-from tests.integration.storage.conftest import Initialize
-from tests.support.model_folder import manifest, write_mar, write_tar, write_volume
+from model_archive.archive import check_archive
+from model_archive.errors import InvalidArchive
+from model_archive.manifest import Manifest
+from tests.support.model_folder import manifest, write_mar, write_tar
 
 REPACK = "make it again with torch-model-archiver"
 MANIFEST = "MAR-INF/MANIFEST.json"
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(ArchiveError) as raised:
+    with pytest.raises(InvalidArchive) as raised:
         check_archive(path, "a.mar")
     return str(raised.value)
 
@@ -42,8 +42,9 @@ def test_a_whole_archive_passes(tmp_path: Path) -> None:
     check_archive(write_mar(tmp_path / "a.mar"), "a.mar")
 
 
-def test_a_tar_gz_passes(tmp_path: Path) -> None:
-    check_archive(write_tar(tmp_path / "a.tar.gz"), "a.mar")
+@pytest.mark.parametrize("top", ["bert", "."])
+def test_a_tar_gz_passes(tmp_path: Path, top: str) -> None:
+    check_archive(write_tar(tmp_path / "a.tar.gz", top=top), "a.mar")
 
 
 @pytest.mark.parametrize("top", ["", "bert"])
@@ -60,21 +61,6 @@ def test_any_handler_passes(tmp_path: Path, handler: str) -> None:
 
 
 # --- damaged -----------------------------------------------------------------------------------------
-
-
-def test_a_truncated_archive_is_refused_with_its_name_and_size(initialize: Initialize, tmp_path: Path) -> None:
-    source = write_volume(tmp_path / "source")
-    archive = source / "model-store/bert-model.mar"
-    archive.write_bytes(archive.read_bytes()[:200])
-
-    outcome = initialize(source, tmp_path / "models")
-
-    assert (outcome.exit_code, outcome.reason) == (
-        14,
-        f"{source}: model-store/bert-model.mar is truncated: after 200 bytes the zip directory is missing; "
-        "copy it to the source again",
-    )
-    assert list((tmp_path / "models").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -118,7 +104,7 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         try:
             check_archive(path, "a.mar")
-        except ArchiveError:
+        except InvalidArchive:
             refused += 1
     assert refused > 200
 
@@ -136,6 +122,7 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         (b'{"model": "bert"}', f"the {MANIFEST} of a.mar has no model; {REPACK}"),
         (b" " * (1 << 20) + b"{}", f"the {MANIFEST} of a.mar is larger than 1.0 MiB; {REPACK}"),
         (manifest(handler=None), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
+        (manifest(configFile=[]), f"the {MANIFEST} of a.mar has a model.configFile that is no file name; {REPACK}"),
         (manifest(handler=7), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
         (
             manifest(modelName="", modelVersion=None),
@@ -151,6 +138,14 @@ def test_a_manifest_that_torchserve_refuses(tmp_path: Path, content: Any, compla
     assert refusal(write_mar(tmp_path / "a.mar", content)) == complaint
 
 
+def test_what_a_manifest_says(tmp_path: Path) -> None:
+    fields = {"requirementsFile": "requirements.txt", "configFile": "c.yaml", "modelVersion": 1.5}
+
+    found = check_archive(write_mar(tmp_path / "a.mar", manifest(**fields)), "a.mar")
+
+    assert found == Manifest("bert-model", "1.5", "handler.py", "requirements.txt", "c.yaml")
+
+
 def test_an_archive_without_a_manifest(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "a.mar", "w") as archive:
         archive.writestr("handler.py", b"")
@@ -159,9 +154,9 @@ def test_an_archive_without_a_manifest(tmp_path: Path) -> None:
 
 
 def test_a_tar_gz_without_a_top_folder(tmp_path: Path) -> None:
-    assert (
-        refusal(write_tar(tmp_path / "a.tar.gz", top=".")) == f"a.mar has no {MANIFEST} below its top folder; {REPACK}"
-    )
+    path = write_tar(tmp_path / "a.tar.gz", top="bert/deep")
+
+    assert refusal(path) == f"a.mar has no {MANIFEST} below its top folder; {REPACK}"
 
 
 def test_a_folder_without_a_manifest(tmp_path: Path) -> None:
@@ -260,7 +255,7 @@ def test_a_tar_whose_members_would_fill_the_disk_is_refused(tmp_path: Path) -> N
 
     check_archive(path, "a.mar")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("storage_initializer.contents.HARMLESS_SIZE", 1 << 20)
+        patch.setattr("model_archive.contents.HARMLESS_SIZE", 1 << 20)
         message = refusal(path)
 
     assert message.endswith(f" claims to unpack to 64.0 MiB or more; do not use it, {REPACK}")

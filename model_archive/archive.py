@@ -1,0 +1,140 @@
+"""A model archive as TorchServe 0.12 loads it: a ``.mar``, a ``.tar.gz``, or a folder with the same files.
+
+A ``.mar`` is a zip, any other file a ``.tar.gz``. In a ``.tar.gz`` all names begin with a folder, which is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from model_archive.compression import Compression
+from model_archive.contents import Contents, exact
+from model_archive.limits import MAX_MANIFEST
+from model_archive.manifest import FOLDER, MANIFEST, REPACK, Manifest, missing_manifest, parse_manifest
+from model_archive.tars import OpenTar, open_tar
+from model_archive.text import quoted
+from model_archive.zips import OpenZip, open_zip
+
+ENDINGS = (".mar", ".model", ".tar.gz")
+"""The file names that ``load_models=all`` loads."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file or folder of an archive, by its path in the model's folder."""
+
+    path: PurePosixPath
+    open: Callable[[], IO[bytes]] | None
+    """Opens a file's content, while the archive is open; None for a folder."""
+
+
+def is_model(path: Path) -> bool:
+    """Return whether ``load_models=all`` loads this entry of a model store; its manifest may still be invalid."""
+    if path.name.startswith("."):
+        return False
+    return is_unpacked(path) if path.is_dir() else path.name.endswith(ENDINGS)
+
+
+def is_unpacked(folder: Path) -> bool:
+    """Return whether a folder is an archive that has been unpacked; a model store may hold other folders."""
+    return os.path.isdir(model_folder(folder) / FOLDER)  # noqa: PTH112 - Path.is_dir raises where it may not look
+
+
+def model_folder(folder: Path) -> Path:
+    """Return the folder with the model's files: the archive's own, or the lone folder in it that some tools create."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError:  # such as lost+found, which only root may read
+        return folder
+    is_lone = len(entries) == 1 and entries[0].name != FOLDER and os.path.isdir(entries[0])  # noqa: PTH112
+    return entries[0] if is_lone else folder
+
+
+def check_archive(path: Path, name: str) -> Manifest:
+    """Check all but the content of a zip's files; raise InvalidArchive. ``name`` is the archive's in messages."""
+    if path.is_dir():
+        return _manifest_of_folder(path, name)
+    content = None
+    with open_archive(path, name) as members:
+        for member in members:
+            if member.open and member.path == PurePosixPath(MANIFEST):
+                content = _read_manifest(member.open)
+    return _parse(content, path, name)
+
+
+def read_manifest(path: Path, name: str) -> Manifest:
+    """Return an archive's manifest; of a ``.tar.gz`` nothing behind the manifest is read. Raise InvalidArchive."""
+    if path.is_dir():
+        return _manifest_of_folder(path, name)
+    return _parse(read_file(path, MANIFEST, name, MAX_MANIFEST), path, name)
+
+
+def read_file(path: Path, file: str, name: str, limit: int = -1) -> bytes | None:
+    """Return the content of a file in an archive, None where there is no such file; raise InvalidArchive or OSError.
+
+    Of more than ``limit`` bytes one too many is returned.
+    """
+    if path.is_dir():
+        place = model_folder(path) / file
+        return place.read_bytes() if place.is_file() else None
+    with open_archive(path, name) as members:
+        for member in members:
+            if member.open and member.path == PurePosixPath(file):
+                with member.open() as content:
+                    return content.read(limit + 1 if limit >= 0 else -1)
+    return None
+
+
+@contextmanager
+def open_archive(path: Path, name: str) -> Iterator[Iterator[Member]]:
+    """Open a ``.mar`` or ``.tar.gz``, whose files are read one by one; raise InvalidArchive, also in the block."""
+    contents = Contents(name, size=path.stat().st_size, cure=REPACK, spelling=exact)
+    if path.name.endswith(".mar"):
+        with open_zip(path, contents) as zipped:
+            yield _members_of_zip(zipped)
+    else:
+        with open_tar(path, contents, Compression.GZIP) as tarred:
+            yield _members_of_tar(tarred, contents)
+
+
+def _members_of_zip(archive: OpenZip) -> Iterator[Member]:
+    for path in archive.folders:
+        yield Member(path, None)
+    for path, info in archive.files.items():
+        yield Member(path, partial(archive.open, info))
+
+
+def _members_of_tar(archive: OpenTar, contents: Contents) -> Iterator[Member]:
+    for info in archive:
+        contents.path(info.name)
+        name = info.name.partition("/")[2].lstrip("/")
+        if info.isdir():
+            if name:
+                yield Member(contents.add_folder(name), None)
+        elif info.isfile():
+            yield Member(contents.add_file(name or info.name, info.size), partial(archive.content, info))
+        else:
+            raise contents.refusal(f"holds a link or device, {quoted(info.name)}")
+
+
+def _manifest_of_folder(folder: Path, name: str) -> Manifest:
+    manifest = model_folder(folder) / MANIFEST
+    return _parse(_read_manifest(partial(manifest.open, "rb")) if manifest.is_file() else None, folder, name)
+
+
+def _read_manifest(opener: Callable[[], IO[bytes]]) -> bytes:
+    with opener() as stream:
+        return stream.read(MAX_MANIFEST + 1)
+
+
+def _parse(content: bytes | None, path: Path, name: str) -> Manifest:
+    if content is None:
+        is_tar = path.is_file() and not path.name.endswith(".mar")
+        raise missing_manifest(name, " below its top folder" if is_tar else "")
+    return parse_manifest(content, name)
