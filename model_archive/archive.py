@@ -64,7 +64,8 @@ def check_archive(path: Path, name: str) -> Manifest:
     with open_archive(path, name) as members:
         for member in members:
             if member.open and member.path == PurePosixPath(MANIFEST):
-                content = _read_manifest(member.open)
+                with member.open() as stream:
+                    content = stream.read(MAX_MANIFEST + 1)
     return _parse(content, path, name)
 
 
@@ -125,16 +126,13 @@ def _members_of_tar(archive: OpenTar, contents: Contents) -> Iterator[Member]:
 
 def _manifest_of_folder(folder: Path, name: str) -> Manifest:
     manifest = model_folder(folder) / MANIFEST
-    return _parse(_read_manifest(partial(manifest.open, "rb")) if manifest.is_file() else None, folder, name)
-
-
-def _read_manifest(opener: Callable[[], IO[bytes]]) -> bytes:
-    with opener() as stream:
-        return stream.read(MAX_MANIFEST + 1)
+    if not manifest.is_file():
+        raise missing_manifest(name)
+    with manifest.open("rb") as stream:
+        return parse_manifest(stream.read(MAX_MANIFEST + 1), name)
 
 
 def _parse(content: bytes | None, path: Path, name: str) -> Manifest:
     if content is None:
-        is_tar = path.is_file() and not path.name.endswith(".mar")
-        raise missing_manifest(name, " below its top folder" if is_tar else "")
+        raise missing_manifest(name, "" if path.name.endswith(".mar") else " below its top folder")
     return parse_manifest(content, name)

@@ -108,7 +108,7 @@ BAD = (
     Bad("no-manifest", "no manifest", _without_manifest, CONFIGURATION_ERROR, "MANIFEST.json"),
     Bad("broken-manifest", "a manifest that is not JSON", _broken_manifest, CONFIGURATION_ERROR, "MANIFEST.json"),
     Bad("traversal", "path traversal", _escaping, MODEL_FAILED, "'../../escaped.py'"),
-    Bad("absolute", "an absolute path", _absolute, MODEL_FAILED, "escaped.py'"),
+    Bad("absolute", "an absolute path", _absolute, MODEL_FAILED, "outside of its folder"),
     Bad("link", "a link", _linking, MODEL_FAILED, "weights.pt"),
     Bad("bomb", "a zip bomb", _bomb, MODEL_FAILED, "claims to unpack to 3.8 GiB"),
     Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing"),

@@ -10,18 +10,19 @@ import importlib
 import importlib.util
 from collections.abc import Iterator
 
-from tests.hostile.limits import control_plane, data_plane, mar_runtime, sdk, storage, torchserve_adapter
+from tests.hostile.limits import archives, control_plane, data_plane, mar_runtime, sdk, storage, torchserve_adapter
 from tests.hostile.limits.bound import Bound, Unit
 from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/limits.md"
 # The packages whose module `limits` holds bounds. A package that has none yet is not an error.
-PACKAGES = ("data_plane", "mar_runtime", "torchserve_adapter", "storage_initializer", "isvc_operator")
+PACKAGES = ("data_plane", "mar_runtime", "torchserve_adapter", "storage_initializer", "model_archive", "isvc_operator")
 _ROOMS = (
     ("The data plane: both runtimes and the SDK", data_plane.BOUNDS),
     ("`isvc-mar`", mar_runtime.BOUNDS),
     ("`kserve-torchserve`", torchserve_adapter.BOUNDS),
     ("The SDK for transformers", sdk.BOUNDS),
+    ("Model archives: the storage-initializer and both runtimes", archives.BOUNDS),
     ("The storage-initializer", storage.BOUNDS),
     ("The operator and `isvc run`", control_plane.BOUNDS),
 )

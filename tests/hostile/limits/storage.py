@@ -8,9 +8,6 @@ _LIMITS = "storage_initializer.limits"
 _HOSTILE = "tests/hostile/test_storage.py"
 _UNIT = "tests/unit/storage_initializer"
 _HEADS = f"{_HOSTILE}::test_an_answer_whose_head_has_no_end_is_given_up"
-_ARCHIVES = (
-    "tests/integration/storage/test_hostile_archives.py::test_a_hostile_archive_is_refused_and_writes_nothing_outside"
-)
 
 BOUNDS = (
     Bound(
@@ -144,74 +141,11 @@ BOUNDS = (
         test=f"{_UNIT}/test_s3_checksums.py::test_the_etag_of_a_large_object_is_not_compared",
     ),
     Bound(
-        what="files and folders of an archive",
-        constant=f"{_LIMITS}:MAX_ENTRIES",
-        unit=Unit.COUNT,
-        beyond="exit code 14",
-        test=_ARCHIVES,
-    ),
-    Bound(
-        what="expanded size of an archive, as a multiple of its own size",
-        constant=f"{_LIMITS}:MAX_EXPANSION",
-        unit=Unit.TIMES,
-        beyond="exit code 14",
-        test=f"{_UNIT}/test_contents.py::test_the_size_of_all_files_counts_and_a_large_archive_may_hold_more",
-    ),
-    Bound(
-        what="expanded size of an archive that is always allowed",
-        constant=f"{_LIMITS}:HARMLESS_SIZE",
-        unit=Unit.BYTES,
-        beyond="the multiple applies",
-        test=f"{_HOSTILE}::test_a_bomb_is_refused_whatever_its_address",
-    ),
-    Bound(
-        what="length of a file's name",
-        constant=f"{_LIMITS}:MAX_NAME",
-        unit=Unit.BYTES,
-        beyond="exit code 8 for an object or a web server's file, 14 in an archive",
-        test=f"{_HOSTILE}::test_a_name_that_no_disk_takes_is_refused_before_it_is_asked_for",
-    ),
-    Bound(
-        what="length of a path in an archive",
-        constant=f"{_LIMITS}:MAX_PATH",
-        unit=Unit.BYTES,
-        beyond="exit code 14",
-        test=_ARCHIVES,
-    ),
-    Bound(
         what="links in a tar that lead to one another",
         constant=f"{_LIMITS}:MAX_LINKS",
         unit=Unit.COUNT,
         beyond="exit code 14",
         test="tests/integration/storage/test_unpack.py::test_links_that_lead_to_links_end",
-    ),
-    Bound(
-        what="directory of a zip",
-        constant=f"{_LIMITS}:MAX_ZIP_DIRECTORY",
-        unit=Unit.BYTES,
-        beyond="exit code 14",
-        test=_ARCHIVES,
-    ),
-    Bound(
-        what="all headers of one member of a tar",
-        constant=f"{_LIMITS}:MAX_TAR_HEADER",
-        unit=Unit.BYTES,
-        beyond="exit code 14",
-        test=_ARCHIVES,
-    ),
-    Bound(
-        what="memory that a `.tar.xz` requires",
-        constant=f"{_LIMITS}:MAX_XZ_MEMORY",
-        unit=Unit.BYTES,
-        beyond="exit code 14",
-        test="tests/integration/storage/test_unpack.py::test_a_tar_that_asks_for_gigabytes_of_memory_is_refused",
-    ),
-    Bound(
-        what="`MAR-INF/MANIFEST.json` of an archive",
-        constant=f"{_LIMITS}:MAX_MANIFEST",
-        unit=Unit.BYTES,
-        beyond="exit code 14",
-        test="tests/integration/storage/test_archives.py::test_a_manifest_that_torchserve_refuses",
     ),
     Bound(
         what="`config/config.properties`",

@@ -1,0 +1,80 @@
+"""Limits of model archives, for the storage-initializer and for both runtimes."""
+
+from __future__ import annotations
+
+from tests.hostile.limits.bound import Bound, Unit
+
+_LIMITS = "model_archive.limits"
+_HOSTILE = "tests/hostile/test_storage.py"
+_UNIT = "tests/unit/model_archive"
+_ARCHIVES = (
+    "tests/integration/storage/test_hostile_archives.py::test_a_hostile_archive_is_refused_and_writes_nothing_outside"
+)
+_BOTH_SIDES = "tests/contract/test_model_archives.py::test_both_sides_say_the_same"
+_REFUSED = "exit code 14 of the storage-initializer, 4 of a runtime"
+
+BOUNDS = (
+    Bound(
+        what="files and folders of an archive",
+        constant=f"{_LIMITS}:MAX_ENTRIES",
+        unit=Unit.COUNT,
+        beyond=_REFUSED,
+        test=_BOTH_SIDES,
+    ),
+    Bound(
+        what="expanded size of an archive, as a multiple of its own size",
+        constant=f"{_LIMITS}:MAX_EXPANSION",
+        unit=Unit.TIMES,
+        beyond=_REFUSED,
+        test=f"{_UNIT}/test_contents.py::test_the_size_of_all_files_counts_and_a_large_archive_may_hold_more",
+    ),
+    Bound(
+        what="expanded size of an archive that is always allowed",
+        constant=f"{_LIMITS}:HARMLESS_SIZE",
+        unit=Unit.BYTES,
+        beyond="the multiple applies",
+        test=f"{_HOSTILE}::test_a_bomb_is_refused_whatever_its_address",
+    ),
+    Bound(
+        what="length of a file's name",
+        constant=f"{_LIMITS}:MAX_NAME",
+        unit=Unit.BYTES,
+        beyond="exit code 8 of the storage-initializer for an object or a web server's file; in an archive as above",
+        test=f"{_HOSTILE}::test_a_name_that_no_disk_takes_is_refused_before_it_is_asked_for",
+    ),
+    Bound(
+        what="length of a path in an archive",
+        constant=f"{_LIMITS}:MAX_PATH",
+        unit=Unit.BYTES,
+        beyond=_REFUSED,
+        test=_ARCHIVES,
+    ),
+    Bound(
+        what="directory of a zip",
+        constant=f"{_LIMITS}:MAX_ZIP_DIRECTORY",
+        unit=Unit.BYTES,
+        beyond=_REFUSED,
+        test=_ARCHIVES,
+    ),
+    Bound(
+        what="all headers of one member of a tar",
+        constant=f"{_LIMITS}:MAX_TAR_HEADER",
+        unit=Unit.BYTES,
+        beyond=_REFUSED,
+        test=_ARCHIVES,
+    ),
+    Bound(
+        what="memory that a `.tar.xz` requires",
+        constant=f"{_LIMITS}:MAX_XZ_MEMORY",
+        unit=Unit.BYTES,
+        beyond="exit code 14 of the storage-initializer; no runtime opens such an archive",
+        test="tests/integration/storage/test_unpack.py::test_a_tar_that_asks_for_gigabytes_of_memory_is_refused",
+    ),
+    Bound(
+        what="`MAR-INF/MANIFEST.json` of an archive",
+        constant=f"{_LIMITS}:MAX_MANIFEST",
+        unit=Unit.BYTES,
+        beyond="exit code 14 of the storage-initializer, 3 of a runtime",
+        test=f"{_UNIT}/test_archive.py::test_a_manifest_that_torchserve_refuses",
+    ),
+)
