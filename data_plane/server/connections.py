@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import Protocol
 
 from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SURPLUS_CONNECTIONS
 from data_plane.server.budget import ByteBudget
 
-if TYPE_CHECKING:
-    from data_plane.server.connection import Connection
+
+class OpenConnection(Protocol):
+    """What is needed of a connection to bound how many there are, and for how long."""
+
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
+    def end(self) -> None:
+        """Close the connection, which is idle."""
+        ...
+
+    def look(self, now: float) -> None:
+        """Close the connection if its client is too slow."""
+        ...
 
 
 class Connections:
@@ -21,11 +34,11 @@ class Connections:
         self.limit = limit
         self.budget = budget or ByteBudget()
         self._keep_alive_s = keep_alive_s
-        self._open: set[Connection] = set()
-        self._surplus: dict[Connection, None] = {}
-        self.idle: dict[Connection, float] = {}  # without a request, and since when; the longest first
+        self._open: set[OpenConnection] = set()
+        self._surplus: dict[OpenConnection, None] = {}
+        self.idle: dict[OpenConnection, float] = {}  # without a request, and since when; the longest first
 
-    def add(self, connection: Connection) -> bool:
+    def add(self, connection: OpenConnection) -> bool:
         """Whether it is one of those that may stay."""
         if len(self._open) >= self.limit:
             if not self.idle:
@@ -37,14 +50,14 @@ class Connections:
         self._open.add(connection)
         return True
 
-    def _add_surplus(self, connection: Connection) -> None:
+    def _add_surplus(self, connection: OpenConnection) -> None:
         self._surplus[connection] = None
         if len(self._surplus) > MAX_SURPLUS_CONNECTIONS:
             oldest = next(iter(self._surplus))
             self.remove(oldest)
             oldest.transport.abort()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: OpenConnection) -> None:
         """It is closed, or will be."""
         self._open.discard(connection)
         self._surplus.pop(connection, None)

@@ -17,9 +17,8 @@ from data_plane.client.errors import PredictorBroken, PredictorError, PredictorT
 from data_plane.errors import ServingError, UpstreamBroken
 from data_plane.off_loop import off_loop
 from data_plane.protocol.v2 import open_inference_pb2 as pb
+from transformer_sdk.kserve.client_default import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.errors import InvalidInput
-from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT
-from transformer_sdk.kserve.protocol import conversion
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
 from transformer_sdk.kserve.protocol.weight import weight
 
@@ -123,7 +122,7 @@ class InferenceGRPCClient:
     def _infer_response(self, said: bytes) -> InferResponse:
         answer = self._parsed(pb.ModelInferResponse, said)
         try:
-            return conversion.response_from_proto(answer)
+            return InferResponse.from_grpc(answer)
         except UpstreamBroken as error:
             raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
 

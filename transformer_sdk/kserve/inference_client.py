@@ -19,6 +19,7 @@ from data_plane.client.errors import PredictorBroken, PredictorError
 from data_plane.client.http import HttpClient
 from data_plane.errors import InvalidInput as BadDocument
 from data_plane.protocol import json_text
+from transformer_sdk.kserve.client_default import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput, UnsupportedProtocol
 from transformer_sdk.kserve.protocol.documents import dump
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["USE_CLIENT_DEFAULT", "InferenceGRPCClient", "InferenceRESTClient", "RESTConfig"]
 
-USE_CLIENT_DEFAULT: Any = object()
 _V1, _V2 = PredictorProtocol.REST_V1.value, PredictorProtocol.REST_V2.value
 _LENGTH = INFERENCE_CONTENT_LENGTH_HEADER.encode()
 _UNAVAILABLE = 503

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from transformer_sdk.kserve import context, flags
@@ -17,6 +17,7 @@ from transformer_sdk.kserve.logging import KSERVE_LOGGER_NAME, configure_logging
 from transformer_sdk.kserve.model import BaseKServeModel, Model
 from transformer_sdk.kserve.model_repository import ModelRepository, is_loaded
 from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.kserve.serving.config import LoopErrorHandler, ServerConfig
 
 if TYPE_CHECKING:
     args: argparse.Namespace
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 parser = flags.build_parser()
 
 _UNSET: Any = object()
-LoopErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
 def __getattr__(name: str) -> Any:
@@ -87,10 +87,33 @@ class ModelServer:
 
         A model that is not ready yet is loaded.
         """
-        from transformer_sdk.kserve.serving import processes
+        from transformer_sdk.kserve.serving import processes  # the server takes a while to import
 
         self._register(models)
-        processes.run(self)
+        processes.run(self._config())
+
+    def _config(self) -> ServerConfig:
+        settings = self.settings
+        return ServerConfig(
+            repository=self.registered_models,
+            async_models=tuple(self._async_models),
+            start_async_models=self._start_async_models,
+            on_loop_error=self.loop_error_handler or self.default_exception_handler,
+            http_port=self.http_port,
+            grpc_port=self.grpc_port if self.enable_grpc else None,
+            workers=self.workers,
+            max_threads=self.max_threads,
+            max_asyncio_workers=self.max_asyncio_workers,
+            event_loop=self.event_loop,
+            grace_period_s=self.grace_period,
+            keep_alive_s=self.timeout_keep_alive,
+            request_timeout_s=self.predictor_config.predictor_request_timeout_seconds,
+            max_request_size=settings.max_request_size,
+            max_connections=settings.max_connections,
+            max_buffered_bytes=settings.max_buffered_bytes,
+            certificate=self.ssl_certfile,
+            key=self.ssl_keyfile,
+        )
 
     def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:
         """Serve the model, under its own name or another."""

@@ -20,6 +20,7 @@ from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
 from transformer_sdk.kserve.model import InferenceModel
 from transformer_sdk.kserve.serving import processes
 from transformer_sdk.kserve.serving import repository as serving_repository
+from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.served import UNREADY
@@ -60,32 +61,32 @@ class LoopKeeper(Model):
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[ModelServer]:
-    servers: list[ModelServer] = []
-    monkeypatch.setattr(processes, "run", servers.append)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
+    configs: list[ServerConfig] = []
+    monkeypatch.setattr(processes, "run", configs.append)
     monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false"])
-    return servers
+    return configs
 
 
 def start(*models: Any) -> None:
     contextvars.copy_context().run(lambda: ModelServer().start(list(models)))
 
 
-async def test_async_load_and_start_run_in_the_loop_that_serves(started: list[ModelServer]) -> None:
+async def test_async_load_and_start_run_in_the_loop_that_serves(started: list[ServerConfig]) -> None:
     model = LoopKeeper()
     await asyncio.to_thread(start, model, Ready("sync"))
 
-    assert [list(server.registered_models.get_models()) for server in started] == [["sync"]]
-    await started[0]._start_async_models()
-    assert started[0].registered_models.get_model("m") is model
+    assert [list(config.repository.get_models()) for config in started] == [["sync"]]
+    await started[0].start_async_models()
+    assert started[0].repository.get_model("m") is model
     assert model.loops == dict.fromkeys(("load", "start"), asyncio.get_running_loop())
 
 
-async def test_a_server_whose_models_all_say_no_later_does_not_serve(started: list[ModelServer]) -> None:
+async def test_a_server_whose_models_all_say_no_later_does_not_serve(started: list[ServerConfig]) -> None:
     await asyncio.to_thread(start, with_method("load", lambda self: later(False), Model)("m1"), NotLoading("m2"))
 
     with pytest.raises(NoModelReady, match="m2"):
-        await started[0]._start_async_models()
+        await started[0].start_async_models()
 
 
 class NotLoading(Model):
@@ -94,7 +95,7 @@ class NotLoading(Model):
 
 
 @pytest.mark.parametrize("name", ["load", "start"])
-def test_what_an_awaitable_of_a_sync_hook_gives_is_waited_for(name: str, started: list[ModelServer]) -> None:
+def test_what_an_awaitable_of_a_sync_hook_gives_is_waited_for(name: str, started: list[ServerConfig]) -> None:
     called: list[str] = []
 
     async def note() -> bool:
@@ -104,7 +105,7 @@ def test_what_an_awaitable_of_a_sync_hook_gives_is_waited_for(name: str, started
     model = with_method(name, lambda self: note(), Model)("m")
     start(model)
 
-    assert (called, started[0].registered_models.get_models()) == ([name], {"m": model})
+    assert (called, started[0].repository.get_models()) == ([name], {"m": model})
 
 
 # --- loading and unloading by request

@@ -10,6 +10,7 @@ import pytest
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer
 from transformer_sdk.kserve.errors import NoModelReady
 from transformer_sdk.kserve.serving import processes
+from transformer_sdk.kserve.serving.config import ServerConfig
 
 
 class Returning(Model):
@@ -28,24 +29,24 @@ class Failing(Model):
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[ModelServer]:
-    servers: list[ModelServer] = []
-    monkeypatch.setattr(processes, "run", servers.append)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
+    configs: list[ServerConfig] = []
+    monkeypatch.setattr(processes, "run", configs.append)
     monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false"])
-    return servers
+    return configs
 
 
 @pytest.mark.parametrize("kind", [Returning, Silent])
 def test_a_model_that_is_loaded_is_served_whether_load_returns_or_not(
-    kind: type[Model], started: list[ModelServer]
+    kind: type[Model], started: list[ServerConfig]
 ) -> None:
     model = kind("m")
     contextvars.copy_context().run(lambda: ModelServer().start([model]))
 
-    assert [server.registered_models.get_models() for server in started] == [{"m": model}]
+    assert [config.repository.get_models() for config in started] == [{"m": model}]
 
 
-def test_a_server_whose_models_all_say_no_does_not_start(started: list[ModelServer]) -> None:
+def test_a_server_whose_models_all_say_no_does_not_start(started: list[ServerConfig]) -> None:
     with pytest.raises(NoModelReady):
         contextvars.copy_context().run(lambda: ModelServer().start([Failing("m")]))
 

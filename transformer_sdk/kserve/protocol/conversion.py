@@ -1,7 +1,8 @@
-"""Requests and responses of hooks to and from those of the rest of this SDK, and the messages of gRPC."""
+"""Tensors of hooks to and from those of the data plane, and gRPC's messages. Needs the extra `grpc`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from data_plane.errors import InvalidInput as BadRequest
@@ -9,45 +10,17 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import requests, tensors
 from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
 from transformer_sdk.kserve.errors import InvalidInput
-from transformer_sdk.kserve.protocol import parameters
-from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput, NamedTensor
-from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse, RequestedOutput
+from transformer_sdk.kserve.protocol.infer_tensor import NamedTensor
 
 _T = TypeVar("_T", bound=NamedTensor)
 
 
-def request_to_hook(asked: requests.InferRequest, model: str, *, raw: bool = False) -> InferRequest:
-    """As a hook takes it; with `raw` its inputs came as raw bytes."""
-    outputs = [RequestedOutput(one.name, dict(one.parameters)) for one in asked.outputs]
-    made = InferRequest(
-        model, [_named(InferInput, one, raw=raw) for one in asked.inputs], asked.id, from_grpc=True,
-        parameters=dict(asked.parameters), request_outputs=outputs or None,
-    )  # fmt: skip
-    made.raw_inputs = raw
-    return made
-
-
-def request_of_hook(request: InferRequest) -> requests.InferRequest:
-    """Raises InvalidInput where data, datatype and shape of an input do not agree."""
+def request_from_proto(message: ModelInferRequest) -> requests.InferRequest:
+    """Return the request of a message; raises InvalidInput."""
     try:
-        return requests.InferRequest(
-            tuple(one.tensor() for one in request.inputs),
-            request.id,
-            parameters.for_grpc(request.parameters),
-            tuple(
-                requests.RequestedOutput(one.name, parameters.for_grpc(one.parameters))
-                for one in request.request_outputs or ()
-            ),
-        )
+        return wire.request_from_proto(message)
     except BadRequest as error:
         raise InvalidInput(str(error)) from error
-
-
-def response_of_hook(response: InferResponse) -> requests.InferResponse:
-    """Raises InvalidInput where data, datatype and shape of an output do not agree."""
-    outputs = tuple(one.tensor() for one in response.outputs)
-    own = parameters.for_grpc(response.parameters)
-    return requests.InferResponse(response.model_name, response.model_version, outputs, response.id, own)
 
 
 def response_of_message(message: object) -> requests.InferResponse:
@@ -62,35 +35,9 @@ def response_of_message(message: object) -> requests.InferResponse:
     return wire.response_from_proto(message)
 
 
-def request_from_proto(message: ModelInferRequest) -> InferRequest:
-    try:
-        asked = wire.request_from_proto(message)
-    except BadRequest as error:
-        raise InvalidInput(str(error)) from error
-    made = request_to_hook(asked, message.model_name, raw=bool(message.raw_input_contents))
-    made.model_version = message.model_version
-    return made
-
-
-def request_to_proto(request: InferRequest) -> ModelInferRequest:
-    raw = any(one.raw_data is not None or not isinstance(one.data, list) for one in request.inputs)
-    return wire.request_to_proto(request_of_hook(request), request.model_name, request.model_version, raw=raw)
-
-
-def response_from_proto(message: ModelInferResponse) -> InferResponse:
-    answer = wire.response_from_proto(message)
-    raw = bool(message.raw_output_contents)
-    outputs = [_named(InferOutput, one, raw=raw) for one in answer.outputs]
-    for one in outputs:
-        one.parameters = one.parameters or {}
-    return InferResponse(
-        answer.id, answer.model_name, outputs, message.model_version, from_grpc=True, parameters=dict(answer.parameters)
-    )
-
-
-def response_to_proto(response: InferResponse) -> ModelInferResponse:
-    raw = response.use_binary_outputs or any(one.raw_data is not None for one in response.outputs)
-    return wire.response_to_proto(response_of_hook(response), raw=raw)
+def tensors_to_hook(kind: type[_T], given: Iterable[tensors.Tensor], *, raw: bool) -> list[_T]:
+    """Return the tensors as a hook takes them: with `raw` as raw bytes, else as lists of values."""
+    return [_named(kind, one, raw=raw) for one in given]
 
 
 def _named(kind: type[_T], tensor: tensors.Tensor, *, raw: bool) -> _T:

@@ -13,11 +13,12 @@ from data_plane.protocol.v2.document import RequestDocument, ResponseDocument, d
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import join, read, write
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput
-from transformer_sdk.kserve.protocol.parameters import values
+from transformer_sdk.kserve.protocol.parameters import for_grpc, values
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from data_plane.protocol.v2 import requests
     from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
 
 __all__ = ["InferInput", "InferOutput", "InferRequest", "InferResponse", "RequestedOutput"]
@@ -95,7 +96,36 @@ class InferRequest:
         """From a message of gRPC; raises InvalidInput."""
         from transformer_sdk.kserve.protocol import conversion
 
-        return conversion.request_from_proto(request)
+        decoded, raw = conversion.request_from_proto(request), bool(request.raw_input_contents)
+        made = cls.from_tensors(decoded, request.model_name, raw=raw)
+        made.model_version = request.model_version
+        return made
+
+    @classmethod
+    def from_tensors(cls, request: requests.InferRequest, model_name: str, *, raw: bool = False) -> InferRequest:
+        """From a decoded gRPC request; with `raw`, its inputs came as raw bytes."""
+        from transformer_sdk.kserve.protocol import conversion
+
+        inputs = conversion.tensors_to_hook(InferInput, request.inputs, raw=raw)
+        outputs = [RequestedOutput(one.name, dict(one.parameters)) for one in request.outputs] or None
+        made = cls(
+            model_name, inputs, request.id, from_grpc=True, parameters=dict(request.parameters), request_outputs=outputs
+        )
+        made.raw_inputs = raw
+        return made
+
+    def to_tensors(self) -> requests.InferRequest:
+        """As the data plane has it; raises InvalidInput where data, datatype and shape of an input do not agree."""
+        from data_plane.protocol.v2 import requests
+
+        try:
+            outputs = (
+                requests.RequestedOutput(one.name, for_grpc(one.parameters)) for one in self.request_outputs or ()
+            )
+            inputs = tuple(one.tensor() for one in self.inputs)
+            return requests.InferRequest(inputs, self.id, for_grpc(self.parameters), tuple(outputs))
+        except BadDocument as error:
+            raise InvalidInput(str(error)) from error
 
     def to_rest(self) -> tuple[bytes | dict[str, Any], int | None]:
         """The JSON document; or, with raw inputs, the body and the length of its JSON. Raises InvalidInput."""
@@ -116,9 +146,10 @@ class InferRequest:
 
     def to_grpc(self) -> ModelInferRequest:
         """As a message of gRPC; raises InvalidInput."""
-        from transformer_sdk.kserve.protocol import conversion
+        from data_plane.protocol.v2 import grpc as wire
 
-        return conversion.request_to_proto(self)
+        raw = any(one.raw_data is not None or not isinstance(one.data, list) for one in self.inputs)
+        return wire.request_to_proto(self.to_tensors(), self.model_name, self.model_version, raw=raw)
 
     def as_dataframe(self) -> pd.DataFrame:
         """A column for each input. Needs pandas."""
@@ -194,9 +225,24 @@ class InferResponse:
     @classmethod
     def from_grpc(cls, response: ModelInferResponse) -> InferResponse:
         """From a message of gRPC; raises InvalidInput."""
+        from data_plane.protocol.v2 import grpc as wire
         from transformer_sdk.kserve.protocol import conversion
 
-        return conversion.response_from_proto(response)
+        decoded, raw = wire.response_from_proto(response), bool(response.raw_output_contents)
+        outputs = conversion.tensors_to_hook(InferOutput, decoded.outputs, raw=raw)
+        for one in outputs:
+            one.parameters = one.parameters or {}
+        return cls(
+            decoded.id, decoded.model_name, outputs, response.model_version,
+            from_grpc=True, parameters=dict(decoded.parameters),
+        )  # fmt: skip
+
+    def to_tensors(self) -> requests.InferResponse:
+        """As the data plane has it; raises InvalidInput where data, datatype and shape of an output do not agree."""
+        from data_plane.protocol.v2 import requests
+
+        outputs = tuple(one.tensor() for one in self.outputs)
+        return requests.InferResponse(self.model_name, self.model_version, outputs, self.id, for_grpc(self.parameters))
 
     def answering(self, request: InferRequest) -> None:
         """Give the client what it asked for, where the hook that made this response said nothing about it."""
@@ -231,9 +277,10 @@ class InferResponse:
 
     def to_grpc(self) -> ModelInferResponse:
         """As a message of gRPC; raises InvalidInput."""
-        from transformer_sdk.kserve.protocol import conversion
+        from data_plane.protocol.v2 import grpc as wire
 
-        return conversion.response_to_proto(self)
+        raw = self.use_binary_outputs or any(one.raw_data is not None for one in self.outputs)
+        return wire.response_to_proto(self.to_tensors(), raw=raw)
 
     def get_output_by_name(self, name: str) -> InferOutput | None:
         """The first output of this name."""

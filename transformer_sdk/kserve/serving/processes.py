@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import importlib
 import inspect
 import logging
@@ -14,44 +15,44 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data_plane.model_server.life import open_port
 from transformer_sdk.kserve import hooks
 from transformer_sdk.kserve.serving import predictor_wait
+from transformer_sdk.kserve.serving.config import LoopErrorHandler, ServerConfig
 from transformer_sdk.kserve.serving.server import HOST_VARIABLE, serve
-
-if TYPE_CHECKING:
-    from transformer_sdk.kserve.model_server import LoopErrorHandler, ModelServer
 
 log = logging.getLogger(__name__)
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(server: ModelServer) -> None:
+def run(config: ServerConfig) -> None:
     """Serve until a signal; a worker that ends by itself ends all, with its exit code."""
     if predictor_wait.is_wanted(os.environ):
-        models = (*server.registered_models.get_models().values(), *server._async_models)
+        models = (*config.repository.get_models().values(), *config.async_models)
         addresses = predictor_wait.addresses_of(models)
         if not asyncio.run(predictor_wait.all_reached(addresses)):
             return
-    if server.workers <= 1:
-        _run(server, lambda: _open_port(server), grpc=server.enable_grpc)
+    if config.workers <= 1:
+        _run(config, lambda: _open_port(config))
         return
-    with _open_port(server) as listener:
-        _run_workers(server, listener)
+    with _open_port(config) as listener:
+        _run_workers(config, listener)
 
 
-def _open_port(server: ModelServer) -> socket.socket:
-    return open_port(os.environ.get(HOST_VARIABLE, ""), server.http_port, "--http_port")
+def _open_port(config: ServerConfig) -> socket.socket:
+    return open_port(os.environ.get(HOST_VARIABLE, ""), config.http_port, "--http_port")
 
 
-def _run_workers(server: ModelServer, listener: socket.socket) -> None:
+def _run_workers(config: ServerConfig, listener: socket.socket) -> None:
     """By forks, before any event loop: what the models have loaded is shared."""
     lifeline, held = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until it is known whom to tell
-    workers = [_fork(server, listener, lifeline, held, first=number == 0) for number in range(server.workers)]
+    without_grpc = dataclasses.replace(config, grpc_port=None)  # only the first worker serves it
+    configs = [config, *[without_grpc] * (config.workers - 1)]
+    workers = [_fork(one, listener, lifeline, held) for one in configs]
     for number in _STOPS:
         signal.signal(number, lambda *_: _stop(workers))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
@@ -69,7 +70,7 @@ def _run_workers(server: ModelServer, listener: socket.socket) -> None:
         sys.exit(code if code > 0 else 1)
 
 
-def _fork(server: ModelServer, listener: socket.socket, lifeline: int, held: int, *, first: bool) -> int:
+def _fork(config: ServerConfig, listener: socket.socket, lifeline: int, held: int) -> int:
     """``held`` is the end of the pipe ``lifeline`` that only the parent keeps."""
     worker = os.fork()
     if worker:
@@ -79,7 +80,7 @@ def _fork(server: ModelServer, listener: socket.socket, lifeline: int, held: int
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         os.close(held)
         threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-        _run(server, lambda: listener, grpc=first and server.enable_grpc)
+        _run(config, lambda: listener)
         code = 0
     except Exception:
         log.exception("worker %d failed", os.getpid())
@@ -100,20 +101,20 @@ def _stop(workers: list[int]) -> None:
             os.kill(worker, signal.SIGTERM)
 
 
-def _run(server: ModelServer, open_listener: Callable[[], socket.socket], *, grpc: bool) -> None:
-    _run_loop(server.event_loop, _main(server, open_listener, grpc=grpc))
+def _run(config: ServerConfig, open_listener: Callable[[], socket.socket]) -> None:
+    _run_loop(config.event_loop, _main(config, open_listener))
 
 
-async def _main(server: ModelServer, open_listener: Callable[[], socket.socket], *, grpc: bool) -> None:
+async def _main(config: ServerConfig, open_listener: Callable[[], socket.socket]) -> None:
     """The port is opened when all models are loaded."""
     loop = asyncio.get_running_loop()
     hooks.set_serving_loop()
-    loop.set_exception_handler(_as_sync(server.loop_error_handler or server.default_exception_handler))
-    if server.max_asyncio_workers:
-        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(server.max_asyncio_workers))
-    await server._start_async_models()
+    loop.set_exception_handler(_as_sync(config.on_loop_error))
+    if config.max_asyncio_workers:
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(config.max_asyncio_workers))
+    await config.start_async_models()
     with open_listener() as listener:
-        await serve(server, listener, grpc=grpc)
+        await serve(config, listener)
 
 
 def _as_sync(handler: LoopErrorHandler) -> LoopErrorHandler:

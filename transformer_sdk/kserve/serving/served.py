@@ -18,7 +18,7 @@ from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.model import BaseKServeModel, InferenceVerb, Model
-from transformer_sdk.kserve.protocol.infer_type import InferResponse
+from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
 from transformer_sdk.kserve.protocol.weight import weight
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -27,8 +27,9 @@ from transformer_sdk.kserve.serving.results import contradicting, to_response
 
 if TYPE_CHECKING:
     from data_plane.protocol.v1 import PredictRequest
-    from data_plane.protocol.v2.requests import InferRequest, ModelMetadata, TensorMetadata
+    from data_plane.protocol.v2.requests import InferRequest as TensorRequest
     from data_plane.protocol.v2.requests import InferResponse as TensorResponse
+    from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata
 
 log = logging.getLogger(__name__)
 
@@ -128,20 +129,20 @@ class ServedModel(Forwarder):
         inputs, outputs = await self.types()
         return ModelMetadata(self.name, (self.version,), "", _tensors(inputs), _tensors(outputs))
 
-    async def infer(self, request: InferRequest, call: Call) -> TensorResponse:
-        from transformer_sdk.kserve.protocol import conversion
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
+        from transformer_sdk.kserve.protocol.conversion import response_of_message
 
-        asked = await off_loop(request.size, conversion.request_to_hook, request, self.name)
+        asked = await off_loop(request.size, InferRequest.from_tensors, request, self.name)
         result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
         if isinstance(result, Answer):
             result = decode_infer(result, "its address")
         if isinstance(result, InferResponse):
             try:
-                return await off_loop(weight(result), conversion.response_of_hook, result)
+                return await off_loop(weight(result), result.to_tensors)
             except InvalidInput as error:
                 raise contradicting(self.name, error) from error
         try:
-            return conversion.response_of_message(result)
+            return response_of_message(result)
         except (TypeError, UpstreamBroken) as error:
             raise HookFailed(
                 f"Model {self.name} returned {type(result).__name__}, which gRPC does not send: {error}."

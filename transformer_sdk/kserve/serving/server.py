@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, generate_latest
 
@@ -25,13 +24,11 @@ from data_plane.server.routing import Router
 from data_plane.server.run import Tls
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.model import BaseKServeModel
+from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import ServedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
-
-if TYPE_CHECKING:
-    from transformer_sdk.kserve.model_server import ModelServer
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +36,20 @@ HOST_VARIABLE = "HTTP_HOST"  # the address to serve on, as for our model servers
 _IF_A_HOOK = "where an async hook waits or computes, make it sync: then it has a thread"
 
 
-async def serve(server: ModelServer, listener: socket.socket, *, grpc: bool) -> None:
-    """Until a signal; then requests under way are answered, and models are stopped."""
-    metrics, threads = ServerMetrics(), HookThreads(server.max_threads)
-    models = ServedModels(server.registered_models, threads, HookMetrics(metrics.registry))
+async def serve(config: ServerConfig, listener: socket.socket) -> None:
+    """Serve until a signal; then finish the requests under way, and stop the models."""
+    metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
+    models = ServedModels(config.repository, threads, HookMetrics(metrics.registry))
     doors = Doors(
-        listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(server, grpc), server.settings.max_request_size,
-        server.predictor_config.predictor_request_timeout_seconds, server.grace_period, server.timeout_keep_alive,
-        _tls(server.ssl_certfile, server.ssl_keyfile), max_connections=server.settings.max_connections,
-        budget=request_budget(server.settings.max_buffered_bytes, server.workers),
+        listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(config.grpc_port), config.max_request_size,
+        config.request_timeout_s, config.grace_period_s, config.keep_alive_s,
+        _tls(config.certificate, config.key), max_connections=config.max_connections,
+        budget=request_budget(config.max_buffered_bytes, config.workers),
     )  # fmt: skip
     style = AnswerStyle.of(os.environ)
     app = build_app(models, metrics, doors.request_timeout_s, doors.max_request_size, style, budget=doors.budget)
     must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
-    must_not_end += [_run_engine(model) for model in server.registered_models.get_models().values() if model.engine]
+    must_not_end += [_run_engine(model) for model in config.repository.get_models().values() if model.engine]
     try:
         await serve_app(app, doors, models, metrics, must_not_end, if_held=_IF_A_HOOK)
     finally:
@@ -94,11 +91,14 @@ async def _run_engine(model: BaseKServeModel) -> None:
     await asyncio.Event().wait()  # it has started; that it has returned does not end the server
 
 
-def _grpc_port(server: ModelServer, grpc: bool) -> int:
-    missing = [name for name in ("grpc", "google.protobuf", "numpy") if grpc and not _installed(name)]
-    if missing:
+def _grpc_port(port: int | None) -> int:
+    """Return the port, or 0 where gRPC is not served."""
+    if port is None:
+        return 0
+    if missing := [name for name in ("grpc", "google.protobuf", "numpy") if not _installed(name)]:
         log.info("gRPC is not served: %s not installed (the extra `grpc`)", ", ".join(missing))
-    return server.grpc_port if grpc and not missing else 0
+        return 0
+    return port
 
 
 def _installed(name: str) -> bool:
