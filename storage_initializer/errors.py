@@ -20,7 +20,7 @@ class InitializerError(Exception):
 
 
 class UsageError(InitializerError):
-    """The arguments or the environment make no sense."""
+    """The arguments or the environment are invalid."""
 
     exit_code = 2
 
@@ -38,31 +38,31 @@ class ClaimNotMountedError(InitializerError):
 
 
 class SourceNotFoundError(InitializerError):
-    """Nothing is at the source's path, or a link in it leads nowhere."""
+    """Nothing exists at the source's path, or a link in it is broken."""
 
     exit_code = 5
 
 
 class EmptySourceError(InitializerError):
-    """The source holds no file."""
+    """The source contains no file."""
 
     exit_code = 6
 
 
 class AccessDeniedError(InitializerError):
-    """Something in the source may not be read by this user, or with these credentials."""
+    """This user, or these credentials, may not read something in the source."""
 
     exit_code = 7
 
 
 class UnsafeSourceError(InitializerError):
-    """The source holds what must not be copied: a link out of it, a device, a loop."""
+    """The source contains something that must not be copied: a link out of it, a device, a loop."""
 
     exit_code = 8
 
 
 class NestedPathsError(InitializerError):
-    """Source and destination are the same folder, or one lies in the other."""
+    """Source and destination are the same folder, or one is inside the other."""
 
     exit_code = 9
 
@@ -74,19 +74,19 @@ class NoSpaceError(InitializerError):
 
 
 class DestinationError(InitializerError):
-    """The destination cannot be written."""
+    """The destination is not writable."""
 
     exit_code = 11
 
 
 class CopyError(InitializerError):
-    """The copy is not what the source holds, or the source could not be read to its end."""
+    """The copy differs from the source, or the source could not be read to its end."""
 
     exit_code = 12
 
 
 class LayoutError(InitializerError):
-    """The model's folder is not laid out as its server needs it."""
+    """The model's folder does not have the layout that its server needs."""
 
     exit_code = 13
 
@@ -98,20 +98,20 @@ class ArchiveError(InitializerError):
 
 
 class UnreachableError(InitializerError):
-    """The server cannot be reached: its name, its address, or no answer in time."""
+    """The server cannot be reached: its name, its address, or no response in time."""
 
     exit_code = 15
     may_pass = True
 
 
 class CertificateError(InitializerError):
-    """The server's certificate is not trusted, or is another host's."""
+    """The server's certificate is not trusted, or belongs to another host."""
 
     exit_code = 16
 
 
 class ServerError(InitializerError):
-    """The server failed, or answered what makes no sense."""
+    """The server failed, or sent an invalid response."""
 
     exit_code = 17
     may_pass = True
@@ -124,7 +124,7 @@ class UnexpectedAnswerError(ServerError):
 
 
 class RegionError(InitializerError):
-    """The bucket is in another region than the one that was asked."""
+    """The bucket is in another region than the requested one."""
 
     exit_code = 18
 
@@ -142,7 +142,7 @@ def exit_codes() -> dict[int, str]:
     foreseen = {cls.exit_code: cls.__doc__ or "" for cls in InitializerError.__subclasses__()}
     return {
         0: "Done.",
-        1: "An error nobody foresaw; the log has the traceback.",
+        1: "An unexpected error; the log has the traceback.",
         **foreseen,
         143: "Stopped by SIGTERM.",
     }

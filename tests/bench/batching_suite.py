@@ -39,7 +39,7 @@ def _mismatches(peer: Peer, work: Work, options: Options) -> tuple[Row, dict[str
     with launched(peer, work, DEFAULT["default"], BOTH_CORES, options) as up:
         seen = client.check(up.server.port, up.question.path, count, _CONNECTIONS)
     bad = seen.failed + seen.mismatched
-    what = f"{peer.name}: requests of {seen.requests:,} ({count:,} instances) that failed or got another's answer"
+    what = f"{peer.name}: requests of {seen.requests:,} ({count:,} instances) that failed or got another's response"
     cell = {"server": peer.name, "requests": seen.requests, "instances": count, "failed": seen.failed,
             "mismatched": seen.mismatched, "seconds": seen.seconds}  # fmt: skip
     return Row(slug(f"mismatched {peer.name}"), what, bad, "requests", "0", bad == 0), cell

@@ -61,7 +61,7 @@ def _rows(p50: Mapping[str, float]) -> list[Row]:
     for name, ours in (("mar", mar), ("bare", bare)):
         if ours and least:
             most = round(_MAR_MS / _LEAST_MS, 2)
-            rows.append(Row(f"{name}-idle-beside-least", f"{name}: the same beside the least that a server takes", ours,
+            rows.append(Row(f"{name}-idle-beside-least", f"{name}: the same beside the baseline", ours,
                             "ms", f"≤ {most}×", ours <= most * least, BareServer().name, least))  # fmt: skip
     if adapter and torchserve:
         over = round(adapter - torchserve, 3)

@@ -40,7 +40,7 @@ def measure(options: Options) -> Measured:
 
 def _row(peer: Peer, target: float, taken: Mapping[str, float]) -> Row:
     ours, like = taken[peer.name], "TorchServe" if isinstance(peer, Adapter) else "LitServe"
-    return Row(slug(f"start {peer.name}"), f"{peer.name}: process started → ready and answers", ours, "s",
+    return Row(slug(f"start {peer.name}"), f"{peer.name}: process started → ready and responding", ours, "s",
                f"≤ {target:g}", ours <= target, like, taken.get(like))  # fmt: skip
 
 

@@ -204,13 +204,13 @@ def _compared(source: Source, cells: Sequence[Cell]) -> list[Row]:
                         f"≤ {_ADDED_MS}", added[OURS] <= _ADDED_MS, "kserve", added[THEIRS]))  # fmt: skip
         most = round(_ADDED_MS / _LEAST_ADDED_MS, 2)
         good = added[OURS] <= most * added[BARE]
-        rows.append(Row(f"transformer-{source.name}-least", f"{source.what}; the same beside the least that a hop adds",
+        rows.append(Row(f"transformer-{source.name}-least", f"{source.what}; the same beside the baseline",
                         added[OURS], "ms", f"≤ {most}×", good, BARE, added[BARE]))  # fmt: skip
     else:
         share = 100 / found[ALONE, 32].requests_per_s
         kept = [round(share * one.requests_per_s, 1) for one in (ours, theirs)]
-        rows.append(Row(f"transformer-{source.name}-kept", f"{source.what}; of what the predictor does alone", kept[0],
-                        "%", "–", True, "kserve", kept[1]))  # fmt: skip
+        rows.append(Row(f"transformer-{source.name}-kept", f"{source.what}; share of the predictor's rate alone",
+                        kept[0], "%", "–", True, "kserve", kept[1]))  # fmt: skip
     return rows
 
 
