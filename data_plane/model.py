@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -19,6 +19,7 @@ from data_plane.health import ACCEPTS_REQUESTS, Event, Health, State
 from data_plane.messages import Headers, Response, StreamingResponse
 
 if TYPE_CHECKING:
+    from data_plane.protocol.torchserve.requests import RawRequest
     from data_plane.protocol.v1 import PredictRequest
     from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 
@@ -35,10 +36,6 @@ class Call(msgspec.Struct):
     deadline: float = math.inf  # on time.monotonic()'s clock
     timeout_s: float = math.inf  # what was allowed until then, as it was configured
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
-
-
-# Named pieces of a request beside its body.
-Fields = Sequence[tuple[str, bytes]]
 
 
 class Model(Protocol):
@@ -66,20 +63,8 @@ class Model(Protocol):
         """Answers a request of the v2 protocol."""
         ...
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        path: str,
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",
-        fields: Fields = (),
-    ) -> Response | StreamingResponse:
+    async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
         """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does.
-
-        What calls its pieces by names gets the body by `name`, or none where that is empty, and beside it the `fields`.
 
         An answer that the model makes piece by piece has an iterator of its pieces. It raises the ServingError that the
         answer broke off with, and is to be closed by who does not read it to the end.

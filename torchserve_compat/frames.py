@@ -1,6 +1,6 @@
-"""A batch of requests on its way to a handler, and its answers on the way back: one msgpack frame each.
+"""The messages between the server and a handler, each one msgpack frame: a batch of requests, and its responses.
 
-Both ends ship together, so structs travel as arrays, without their field names.
+Both ends ship together, so structs are encoded as arrays, without their field names.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from typing import Any, Literal
 import msgspec
 
 CONTENT_TYPE = "application/vnd.isvc.batch"
-# An answer of this type says why the request was refused before the handler saw it: its body is the message of a
-# ServingError, its status the error's.
+# The content type of a response that refuses a request before the handler sees it: the body is the message of a
+# ServingError, and the status is the error's.
 REFUSAL = "application/vnd.isvc.refusal"
 
-# Which form the requests of a batch have; the handler's envelope decides what the handler sees of it.
+# The API through which the requests of a batch came. The envelope turns each form into the handler's input.
 Form = Literal["v1", "explain", "v2", "raw", "raw-explain"]
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One named piece of a request: its body, a field of a form, a file, a parameter of the query."""
+class RequestPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One named part of a request: its body, a form field, a file, or a query parameter."""
 
     name: str
     content_type: str
     value: bytes
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True):
-    """One client's request; `more` is what the JSON of a v2 request says besides its id and its inputs."""
+class HandlerRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One client's request; `more` has the fields of a v2 request's JSON other than its id and its inputs."""
 
     id: str
     headers: tuple[tuple[bytes, bytes], ...]
-    parts: list[Part]
+    parts: list[RequestPart]
     more: dict[str, Any] | None = None
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """Requests of one form."""
+class HandlerBatch(msgspec.Struct, frozen=True, array_like=True):
+    """Requests of one form, for one call of the handler."""
 
     form: Form
-    requests: list[Request]
+    requests: list[HandlerRequest]
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What one client gets; without a content type the server chooses."""
+class HandlerResponse(msgspec.Struct, frozen=True, array_like=True):
+    """The response to one request; without a content type, the server chooses one."""
 
     body: bytes
     status: int = 200
@@ -52,17 +52,17 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """A part of the answer to one request, sent while the handler still works on the rest.
+    """A part of the response to one request, sent while the handler still computes the rest.
 
-    Only the first piece's status, content type and headers count.
+    Status, content type and headers are those of the first piece.
     """
 
     request: str  # its id
-    answer: Answer
+    response: HandlerResponse
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True):
-    """The handler failed on the batch as a whole; with `alone` it cannot take merged requests at all."""
+class HandlerFailure(msgspec.Struct, frozen=True, array_like=True):
+    """The handler failed on the whole batch. `alone`: it cannot process merged requests at all."""
 
     message: str
     status: int
@@ -70,7 +70,7 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One value that the handler reported by `context.metrics`."""
+    """One value that the handler reported through `context.metrics`."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -78,36 +78,36 @@ class Sample(msgspec.Struct, frozen=True, array_like=True, gc=False):
     labels: dict[str, str]
 
 
-class Result(msgspec.Struct, frozen=True, array_like=True):
-    """An answer for each request of the batch, or its failure; and how long the handler took, in seconds."""
+class HandlerResult(msgspec.Struct, frozen=True, array_like=True):
+    """A response to each request of the batch, or its failure, and the seconds that the handler took."""
 
-    answers: list[Answer]
+    responses: list[HandlerResponse]
     seconds: float
-    failure: Failure | None = None
+    failure: HandlerFailure | None = None
     samples: list[Sample] = []
 
 
-_batch = msgspec.msgpack.Decoder(Batch)
+_batch = msgspec.msgpack.Decoder(HandlerBatch)
 _piece = msgspec.msgpack.Decoder(Piece)
-_result = msgspec.msgpack.Decoder(Result)
+_result = msgspec.msgpack.Decoder(HandlerResult)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode(message: Batch | Piece | Result) -> bytes:
-    """The frame of a message."""
+def encode(message: HandlerBatch | Piece | HandlerResult) -> bytes:
+    """Encode a message as a frame."""
     return _encode(message)
 
 
-def decode_batch(frame: bytes | bytearray) -> Batch:
-    """Raises msgspec.DecodeError for what is no batch."""
+def decode_batch(frame: bytes | bytearray) -> HandlerBatch:
+    """Decode a batch; raises msgspec.DecodeError."""
     return _batch.decode(frame)
 
 
 def decode_piece(frame: bytes) -> Piece:
-    """Raises msgspec.DecodeError for what is no piece."""
+    """Decode a piece; raises msgspec.DecodeError."""
     return _piece.decode(frame)
 
 
-def decode_result(frame: bytes) -> Result:
-    """Raises msgspec.DecodeError for what is no result."""
+def decode_result(frame: bytes) -> HandlerResult:
+    """Decode a result; raises msgspec.DecodeError."""
     return _result.decode(frame)

@@ -1,6 +1,6 @@
 """Between the tensors of the v2 protocol and what handlers take and return.
 
-A tensor travels to the handler's process as one Part: its name, what it is (as JSON), and its memory.
+A tensor travels to the handler's process as one RequestPart: its name, what it is (as JSON), and its memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from data_plane.protocol.v2.document import Parameter, Parameters
 from data_plane.protocol.v2.requests import InferRequest, InferResponse
 from data_plane.protocol.v2.shapes import check_lists
 from data_plane.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
-from torchserve_compat.frames import Part, Request
+from torchserve_compat.frames import HandlerRequest, RequestPart
 from torchserve_compat.values import HandlerOutputError, encode_indented, encode_json, loads
 
 CONTENT_TYPE = "application/vnd.isvc.tensors"
@@ -38,7 +38,7 @@ _PLAIN = {str, int, float, bool, NoneType}
 class _Answer(msgspec.Struct, frozen=True, array_like=True):
     """A response as it travels."""
 
-    tensors: list[Part]
+    tensors: list[RequestPart]
     parameters: Parameters
 
 
@@ -46,14 +46,14 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Answer)
 
 
-def frame(request: InferRequest, id: str, headers: Headers) -> Request:  # noqa: A002 - the protocol's word
+def frame(request: InferRequest, id: str, headers: Headers) -> HandlerRequest:  # noqa: A002 - the protocol's word
     """A request as it travels; `id` is for one that has none."""
     outputs = [{"name": one.name, **_given(one.parameters)} for one in request.outputs]
     more = {**_given(request.parameters), **({"outputs": outputs} if outputs else {})}
-    return Request(request.id or id, headers, [_part(tensor) for tensor in request.inputs], more or None)
+    return HandlerRequest(request.id or id, headers, [_part(tensor) for tensor in request.inputs], more or None)
 
 
-def instances(parts: Sequence[Part]) -> list[Any]:
+def instances(parts: Sequence[RequestPart]) -> list[Any]:
     """Input tensors as instances: one for each row, a dictionary by name where there are several inputs.
 
     Raises UnprocessableInput where they have different numbers of rows.
@@ -78,7 +78,7 @@ def encode_predictions(results: list[Any]) -> bytes:
 
 
 def response(body: bytes, request: InferRequest, model: str, version: str) -> InferResponse:
-    """The response in an answer; a lone output goes by the name that the client asks for."""
+    """The InferResponse in a handler's response; a lone output goes by the name that the client asks for."""
     found = _decoder.decode(body)
     tensors = tuple(map(_tensor, found.tensors))
     if len(tensors) == len(request.outputs) == 1:
@@ -87,7 +87,7 @@ def response(body: bytes, request: InferRequest, model: str, version: str) -> In
 
 
 def message(body: bytes) -> str:
-    """What an answer says that is an error: its text where that is all, else its tensors' values as JSON."""
+    """What a response says that is an error: its text where that is all, else its tensors' values as JSON."""
     values = {tensor.name: _list(tensor) for tensor in map(_tensor, _decoder.decode(body).tensors)}
     match list(values.values()):
         case [[str(text)]]:
@@ -95,14 +95,14 @@ def message(body: bytes) -> str:
     return orjson.dumps(values, default=lambda one: one.decode("utf-8", "replace")).decode()
 
 
-def document(request: Request) -> dict[str, Any]:
+def document(request: HandlerRequest) -> dict[str, Any]:
     """A request as the JSON that a client would have sent, its data in one row."""
     inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]
     return {"id": request.id, **(request.more or {}), "inputs": inputs}
 
 
 def encode_result(result: Any) -> bytes:
-    """The answer's JSON, or just predictions, as tensors that travel; raises HandlerOutputError.
+    """The response's JSON, or just predictions, as tensors that travel; raises HandlerOutputError.
 
     Text that is a JSON object or list was written as such; any other is text, though it be digits.
     """
@@ -120,7 +120,7 @@ def encode_result(result: Any) -> bytes:
     return encode_predictions(result if isinstance(result, list) else [result])
 
 
-def inputs(request: Request) -> list[dict[str, Any]]:
+def inputs(request: HandlerRequest) -> list[dict[str, Any]]:
     """Input tensors as TorchServe's kservev2 envelope gives them to a handler.
 
     Each has the request's parameters beside its own: it is all that the handler gets, be it one request's or several'.
@@ -136,7 +136,7 @@ def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
     return [_described(tensor, _list(tensor))]
 
 
-def of_document(request: Request) -> tuple[Request, list[dict[str, Any]]] | None:
+def of_document(request: HandlerRequest) -> tuple[HandlerRequest, list[dict[str, Any]]] | None:
     """A request whose body is a v2 request, by the id in it, and its inputs; None if it is something else."""
     body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
     try:
@@ -153,16 +153,16 @@ def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
     return _encode([_flattened(name, one) for name, one in zip(names, results, strict=False)])
 
 
-def encode_document(results: Sequence[Any], names: Sequence[str], request: Request, context: Any) -> bytes:
-    """The same as the JSON that TorchServe answers with."""
+def encode_document(results: Sequence[Any], names: Sequence[str], request: HandlerRequest, context: Any) -> bytes:
+    """The same as the JSON that TorchServe responds with."""
     model = context.manifest["model"]
-    answer = {
+    response = {
         "id": request.id,
         "model_name": model.get("modelName"),
         "model_version": model.get("modelVersion"),
         "outputs": [_output(name, one) for name, one in zip(names, results, strict=False)],
     }
-    return encode_indented(answer)
+    return encode_indented(response)
 
 
 def rows_of_result(results: Sequence[Any]) -> Any:
@@ -181,12 +181,12 @@ def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> 
     return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
 
 
-def _part(tensor: Tensor) -> Part:
+def _part(tensor: Tensor) -> RequestPart:
     kind = orjson.dumps([tensor.datatype, tensor.shape, dict(tensor.parameters)])
-    return Part(tensor.name, kind.decode(), to_buffer(tensor))
+    return RequestPart(tensor.name, kind.decode(), to_buffer(tensor))
 
 
-def _tensor(part: Part) -> Tensor:
+def _tensor(part: RequestPart) -> Tensor:
     datatype, shape, parameters = orjson.loads(part.content_type)
     return from_buffer(part.name, datatype, shape, memoryview(part.value), parameters)
 

@@ -1,4 +1,4 @@
-"""Between bytes and what handlers take and return, as TorchServe converts them."""
+"""Conversion between bytes and the values that handlers take and return, as TorchServe does it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 import orjson
 
-from torchserve_compat.frames import Answer, Part
+from torchserve_compat.frames import HandlerResponse, RequestPart
 
 log = logging.getLogger(__name__)
 
-# Of the connection, not of the answer (RFC 9110 §7.6.1), or the server's to say: as in TorchServe, a handler sets none.
-_NOT_ITS_OWN = {
+# Headers that a handler cannot set, as in TorchServe: they belong to the connection (RFC 9110 §7.6.1) or the server.
+_RESERVED_HEADERS = {
     "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }  # fmt: skip
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
@@ -30,27 +30,27 @@ _DUMP_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 class HandlerOutputError(Exception):
-    """What the handler returned cannot be an answer."""
+    """The handler returned a value that cannot be a response."""
 
 
-def decode(part: Part, *, parses_json: bool = True) -> Any:
-    """A part as handlers get it: JSON and text decoded, where that works."""
+def decode(part: RequestPart, *, parses_json: bool = True) -> Any:
+    """Return a part as handlers get it: JSON and text are decoded if possible."""
     try:
         if parses_json and part.content_type == "application/json":
-            return json.loads(part.value.decode())  # in UTF-8 and no other, as TorchServe
+            return json.loads(part.value.decode())  # only UTF-8, as in TorchServe
         if part.content_type.startswith("text"):
             return part.value.decode()
-    except (ValueError, RecursionError) as error:  # the second: too many lists in one another
-        log.warning("a part of type %s is handed over as it is: %s", part.content_type, error)
+    except (ValueError, RecursionError) as error:  # the second for JSON that is nested too deeply
+        log.warning("a part of type %s is passed on without decoding: %s", part.content_type, error)
     return bytearray(part.value)
 
 
 def loads(text: bytes) -> Any:
-    """JSON as Python reads and writes it, with NaN and infinity; raises ValueError."""
+    """Parse JSON as Python does, with NaN and infinity; raises ValueError."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        if error.pos == 0:  # nearly always: an image, a text
+        if error.pos == 0:  # nearly always an image or a text
             raise
         try:
             return json.loads(text.decode())
@@ -59,9 +59,9 @@ def loads(text: bytes) -> Any:
 
 
 def results_of(results: Any, expected: int, *, or_fewer: bool = False) -> list[Any]:
-    """The handler's results, one for each piece of its input; raises HandlerOutputError.
+    """Return the handler's results as a list, one for each input; raises HandlerOutputError.
 
-    `or_fewer`: some of them will do, but not none.
+    `or_fewer`: fewer results are accepted, but at least one.
     """
     results = results.tolist() if hasattr(results, "tolist") else results
     got = len(results) if isinstance(results, list | tuple) else type(results).__name__
@@ -76,7 +76,7 @@ def results_of(results: Any, expected: int, *, or_fewer: bool = False) -> list[A
 
 
 def encode_json(document: Any) -> bytes:
-    """Compact JSON; tensors and arrays become lists. Raises HandlerOutputError."""
+    """Return compact JSON; tensors and arrays become lists. Raises HandlerOutputError."""
     try:
         return orjson.dumps(document, default=_plain, option=_DUMP_OPTIONS)
     except TypeError as error:
@@ -84,7 +84,7 @@ def encode_json(document: Any) -> bytes:
 
 
 def encode_indented(document: Any, indent: int | None = 2) -> bytes:
-    """JSON as TorchServe writes it. Raises HandlerOutputError."""
+    """Return JSON as TorchServe writes it; raises HandlerOutputError."""
     try:
         return json.dumps(document, indent=indent).encode()
     except (TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ def encode_indented(document: Any, indent: int | None = 2) -> bytes:
 
 
 def encode(result: Any) -> tuple[bytes, str]:
-    """(body, content type) of one result of a handler without an envelope. Raises HandlerOutputError."""
+    """Return (body, content type) for one result of a handler without an envelope; raises HandlerOutputError."""
     if isinstance(result, bytes | bytearray):
         return bytes(result), _BYTES
     if isinstance(result, str):
@@ -105,7 +105,7 @@ def encode(result: Any) -> tuple[bytes, str]:
 
 
 def kind_of(body: bytes) -> str:
-    """The content type of a piece of an answer, of which nobody has kept what it was."""
+    """Return the content type of a piece whose handler did not name one."""
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -113,26 +113,26 @@ def kind_of(body: bytes) -> str:
     return _TEXT
 
 
-def answers(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Answer]:
-    """The bodies with the status, the content type and the headers that the handler set for each request."""
-    return [answer(body, kind, context, index) for index, (body, kind) in enumerate(bodies)]
+def responses_of(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[HandlerResponse]:
+    """Return the bodies as responses, with the status, content type and headers that the handler set for each."""
+    return [response_of(body, kind, context, index) for index, (body, kind) in enumerate(bodies)]
 
 
-def answer(body: bytes, kind: str, context: Any, index: int) -> Answer:
-    """The same for one request, by its place."""
+def response_of(body: bytes, kind: str, context: Any, index: int) -> HandlerResponse:
+    """Return the response to the request with this index in the batch."""
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
-        return Answer(body, content_type=kind)
+        return HandlerResponse(body, content_type=kind)
     headers = headers_of(context.get_response_headers(index))
     kind = headers.pop("content-type", "") or kind
     code = status_of(status or 200)
     if code is None:
-        raise HandlerOutputError(f"The handler set the status {status!r}, which no answer can have (200 to 599).")
-    return Answer(body, code, kind, list(headers.items()))
+        raise HandlerOutputError(f"The handler set the status {status!r}, which no response can have (200 to 599).")
+    return HandlerResponse(body, code, kind, list(headers.items()))
 
 
 def status_of(code: Any) -> int | None:
-    """A handler's word for a status as one that an answer can have; None if it is none."""
+    """Return a handler's status code as an integer; None if no response can have it."""
     try:
         status = int(code)
     except (TypeError, ValueError):
@@ -141,18 +141,19 @@ def status_of(code: Any) -> int | None:
 
 
 def headers_of(given: Mapping[Any, Any]) -> dict[str, str]:
-    """What HTTP can carry of the handler's headers; what latin-1 lacks becomes a question mark, as in TorchServe."""
+    """Return the handler's headers as HTTP can carry them; characters outside latin-1 become question marks, as in
+    TorchServe. Raises HandlerOutputError."""
     headers = {}
     for name, value in ((str(name), str(value)) for name, value in given.items()):
         if not _NAME.fullmatch(name) or _CONTROLS.search(value):
             raise HandlerOutputError(f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry.")
-        if name.lower() not in _NOT_ITS_OWN:
+        if name.lower() not in _RESERVED_HEADERS:
             headers[name.lower()] = value.strip().encode("latin-1", "replace").decode("latin-1")
     return headers
 
 
 def _is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")  # who returns a tensor has imported it
+    torch = sys.modules.get("torch")  # a handler that returns a tensor has imported torch
     return torch is not None and isinstance(value, torch.Tensor)
 
 

@@ -1,36 +1,43 @@
-"""Frames one after the other, as a socket or an answer in chunks carries them, each behind a head."""
+"""A stream of frames, as a socket or a chunked response carries it: each frame follows a fixed-size header."""
 
 from __future__ import annotations
 
 import enum
 import struct
 
-# Kind, number and length. The number says which batch a frame is of, where there are several at a time.
+from torchserve_compat import frames
+
+# Kind, number and length. The number identifies the batch of a frame, where several are in flight.
 HEAD = struct.Struct("!BIQ")
 
 
 class Kind(enum.IntEnum):
     """What a frame is."""
 
-    WHOLE = 0  # a batch, or the answer to one
-    PIECE = 1  # of an answer that is not whole yet
-    LAST_WORDS = 2  # of a process that ends
-    LEAVE = 3  # nobody waits for the answer to a batch any more; without content
+    WHOLE = 0  # a batch, or its result
+    PIECE = 1  # a part of a response, sent before the result
+    EXIT_MESSAGE = 2  # why the process ends
+    LEAVE = 3  # the client of a request is gone; without content
 
 
 def framed(frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> bytes:
-    """The frame with its head."""
+    """Return the frame after its header."""
     return HEAD.pack(kind, number, len(frame)) + frame
 
 
+def framed_output(output: frames.Piece | frames.HandlerResult, number: int = 0) -> bytes:
+    """Return the frame of a piece or a result after its header."""
+    return framed(frames.encode(output), Kind.PIECE if isinstance(output, frames.Piece) else Kind.WHOLE, number)
+
+
 class Unframer:
-    """Finds the frames in what arrives, however it is cut."""
+    """Splits received bytes into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """Kind, number and content of each frame that `data` completes."""
+        """Return kind, number and content of each frame that `data` completes."""
         self._buffer += data
         found = []
         while len(self._buffer) >= HEAD.size:

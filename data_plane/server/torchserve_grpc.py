@@ -15,6 +15,7 @@ from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Models
 from data_plane.off_loop import off_loop
 from data_plane.protocol.torchserve import inference_apis_pb2 as pb
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import fields
 
 SERVICE = "org.pytorch.serve.grpc.inference.InferenceAPIsService"
@@ -68,7 +69,7 @@ class InferenceAPIsService:
         pieces = dict(request.input)
         name = next((one for one in (*_BODIES, *pieces) if one in pieces), "")
         body = pieces.pop(name, b"")
-        answer = await model.raw(body, "", "", call, name=name, fields=tuple(pieces.items()))
+        answer = await model.raw(RawRequest(body, name=name, fields=tuple(pieces.items())), call)
         if answer.status >= 400:
             words = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
             raise InferenceFailed(words.decode("utf-8", "replace"), answer.status)

@@ -222,7 +222,7 @@ def test_the_v1_protocol_is_refused(runtime: Runtime) -> None:
 
     assert {answer.status for answer in answers} == {200 if runtime.kind == TORCHSERVE else 501}
     if runtime.kind in OURS:
-        assert all("ask it by /predictions/<model>" in answer.document["error"] for answer in answers)
+        assert all("use /predictions/<model>" in answer.document["error"] for answer in answers)
 
 
 @pytest.mark.parametrize(

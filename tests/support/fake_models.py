@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from data_plane.errors import Unsupported
 from data_plane.health import Event
 from data_plane.messages import Response
-from data_plane.model import Call, Fields, Model, Models
+from data_plane.model import Call, Model, Models
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
 
@@ -42,17 +43,7 @@ class FakeModel:
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         raise Unsupported("v2 only")
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        path: str,
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",
-        fields: Fields = (),
-    ) -> Response:
+    async def raw(self, request: RawRequest, call: Call) -> Response:
         raise Unsupported("v2 only")
 
 

@@ -1,7 +1,6 @@
-"""From an HTTP body to the named parts that a handler gets, as TorchServe cuts them. Pure.
+"""Splits an HTTP body into the named parts that a handler gets, as TorchServe does. Pure.
 
-A form's fields and files become one part each, any other body becomes the part `body`; the query's parameters
-come on top.
+Each field and file of a form becomes a part; any other body becomes the part `body`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from data_plane.errors import InvalidInput
 from data_plane.limits import MAX_FORM_PARTS
-from torchserve_compat.frames import Part
+from torchserve_compat.frames import RequestPart
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -24,38 +23,38 @@ _URLENCODED = "application/x-www-form-urlencoded"
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body of this type is taken apart."""
+    """Return whether a body of this type is a form."""
     return _kind(content_type).lower() in (_MULTIPART, _URLENCODED)
 
 
-def split(body: bytes, content_type: str) -> list[Part]:
-    """The parts of a request; raises InvalidInput for a form that cannot be read, or has too many."""
+def split(body: bytes, content_type: str) -> list[RequestPart]:
+    """Return the parts of a body; raises InvalidInput for a form that cannot be read or has too many parts."""
     mime_type = _kind(content_type)
     kind = mime_type.lower()
     if kind == _MULTIPART:
         return _multipart(body, content_type)
-    # curl sends this type with any --data, so JSON is no form.
+    # curl sends this type with any --data, so JSON is not a form.
     if kind == _URLENCODED and body and not body.lstrip().startswith((b"{", b"[")):
         return _urlencoded(body)
-    return [Part("body", mime_type, body)]
+    return [RequestPart("body", mime_type, body)]
 
 
 def _kind(content_type: str) -> str:
     return content_type.partition(";")[0].strip()
 
 
-def _urlencoded(body: bytes) -> list[Part]:
+def _urlencoded(body: bytes) -> list[RequestPart]:
     if body.count(b"&") >= MAX_FORM_PARTS:
         raise _too_many()
     fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return [Part(name, "", value.encode()) for name, value in fields]
+    return [RequestPart(name, "", value.encode()) for name, value in fields]
 
 
 def _too_many() -> InvalidInput:
     return InvalidInput(f"The form has more than {MAX_FORM_PARTS} parts; send what belongs together as one.")
 
 
-def _multipart(body: bytes, content_type: str) -> list[Part]:
+def _multipart(body: bytes, content_type: str) -> list[RequestPart]:
     boundary = parse_options_header(content_type)[1].get(b"boundary")
     if not boundary:
         raise InvalidInput("The multipart request names no boundary in its Content-Type.")
@@ -72,7 +71,7 @@ def _multipart(body: bytes, content_type: str) -> list[Part]:
 
 
 def _without_preamble(body: bytes, delimiter: bytes) -> bytes:
-    """What stands before the first boundary is for nobody (RFC 2046, 5.1.1)."""
+    """Return the body from the first boundary on: the preamble is ignored (RFC 2046, 5.1.1)."""
     if body.startswith(delimiter):
         return body
     start = body.find(b"\r\n" + delimiter)
@@ -80,10 +79,10 @@ def _without_preamble(body: bytes, delimiter: bytes) -> bytes:
 
 
 class _Collector:
-    """Gathers what the parser reports piece by piece."""
+    """Collects the parts that the parser reports."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[RequestPart] = []
         self.ended = False
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}
@@ -125,7 +124,7 @@ class _Collector:
             raise InvalidInput("A part of the multipart body has no name in its Content-Disposition.")
         is_file = b"filename" in options
         content_type = self._headers.get(b"content-type", b"").decode("latin-1") if is_file else ""
-        self.parts.append(Part(options[b"name"].decode("utf-8", "replace"), content_type, bytes(self._data)))
+        self.parts.append(RequestPart(options[b"name"].decode("utf-8", "replace"), content_type, bytes(self._data)))
 
     def _finish(self) -> None:
         self.ended = True

@@ -1,4 +1,4 @@
-"""A model that keeps state between requests: those of one sequence go to one worker, one after the other, in order."""
+"""A model that keeps state between requests: the requests of a sequence go to one worker, one at a time, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from data_plane.errors import (
 )
 from data_plane.limits import MAX_SEQUENCE_ID
 from data_plane.messages import Response, StreamingResponse, header
-from data_plane.model import Call, Fields, Streaming
+from data_plane.model import Call, Streaming
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from torchserve_compat import frames
@@ -32,16 +33,16 @@ from torchserve_compat.server.model import HandlerModel
 
 R = TypeVar("R")
 
-# What a handler asks its context for, whatever clients call it.
+# The header that a handler reads, whatever header clients use.
 _ID = SequenceHeaders().id
 _MARK = b"isvc-sequence"
 
 
 class StatefulModel(Streaming):
-    """One version of a model; each of its `workers` has a queue of its own, and runs one batch at a time.
+    """One version of a model; each of its `workers` has its own queue and runs one batch at a time.
 
-    `timeout_s`: how long a request may take, its time in queues included. `marks`: each request goes to the transport
-    with a mark of its sequence, for another server that is to tell sequences apart; see `take_sequence`.
+    `timeout_s`: how long a request may take, including its time in queues. `marks`: each request carries a mark of its
+    sequence to the transport, for a server that must distinguish sequences; see `take_sequence`.
     """
 
     def __init__(
@@ -66,70 +67,58 @@ class StatefulModel(Streaming):
         self._drained = asyncio.Event()
 
     def worker_changed(self, worker: int, processes: int) -> None:
-        """A worker has its process, or has none: what its sequences have done so far is lost with it."""
+        """Record that a worker has a process or lost it; the state of its sequences is lost with the process."""
         if processes:
             self._sequences.recover(worker)
         else:
             self._sequences.lose(worker, self._clock())
 
     async def drained(self) -> None:
-        """Returns when no request waits, for its turn or in a queue, and none is under way."""
+        """Return when no request waits for its turn, is queued or in flight."""
         if self._turns:
             self._drained.clear()
             await self._drained.wait()
 
     async def metadata(self) -> ModelMetadata:
-        """A handler does not say what it takes."""
+        """Return metadata without inputs and outputs, which a handler does not declare."""
         return await self._workers[0].metadata()
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """Answers {"instances": …}."""
-        return await self._ask(call, lambda worker: worker.predict(request, call))
+        """Return the response to {"instances": …}."""
+        return await self._in_turn(call, lambda worker: worker.predict(request, call))
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
-        """Answers {"instances": …} with explanations."""
-        return await self._ask(call, lambda worker: worker.explain(request, call))
+        """Return explanations for {"instances": …}."""
+        return await self._in_turn(call, lambda worker: worker.explain(request, call))
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
-        """Answers tensors."""
-        return await self._ask(call, lambda worker: worker.infer(request, call))
+        """Return the response to tensors."""
+        return await self._in_turn(call, lambda worker: worker.infer(request, call))
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        path: str,
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",
-        fields: Fields = (),
-    ) -> Response | StreamingResponse:
-        """Answers a body of any kind, as the handler understands it."""
-        return await self._ask(
-            call, lambda worker: worker.raw(body, content_type, path, call, explain=explain, name=name, fields=fields)
-        )
+    async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
+        """Return the response to a body of any type."""
+        return await self._in_turn(call, lambda worker: worker.raw(request, call))
 
     async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
-        """Answers tensors, with a response for each piece of the handler's answer."""
+        """Return the response to tensors, with one InferResponse for each piece that the handler sends."""
         async with self._turn(call) as worker, contextlib.aclosing(worker.infer_stream(request, call)) as responses:
             async for response in responses:
                 yield response
 
-    async def _ask(self, call: Call, ask: Callable[[HandlerModel], Awaitable[R]]) -> R:
+    async def _in_turn(self, call: Call, send: Callable[[HandlerModel], Awaitable[R]]) -> R:
         async with self._turn(call) as worker:
-            return await ask(worker)
+            return await send(worker)
 
     @contextlib.asynccontextmanager
     async def _turn(self, call: Call) -> AsyncIterator[HandlerModel]:
-        """The worker of the request's sequence, when those that came before it have been answered."""
+        """Yield the worker of the request's sequence, once the earlier requests of the sequence are done."""
         starts, ends = (_is_true(call, name) for name in (self._headers.start, self._headers.end))
         sequence_id = self._identify(call)
         sequence = self._sequences.enter(sequence_id, self._clock(), starts=starts)
         if self._marks:
             call.headers = (*call.headers, (_MARK, str(sequence.number).encode()))
         was_gone = call.is_gone
-        # What waits for a worker that dies is dropped, so that the next one does not begin it anew.
+        # A queued request of a lost sequence is dropped, so that the next worker does not start the sequence again.
         call.is_gone = lambda: sequence.is_lost or was_gone()
         turn = self._turns.setdefault(sequence, asyncio.Lock())
         try:
@@ -145,7 +134,7 @@ class StatefulModel(Streaming):
                 raise SequenceLost(self.name, sequence_id) from None
             raise
         except (UpstreamBroken, UpstreamTimeout):
-            if not sequence.is_lost:  # it is the first to tell
+            if not sequence.is_lost:  # the first request to notice
                 self._sequences.lose(sequence.worker, self._clock())
             raise
         finally:
@@ -156,17 +145,17 @@ class StatefulModel(Streaming):
                 self._drained.set()
 
     def _identify(self, call: Call) -> str:
-        """The sequence's id, written into the headers once, as the handler reads it; a request without begins one."""
-        told = header(call.headers, self._headers.id) or header(call.headers, _ID)
-        if told and len(told) > MAX_SEQUENCE_ID:
-            raise InvalidInput(f"The sequence's id is {len(told)} bytes long; it may have {MAX_SEQUENCE_ID}.")
+        """Return the sequence's id and write it into the headers; a request without one starts a sequence."""
+        given = header(call.headers, self._headers.id) or header(call.headers, _ID)
+        if given and len(given) > MAX_SEQUENCE_ID:
+            raise InvalidInput(f"The sequence's id is {len(given)} bytes long; it may have {MAX_SEQUENCE_ID}.")
         names = {self._headers.id, _ID}
         others = [one for one in call.headers if one[0] not in names and one[0] != _MARK]
-        if not told:
-            told = f"ts-seq-{uuid.uuid4()}".encode()
+        if not given:
+            given = f"ts-seq-{uuid.uuid4()}".encode()
             others.append((self._headers.start, b"true"))
-        call.headers = (*others, *((name, told) for name in names))
-        return told.decode("latin-1")
+        call.headers = (*others, *((name, given) for name in names))
+        return given.decode("latin-1")
 
     async def _wait(self, turn: asyncio.Lock, call: Call) -> None:
         now = time.monotonic()
@@ -179,12 +168,14 @@ class StatefulModel(Streaming):
             raise DeadlineExceeded(f"Model {self.name} did not answer within {call.timeout_s:g} s.") from None
 
 
-def take_sequence(batch: frames.Batch) -> tuple[bytes, frames.Batch]:
-    """(the mark of its sequence, the batch without it) of a batch of one request. Each sequence has a mark of its own,
-    also one that has another's id after that has ended."""
+def take_sequence(batch: frames.HandlerBatch) -> tuple[bytes, frames.HandlerBatch]:
+    """Split a batch of one request into the mark of its sequence and the batch without it.
+
+    Each sequence has its own mark, even if it reuses the id of a sequence that has ended.
+    """
     (request,) = batch.requests
     headers = tuple(one for one in request.headers if one[0] != _MARK)
-    unmarked = frames.Batch(batch.form, [msgspec.structs.replace(request, headers=headers)])
+    unmarked = frames.HandlerBatch(batch.form, [msgspec.structs.replace(request, headers=headers)])
     return header(request.headers, _MARK) or b"", unmarked
 
 

@@ -1,4 +1,4 @@
-"""An answer in pieces, on the server's side: what has arrived from the handler and has not left for the client yet."""
+"""A streamed response in the server: the pieces that the handler has sent and the client has not received yet."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Callable
 
 from data_plane.errors import ClientTooSlow
 from data_plane.limits import MAX_STREAM_BUFFER
-from torchserve_compat.frames import Answer
+from torchserve_compat.frames import HandlerResponse
 
-# Of a piece that waits, beside its bytes: many empty ones take memory, too.
+# The overhead of a buffered piece: many empty ones take memory, too.
 _PIECE_BYTES = 64
 
 
 class Stream:
-    """An iterator of the bodies of an answer's pieces; it raises what the answer broke off with. `on_close` learns that
-    nobody reads them any more.
+    """An iterator over the bodies of a response's pieces; it raises the error that ended the response early.
 
-    `head` is the first piece, which has the answer's status, content type and headers. A reader that stops early calls
-    `close` or `aclose`.
+    `head` is the first piece, with the response's status, content type and headers. A reader that stops early calls
+    `close` or `aclose`; then `on_close` is called.
     """
 
-    def __init__(self, head: Answer, on_close: Callable[[], object] = bool) -> None:
+    def __init__(self, head: HandlerResponse, on_close: Callable[[], object] = bool) -> None:
         self.head = head
         self._on_close = on_close
         self._waiting = deque([head.body])
@@ -32,38 +31,38 @@ class Stream:
         self._closed = False
         self._reader: asyncio.Future[None] | None = None
 
-    # --- the handler's side
+    # --- for the handler
 
     def put(self, body: bytes) -> bool:
-        """Adds a piece; False where nobody takes more of them."""
+        """Add a piece; return False if no more are wanted."""
         if self._closed or self._ended:
             return False
         self._waiting.append(body)
         self._size += len(body) + _PIECE_BYTES
-        if self._size > MAX_STREAM_BUFFER and len(self._waiting) > 1:  # one alone may be larger
+        if self._size > MAX_STREAM_BUFFER and len(self._waiting) > 1:  # a single piece may be larger
             self._waiting.clear()
-            self.fail(ClientTooSlow(f"The client left {MAX_STREAM_BUFFER} bytes of its answer unread."))
+            self.fail(ClientTooSlow(f"The client left {MAX_STREAM_BUFFER} bytes of its response unread."))
             return False
         self._wake()
         return True
 
     def end(self, last: bytes) -> None:
-        """`last` is the last piece."""
+        """Add the last piece."""
         if self.put(last):
             self._ended = True
 
     def fail(self, error: Exception) -> None:
-        """What the reader gets after the pieces that have arrived."""
+        """Raise `error` in the reader after the pieces that have arrived."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
 
     @property
     def is_over(self) -> bool:
-        """Whether the reader has had all that there is."""
+        """Return whether the reader has received the whole response."""
         return self._ended and not self._waiting and not self._error
 
-    # --- the reader's side
+    # --- for the reader
 
     def __aiter__(self) -> Stream:
         return self
@@ -81,7 +80,7 @@ class Stream:
         return body
 
     def close(self) -> None:
-        """What is still to come is not wanted."""
+        """Discard all pieces, also those that arrive later."""
         if not self._closed:
             self._closed = True
             self._waiting.clear()
@@ -89,7 +88,7 @@ class Stream:
             self._on_close()
 
     async def aclose(self) -> None:
-        """The same, as asynchronous iterators have it."""
+        """Call `close`, as the protocol of asynchronous generators requires."""
         self.close()
 
     def _wake(self) -> None:

@@ -96,7 +96,7 @@ def envelope(properties: Mapping[str, str]) -> str:
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:
-    """What every answer says to browsers, as TorchServe has it: the settings are the values, to the letter."""
+    """What every response says to browsers, as TorchServe has it: the settings are the values, to the letter."""
     told = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
     return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in told if value)
 

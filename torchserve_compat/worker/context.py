@@ -1,4 +1,4 @@
-"""What a handler finds in its context about the requests of a batch. Needs the `torchserve` wheel."""
+"""The requests of a batch as a handler finds them in its context. Needs the `torchserve` wheel."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from ts.context import RequestProcessor
 
-from torchserve_compat.frames import Batch, Form, Request
+from torchserve_compat.frames import Form, HandlerBatch, HandlerRequest
 
 
 class NeedsOwnBatch(Exception):
-    """The handler asked for something that differs between the requests that were merged for it."""
+    """The handler used something that differs between the merged requests."""
 
 
-class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
-    """One request's headers, with those that TorchServe adds; a name may be written in any case.
+class RequestHeaders(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
+    """One request's headers and those that TorchServe adds; names are case-insensitive.
 
-    They are read when the handler asks for one: few do.
+    They are decoded on first use, because few handlers use them.
     """
 
-    def __init__(self, request: Request, form: Form) -> None:
+    def __init__(self, request: HandlerRequest, form: Form) -> None:
         super().__init__(None)
         self._request = request
         self._form = form
@@ -36,29 +36,29 @@ class Headers(RequestProcessor):  # type: ignore[misc]  # the wheel has no types
         return headers
 
     def get_request_property(self, key: str) -> Any:
-        """The value of a header, None if there is none."""
+        """Return the value of a header, or None."""
         return self._known.get(key, self._known.get(key.lower()))
 
     def get_request_properties(self) -> dict[str, Any]:
-        """All headers."""
+        """Return all headers."""
         return self._known
 
 
-class MergedHeaders(Headers):
+class MergedRequestHeaders(RequestHeaders):
     """The headers of requests whose instances were merged.
 
-    The handler cannot know which instance is whose: a header that is not the same for all would reach the wrong ones,
-    and so would a status or a header of the answer.
+    The handler cannot know which request an instance belongs to, so a header that is not the same for all requests is
+    refused, and so is setting a status or a header of a response.
     """
 
-    def __init__(self, requests: Sequence[Request], form: Form) -> None:
+    def __init__(self, requests: Sequence[HandlerRequest], form: Form) -> None:
         super().__init__(requests[0], form)
         self._requests = requests
 
     def get_request_property(self, key: str) -> Any:
-        """The value that the header has in all requests; raises NeedsOwnBatch if there are several."""
+        """Return the value that the header has in all requests; raises NeedsOwnBatch if they differ."""
         value = super().get_request_property(key)
-        if any(Headers(other, self._form).get_request_property(key) != value for other in self._requests[1:]):
+        if any(RequestHeaders(other, self._form).get_request_property(key) != value for other in self._requests[1:]):
             raise NeedsOwnBatch(f"it reads the header {key}")
         return value
 
@@ -68,21 +68,21 @@ class MergedHeaders(Headers):
 
     def report_status(self, code: Any, reason_phrase: Any = None) -> None:  # noqa: ARG002
         """Raises NeedsOwnBatch: the status is one request's."""
-        raise NeedsOwnBatch("it sets the status of an answer")
+        raise NeedsOwnBatch("it sets the status of a response")
 
     def add_response_property(self, key: str, value: str) -> None:  # noqa: ARG002
         """Raises NeedsOwnBatch: the header is one request's."""
-        raise NeedsOwnBatch("it sets a header of an answer")
+        raise NeedsOwnBatch("it sets a header of a response")
 
 
-def describe_requests(batch: Batch, context: Any, *, merged: bool) -> None:
+def describe_requests(batch: HandlerBatch, context: Any, *, merged: bool) -> None:
     """Fill the handler's context for this batch."""
     requests = batch.requests
     context.request_ids = {index: request.id for index, request in enumerate(requests)}
     if merged and len(requests) > 1:
-        # Whatever index the handler asks for, all requests are meant.
-        context.request_processor = [MergedHeaders(requests, batch.form)] * len(requests)
+        # Any index that the handler uses stands for all requests.
+        context.request_processor = [MergedRequestHeaders(requests, batch.form)] * len(requests)
     else:
-        context.request_processor = [Headers(request, batch.form) for request in requests]
+        context.request_processor = [RequestHeaders(request, batch.form) for request in requests]
     if context.metrics is not None:
         context.metrics.request_ids = context.request_ids

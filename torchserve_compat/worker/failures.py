@@ -20,11 +20,11 @@ _INTERNAL_SERVER_ERROR = 500
 _OUT_OF_MEMORY = 507
 
 
-def failure_of(error: Exception) -> frames.Failure:
+def failure_of(error: Exception) -> frames.HandlerFailure:
     """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone."""
     if not isinstance(error, PredictionException | NeedsOwnBatch):
         log.warning("the handler failed", exc_info=error)
-    return frames.Failure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
+    return frames.HandlerFailure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
 
 
 def http_status(error: Exception) -> int:

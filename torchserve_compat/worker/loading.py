@@ -1,6 +1,6 @@
-"""Loads an archive's handler, in the process that is to run it. Needs the `torchserve` wheel.
+"""Loads an archive's handler in the process that runs it. Needs the `torchserve` wheel.
 
-TorchServe's own loader does it; ours puts `HandlerCalls` between requests and handler, and knows what went wrong.
+It extends TorchServe's own loader: it puts `HandlerCalls` between requests and handler, and reports why loading failed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class LoadFailure:
     missing_module: str | None
 
     def document(self) -> dict[str, str | None]:
-        """As JSON."""
+        """Return the fields for JSON."""
         return asdict(self)
 
 
 class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no types
-    """`load` returns TorchServe's Service, `calls` runs batches on it; `report` learns why a model cannot be loaded.
+    """Loads a handler: `load` returns TorchServe's Service, `calls` runs batches on it.
 
-    `parses_json` is HandlerCalls'.
+    `report` is called with the reason if loading fails; `parses_json` is passed to HandlerCalls.
     """
 
     calls: HandlerCalls
@@ -59,7 +59,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """TorchServe's Service for the archive unpacked in `model_dir`; raises what loading raised."""
+        """Return TorchServe's Service for the archive unpacked in `model_dir`; raises what loading raised."""
         try:
             service = super().load(
                 model_name, model_dir, handler, gpu_id, batch_size, envelope or "none", *args, **kwargs
@@ -67,7 +67,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         except BaseException as error:
             self._report(describe(model_name, model_dir, error))
             raise
-        # What torch's import made stays for good: a full collection would look at all of it, in the middle of serving.
+        # Objects that torch's import created are permanent: keep full collections from visiting them while serving.
         gc.collect()
         gc.freeze()
         return service
@@ -83,8 +83,8 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
 
 def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailure:
-    """What the user needs to know of `error`."""
-    # The loader looks for a handler in two places; what failed in the first is the cause worth naming.
+    """Return type, message and place of an exception raised while the model was loaded."""
+    # The loader tries two ways to import a handler; the failure of the first is the cause to report.
     while isinstance(error, ImportError) and error.__context__ is not None:
         error = error.__context__
     frames = traceback.extract_tb(error.__traceback__)

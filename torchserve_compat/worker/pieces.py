@@ -1,6 +1,6 @@
-"""What a handler sends ahead of its result with TorchServe's `send_intermediate_predict_response`.
+"""Pieces that a handler sends before its result, with TorchServe's `send_intermediate_predict_response`.
 
-In the handler's process; needs the `torchserve` wheel for its exceptions.
+Runs in the handler's process; needs the `torchserve` wheel for its exceptions.
 """
 
 from __future__ import annotations
@@ -10,60 +10,59 @@ from collections.abc import Callable, Iterator
 
 from ts.utils.util import PredictionException
 
-from torchserve_compat.frames import Answer, Batch, Piece
+from torchserve_compat.frames import HandlerBatch, HandlerResponse, Piece
 from torchserve_compat.values import HandlerOutputError, headers_of
 
-# Takes a piece to where its request came from.
+# Sends a piece to the server.
 Emit = Callable[[Piece], object]
 
 _INT = struct.Struct("!i")
 _END = -1
-_NOT_OFFERED = 501
+_NOT_IMPLEMENTED = 501
 
 
-class Pieces:
-    """In the place of the socket that a handler finds in its context: sends pieces of answers to `emit`."""
+class PieceSocket:
+    """Replaces the socket in a handler's context: passes pieces of responses to `emit`."""
 
-    def __init__(self, batch: Batch, emit: Emit) -> None:
+    def __init__(self, batch: HandlerBatch, emit: Emit) -> None:
         self._batch = batch
         self._emit = emit
 
     def sendall(self, message: bytes) -> None:
-        """Sends on the answers in a message of TorchServe's own protocol, each to its request."""
+        """Pass on the pieces in a message of TorchServe's own protocol, each to its request."""
         self._check()
-        for request, answer in _answers(_Reader(message)):
-            self._emit(Piece(request, self._encoded(answer)))
+        for request, response in _answers(_MessageReader(message)):
+            self._emit(Piece(request, self._encoded(response)))
 
     def _check(self) -> None:
         if self._batch.form not in ("raw", "raw-explain", "v2"):
             raise PredictionException(
-                "The handler sends its answer in pieces, which the v1 protocol has no room for; "
-                "ask it by /predictions/<model>.",
-                _NOT_OFFERED,
+                "The handler streams its response, which the v1 protocol does not support; use /predictions/<model>.",
+                _NOT_IMPLEMENTED,
             )
         if len({request.id for request in self._batch.requests}) < len(self._batch.requests):
             raise HandlerOutputError("requests of the same id came together")  # retried one by one
 
-    def _encoded(self, answer: Answer) -> Answer:
+    def _encoded(self, response: HandlerResponse) -> HandlerResponse:
         if self._batch.form != "v2":
-            return answer
+            return response
         from torchserve_compat import tensors
 
-        return Answer(tensors.encode_result(answer.body), answer.status, tensors.CONTENT_TYPE)
+        return HandlerResponse(tensors.encode_result(response.body), response.status, tensors.CONTENT_TYPE)
 
 
-class NoPieces:
-    """In the place of that socket for a handler of a running batch, which returns its pieces step by step."""
+class RefusingSocket:
+    """Replaces that socket for a handler of a running batch, which returns its pieces step by step."""
 
     def sendall(self, message: bytes) -> None:  # noqa: ARG002
         """Raises HandlerOutputError."""
         raise HandlerOutputError(
-            "With continuousBatching a handler returns each piece of an answer; it sends none in between"
+            "With continuousBatching, a handler returns each piece of a response; it cannot send pieces between steps"
         )
 
 
-class _Reader:
-    """Fields of TorchServe's protocol between its workers and itself: whole numbers, and bytes after their length."""
+class _MessageReader:
+    """Reads the fields of TorchServe's protocol with its workers: integers, and bytes after their length."""
 
     def __init__(self, message: bytes) -> None:
         self._message = message
@@ -83,8 +82,8 @@ class _Reader:
         return self.field().decode()
 
 
-def _answers(message: _Reader) -> Iterator[tuple[str, Answer]]:
-    """Each request's id, and the piece of its answer."""
+def _answers(message: _MessageReader) -> Iterator[tuple[str, HandlerResponse]]:
+    """Yield the id of each request and the piece of its response."""
     message.number()  # code
     message.field()  # its text
     while (size := message.number()) != _END:
@@ -93,4 +92,4 @@ def _answers(message: _Reader) -> Iterator[tuple[str, Answer]]:
         message.field()  # the status' text
         headers = headers_of({message.text(): message.text() for _ in range(message.number())})
         headers.pop("content-type", None)
-        yield request, Answer(message.field(), status, content_type, list(headers.items()))
+        yield request, HandlerResponse(message.field(), status, content_type, list(headers.items()))

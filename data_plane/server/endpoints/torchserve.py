@@ -8,7 +8,8 @@ from urllib.parse import parse_qs, parse_qsl
 from data_plane.errors import InvalidInput
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Request, Response, StreamingResponse, json_response
-from data_plane.model import Fields, Model, Models
+from data_plane.model import Model, Models
+from data_plane.protocol.torchserve.requests import Fields, RawRequest
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.routing import Route
 
@@ -71,7 +72,7 @@ class TorchServeEndpoints:
         call = self._calls.begin(request)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")
         path = request.params.get("path", "")
-        return await model.raw(request.body, content_type, path, call, explain=explain, fields=fields)
+        return await model.raw(RawRequest(request.body, content_type, path, fields=fields, explain=explain), call)
 
 
 def _any_model(_: object) -> None:

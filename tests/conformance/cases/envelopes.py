@@ -79,7 +79,7 @@ KSERVE = (
          v1("probe", MIXED, x_do="whole", x_argument="few"), 200, Refusal(500, "3 expected, got 2"),
          "TorchServe does not count; ours requires one prediction for each instance"),
     Case("kserve-pieces", "envelope `kserve`: parts sent with `send_intermediate_predict_response`", "probe",
-         v1("probe", ONE, x_do="stream"), 200, Refusal(501, "ask it by /predictions/<model>"),
+         v1("probe", ONE, x_do="stream"), 200, Refusal(501, "use /predictions/<model>"),
          "TorchServe sends invalid JSON; ours explains that the protocol does not support streaming"),
 )  # fmt: skip
 

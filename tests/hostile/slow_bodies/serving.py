@@ -47,14 +47,16 @@ _BEAT_S = 0.001
 class Echo:
     """The way to a handler that answers with what it got."""
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: Any) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: Any
+    ) -> frames.HandlerResult:
         requests = batch.requests
         frames.encode(batch)
         if batch.form == "v2":
-            answers = [frames.Answer(msgspec.msgpack.encode([request.parts, {}])) for request in requests]
+            answers = [frames.HandlerResponse(msgspec.msgpack.encode([request.parts, {}])) for request in requests]
         else:
-            answers = [frames.Answer(b"{}") for _ in requests]
-        return frames.decode_result(frames.encode(frames.Result(answers, 0.0)))
+            answers = [frames.HandlerResponse(b"{}") for _ in requests]
+        return frames.decode_result(frames.encode(frames.HandlerResult(answers, 0.0)))
 
 
 @dataclass

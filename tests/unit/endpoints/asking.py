@@ -11,9 +11,10 @@ import numpy as np
 import orjson
 
 from data_plane.messages import Headers, Response
-from data_plane.model import Call, Fields, Model, Models
+from data_plane.model import Call, Model, Models
 from data_plane.model_server.life import Doors
 from data_plane.model_server.serving import build_app
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2.requests import InferRequest, InferResponse
 from data_plane.protocol.v2.tensors import Tensor
@@ -44,23 +45,13 @@ class RecordingModel(FakeModel):
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         return self._echo("explanations", request.body, call)
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        path: str,
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",
-        fields: Fields = (),
-    ) -> Response:
+    async def raw(self, request: RawRequest, call: Call) -> Response:
         self.calls.append(call)
         call.timings["model"] = 0.0015
-        told = f"{self.version} {content_type} {path} {explain} ".encode() + b"".join(
-            b"%b=%b " % (key.encode(), value) for key, value in fields
+        told = f"{self.version} {request.content_type} {request.path} {request.explain} ".encode() + b"".join(
+            b"%b=%b " % (key.encode(), value) for key, value in request.fields
         )
-        return Response(told + body, 201, b"text/plain", ((b"x-of-handler", b"yes"),))
+        return Response(told + request.body, 201, b"text/plain", ((b"x-of-handler", b"yes"),))
 
     def _echo(self, key: str, body: bytes, call: Call) -> Response:
         self.calls.append(call)

@@ -17,7 +17,8 @@ import pytest
 from data_plane.health import Event
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
-from data_plane.model import Call, Fields, Models
+from data_plane.model import Call, Models
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.server.grpc import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
@@ -34,20 +35,10 @@ message Status { int32 code = 1; string message = 2; repeated google.protobuf.An
 class Raw(FakeModel):
     """Answers with what it got; a piece `do` says how."""
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,
-        path: str,
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",
-        fields: Fields = (),
-    ) -> Response | StreamingResponse:
+    async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
         self.calls.append(call)
-        told = b"%b=%b %b" % (name.encode(), body, repr(sorted(fields)).encode())
-        match dict(fields).get("do"):
+        told = b"%b=%b %b" % (request.name.encode(), request.body, repr(sorted(request.fields)).encode())
+        match dict(request.fields).get("do"):
             case b"stream":
                 return StreamingResponse(_pieces(told))
             case b"fail":

@@ -81,7 +81,7 @@ async def test_last_words_are_kept_and_no_answer() -> None:
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
         answer = pipe.ask(b"", PATIENT, no_piece)
-        await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), Kind.LAST_WORDS))
+        await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), Kind.EXIT_MESSAGE))
         theirs.close()
         await pipe.lost
         pipe.fail(WorkerDied("it exited"))

@@ -11,14 +11,14 @@ from data_plane.errors import ClientGone
 from mar_runtime.pool.process_pool import WorkerPool
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
-from torchserve_compat.frames import Answer, Batch, Request, Result, encode
+from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, encode
 
 SPEC = HandlerSpec(
     model="m", folder="/models/m", handler="handler.py", envelope="none", batch_size=2, threads=1, gpu=None,
     packages=None, limit_max_image_pixels=True, continuous=True,
 )  # fmt: skip
-BATCH = Batch("raw", [Request("1", (), [])])
-RESULT = Result([Answer(b"")], 0.0)
+BATCH = HandlerBatch("raw", [HandlerRequest("1", (), [])])
+RESULT = HandlerResult([HandlerResponse(b"")], 0.0)
 
 
 class Worker:
@@ -50,7 +50,7 @@ def pool(*workers: Worker) -> WorkerPool:
     return made
 
 
-def sending(to: WorkerPool) -> asyncio.Task[Result]:
+def sending(to: WorkerPool) -> asyncio.Task[HandlerResult]:
     return asyncio.get_running_loop().create_task(to.send(BATCH, lambda: True, lambda _: True))
 
 

@@ -44,7 +44,7 @@ async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path)
 
     assert str(raised.value) == (
         "Model m: requirements.txt was not installed within 1 s; "
-        "look whether the index of packages answers, or put the packages into the image."
+        "check that the package index is reachable, or put the packages into the image."
     )
     assert [child for child in psutil.Process().children() if str(file) in child.cmdline()] == []
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from mar_runtime.metrics.exposition import SampleMetrics
-from torchserve_compat.frames import Failure, Result, Sample
+from torchserve_compat.frames import HandlerFailure, HandlerResult, Sample
 
 
 def sample(
@@ -103,7 +103,11 @@ async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:
 async def test_the_time_that_a_model_took_last_is_told_by_torchserves_name() -> None:
     metrics = SampleMetrics("h")
 
-    for result in (Result([], 0.5), Result([], 0.012345), Result([], 9.0, Failure("no", 500))):
+    for result in (
+        HandlerResult([], 0.5),
+        HandlerResult([], 0.012345),
+        HandlerResult([], 9.0, HandlerFailure("no", 500)),
+    ):
         metrics.take("m", result)
 
     assert await shown(metrics) == {'PredictionTime{Hostname="h",Level="Model",ModelName="m"}': 12.35}

@@ -20,6 +20,7 @@ from data_plane.errors import InferenceFailed, InvalidInput, ServingError, Unpro
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.protocol import v1
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import bfloat16, rest
 from data_plane.protocol.v2.document import JSON_LENGTH
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
@@ -229,7 +230,7 @@ async def test_nothing_is_explained() -> None:
     with pytest.raises(Unsupported, match="Model m has no handler that could explain"):
         await model.explain(body, call())
     with pytest.raises(Unsupported):
-        await model.raw(body.body, "", "", call(), explain=True)
+        await model.raw(RawRequest(body.body, explain=True), call())
 
 
 # --- v2 ----------------------------------------------------------------------------------------------
@@ -254,7 +255,7 @@ async def test_an_input_that_the_model_does_not_have_is_refused() -> None:
 async def test_a_raw_body_is_a_v2_request() -> None:
     body = b'{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}'
 
-    answer: Response = await serve(FakeEngine()).raw(body, "application/json", "", call())
+    answer: Response = await serve(FakeEngine()).raw(RawRequest(body, "application/json"), call())
 
     assert orjson.loads(answer.body)["outputs"] == [
         {"name": "out", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}
@@ -267,7 +268,7 @@ async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
     text = orjson.dumps({**document, "parameters": {"binary_data_output": True}})
     own = Call(((JSON_LENGTH, str(len(text)).encode()),), "1", lambda: False)
 
-    answer = await serve(FakeEngine()).raw(text + body[json_length:], "application/octet-stream", "", own)
+    answer = await serve(FakeEngine()).raw(RawRequest(text + body[json_length:], "application/octet-stream"), own)
 
     ((name, length),) = answer.headers
     assert (answer.content_type, name) == (b"application/octet-stream", JSON_LENGTH)
@@ -277,7 +278,7 @@ async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
 @pytest.mark.parametrize("value", [b"-1", b"", b"1e3", b"999"])
 async def test_a_length_of_the_json_that_is_none_is_refused(value: bytes) -> None:
     with pytest.raises(InvalidInput, match="The header inference-header-content-length"):
-        await serve(FakeEngine()).raw(b'{"inputs": []}', "", "", Call(((JSON_LENGTH, value),), "1", lambda: False))
+        await serve(FakeEngine()).raw(RawRequest(b'{"inputs": []}'), Call(((JSON_LENGTH, value),), "1", lambda: False))
 
 
 # --- batches -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from mar_runtime.pool.thread_pool import HandlerThreads, WorkThread, _Worker
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
-from torchserve_compat.frames import Answer, Batch, Part, Piece, Request, Result
+from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, Piece, RequestPart
 from torchserve_compat.worker.pieces import Emit
 
 
@@ -69,10 +69,10 @@ async def test_a_closed_thread_ends_after_what_it_was_asked_for() -> None:
 class SendsPieces:
     """As a loaded handler."""
 
-    def run(self, batch: Batch, emit: Emit) -> Result:
+    def run(self, batch: HandlerBatch, emit: Emit) -> HandlerResult:
         for word in (b"one ", b"two "):
-            emit(Piece(batch.requests[0].id, Answer(word)))
-        return Result([Answer(b"three")], 0.0)
+            emit(Piece(batch.requests[0].id, HandlerResponse(word)))
+        return HandlerResult([HandlerResponse(b"three")], 0.0)
 
 
 async def test_pieces_of_a_handler_in_a_thread_come_ahead_of_its_result() -> None:
@@ -84,8 +84,8 @@ async def test_pieces_of_a_handler_in_a_thread_come_ahead_of_its_result() -> Non
     thread, pieces = WorkThread("worker"), list[bytes]()
     threads._idle.append(_Worker(thread, cast(Any, SendsPieces())))
 
-    batch = Batch("raw", [Request("1", (), [Part("body", "", b"")])])
-    result = await threads.send(batch, lambda: True, lambda piece: not pieces.append(piece.answer.body))
+    batch = HandlerBatch("raw", [HandlerRequest("1", (), [RequestPart("body", "", b"")])])
+    result = await threads.send(batch, lambda: True, lambda piece: not pieces.append(piece.response.body))
     thread.close()
 
-    assert (pieces, result.answers) == ([b"one ", b"two "], [Answer(b"three")])
+    assert (pieces, result.responses) == ([b"one ", b"two "], [HandlerResponse(b"three")])

@@ -14,7 +14,7 @@ from ts.context import Context
 from mar_runtime.worker.handler import Handler
 from mar_runtime.worker.main import _answer, _step
 from torchserve_compat import frames
-from torchserve_compat.frames import Batch, Part, Request
+from torchserve_compat.frames import HandlerBatch, HandlerRequest, RequestPart
 from torchserve_compat.wire import Kind, Unframer, framed
 from torchserve_compat.worker.calls import HandlerCalls
 
@@ -38,7 +38,9 @@ class Server:
         self._frames: list[tuple[int, int, bytes]] = []
 
     def ask(self, number: int, id: str = "a", **body: Any) -> None:  # noqa: A002
-        batch = Batch("raw", [Request(id, (), [Part("body", "application/json", orjson.dumps(body))])])
+        batch = HandlerBatch(
+            "raw", [HandlerRequest(id, (), [RequestPart("body", "application/json", orjson.dumps(body))])]
+        )
         self._connection.sendall(framed(frames.encode(batch), Kind.WHOLE, number))
 
     def leave(self, number: int) -> None:
@@ -52,9 +54,9 @@ class Server:
             self._frames += self._received.feed(data)
         kind, number, frame = self._frames.pop(0)
         if kind == Kind.PIECE:
-            return number, "piece", frames.decode_piece(frame).answer.body
+            return number, "piece", frames.decode_piece(frame).response.body
         result = frames.decode_result(frame)
-        return number, "result", result.answers[0].body if result.answers else b""
+        return number, "result", result.responses[0].body if result.responses else b""
 
 
 @contextmanager

@@ -16,41 +16,53 @@ from data_plane.errors import NotReady, ServingError
 from data_plane.messages import Response
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, Version
-from torchserve_compat.frames import Answer, Batch, Failure, Part, Piece, Request, Result, decode_batch, encode
+from torchserve_compat.frames import (
+    HandlerBatch,
+    HandlerFailure,
+    HandlerRequest,
+    HandlerResponse,
+    HandlerResult,
+    Piece,
+    RequestPart,
+    decode_batch,
+    encode,
+)
 from torchserve_compat.wire import Kind, framed
 
 VERSION = Version(
     version="1.0", archive="bert.mar", workers=1, max_workers=2, batch_size=4, response_timeout_s=120,
     startup_timeout_s=60,
 )  # fmt: skip
-FAILED = Result([], 0.5, Failure("no", 500))
-PIECES = (Piece("0", Answer(b"one ")), Piece("0", Answer(b"two ")))
-STREAMED = Result([Answer(b"three")], 0.25)
+FAILED = HandlerResult([], 0.5, HandlerFailure("no", 500))
+PIECES = (Piece("0", HandlerResponse(b"one ")), Piece("0", HandlerResponse(b"two ")))
+STREAMED = HandlerResult([HandlerResponse(b"three")], 0.25)
 
 
-def batch(*bodies: bytes) -> Batch:
-    return Batch("raw", [Request(str(index), (), [Part("body", "", body)]) for index, body in enumerate(bodies)])
+def batch(*bodies: bytes) -> HandlerBatch:
+    return HandlerBatch(
+        "raw", [HandlerRequest(str(index), (), [RequestPart("body", "", body)]) for index, body in enumerate(bodies)]
+    )
 
 
 async def echo(request: web.Request) -> web.Response:
     """Each body comes back with the frame's path and type."""
     received = decode_batch(await request.read())
     said = f"{request.raw_path} {request.content_type} ".encode()
-    answers = [Answer(said + one.parts[0].value[-3:]) for one in received.requests]
-    return web.Response(body=encode(Result(answers, 0.25)))
+    answers = [HandlerResponse(said + one.parts[0].value[-3:]) for one in received.requests]
+    return web.Response(body=encode(HandlerResult(answers, 0.25)))
 
 
 async def echo_sequence(request: web.Request) -> web.Response:
     """The sequence that TorchServe would put the frame into, and the headers in the frame."""
     (received,) = decode_batch(await request.read()).requests
     said = f"{request.headers.getall('ts_request_sequence_id')} {received.headers}"
-    return web.Response(body=encode(Result([Answer(said.encode())], 0.25)))
+    return web.Response(body=encode(HandlerResult([HandlerResponse(said.encode())], 0.25)))
 
 
 async def fail_on_large(request: web.Request) -> web.Response:
     received = decode_batch(await request.read())
     large = any(len(one.parts[0].value) > 3 for one in received.requests)
-    return web.Response(body=encode(FAILED if large else Result([Answer(b"")], 0.25)))
+    return web.Response(body=encode(FAILED if large else HandlerResult([HandlerResponse(b"")], 0.25)))
 
 
 async def refuse(_: web.Request) -> web.Response:
@@ -227,7 +239,7 @@ async def test_a_batch_is_one_request_with_the_models_name_escaped(client: Torch
     result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), wanted, no_piece)
 
     said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
-    assert result == Result([Answer(said + b"one"), Answer(said + b"two")], 0.25)
+    assert result == HandlerResult([HandlerResponse(said + b"one"), HandlerResponse(said + b"two")], 0.25)
 
 
 async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client: TorchServeClient) -> None:
@@ -236,7 +248,7 @@ async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client
 
     result = await client.transport("a b", VERSION, unheard).send(batch(*bodies), wanted, no_piece)
 
-    assert [answer.body[-1:] for answer in result.answers] == [b"1", b"2", b"3", b"4"]
+    assert [answer.body[-1:] for answer in result.responses] == [b"1", b"2", b"3", b"4"]
     assert result.seconds == 0.75
 
 
@@ -255,7 +267,7 @@ async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) ->
         ("dying", 502, "worker", "The worker of model dying died while it had the request."),
         ("killed", 502, "worker", "The worker of model killed died while it had the request; if that was for memory"),
         ("cut", 502, "torchserve", "torchserve: it closed the connection without an answer."),
-        ("nonsense", 502, "torchserve", "torchserve: the answer cannot be read (Expected `array`, got `int`)."),
+        ("nonsense", 502, "torchserve", "torchserve: the response cannot be read (Expected `array`, got `int`)."),
     ],
 )
 async def test_what_goes_wrong_upstream_has_its_own_status(
@@ -297,7 +309,7 @@ async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServe
 async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
     result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted, no_piece)
 
-    assert result.answers == [Answer(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
+    assert result.responses == [HandlerResponse(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
 
 
 async def test_a_worker_that_is_not_idle_before_its_callers_are_gone_is_none(client: TorchServeClient) -> None:
@@ -372,7 +384,7 @@ async def test_pieces_come_ahead_of_the_result(client: TorchServeClient) -> None
     [
         ("broken", 120, 502, "The worker of model broken died while it had the request."),
         ("broken", 0, 504, "Model broken did not answer within 0 s (responseTimeout); TorchServe restarts its worker."),
-        ("short", 120, 502, "torchserve: the answer ended before its last piece."),
+        ("short", 120, 502, "torchserve: the response ended before its last piece."),
     ],
 )
 async def test_an_answer_that_breaks_off_after_a_piece_is_an_error(
@@ -396,8 +408,8 @@ async def test_the_limits_of_sequences_are_torchserves_with_a_shorter_time(clien
 async def test_torchserve_is_told_the_mark_of_a_sequence_and_the_handler_its_id(client: TorchServeClient) -> None:
     transport = client.transport("stateful", replace(VERSION, sequences=SEQUENCES), lambda: None)
     told = (b"ts_request_sequence_id", b"client's")
-    request = Request("0", (told, (b"isvc-sequence", b"7")), [])
+    request = HandlerRequest("0", (told, (b"isvc-sequence", b"7")), [])
 
-    result = await transport.send(Batch("raw", [request]), wanted, no_piece)
+    result = await transport.send(HandlerBatch("raw", [request]), wanted, no_piece)
 
-    assert result.answers == [Answer(f"['7'] {(told,)}".encode())]
+    assert result.responses == [HandlerResponse(f"['7'] {(told,)}".encode())]

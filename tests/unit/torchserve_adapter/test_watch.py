@@ -19,15 +19,16 @@ from data_plane.errors import DeadlineExceeded, NotReady
 from data_plane.health import Event
 from data_plane.model import Call, IndexEntry, Models
 from data_plane.model_server.errors import ModelFailed
+from data_plane.protocol.torchserve.requests import RawRequest
 from tests.support.batching import turns_of_the_loop
 from torchserve_adapter.batching import Wishes
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from torchserve_compat.frames import Answer as HandlerAnswer
-from torchserve_compat.frames import Batch, Request, Result
-from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.store.models import Model
 from torchserve_compat.store.settings import BatchOptions
 
@@ -72,11 +73,11 @@ class FakeTransport:
     on_answer: Callable[[], None]
     given_up: bool = False
 
-    async def send(self, batch: Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> Result:
+    async def send(self, batch: HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> HandlerResult:
         if self.given_up:
             raise NotReady("no worker")
         self.on_answer()
-        return Result([HandlerAnswer(b"answered") for _ in batch.requests], 0.0)
+        return HandlerResult([HandlerResponse(b"answered") for _ in batch.requests], 0.0)
 
     def give_up(self) -> None:
         self.given_up = True
@@ -145,7 +146,7 @@ class Watched:
     async def ask(self, deadline: float = math.inf) -> bytes:
         """What a client gets of the default version."""
         call = Call((), "id", lambda: False, deadline)
-        answer = await self.model().queue.submit(Request("id", (), []), 1, "raw", call)
+        answer = await self.model().queue.submit(HandlerRequest("id", (), []), 1, "raw", call)
         return answer.body
 
     def model(self, version: str | None = None) -> HandlerModel:
@@ -472,15 +473,15 @@ STATEFUL = (version(2, batch_size=4, sequences=SequenceLimits(16, 54.0)),)
 async def test_torchserve_has_as_many_requests_of_sequences_as_its_workers_take(tmp_path: Path) -> None:
     watched = Watched(tmp_path, STATEFUL)
     await watched.look()
-    model, held = watched.models.get("bert"), list[Batch]()
+    model, held = watched.models.get("bert"), list[HandlerBatch]()
 
-    async def hold(batch: Batch, *_: object) -> Result:
+    async def hold(batch: HandlerBatch, *_: object) -> HandlerResult:
         held.append(batch)
         return await asyncio.Event().wait()
 
     watched.client.transports["1.0"].send = hold
     calls = [Call(((b"ts_request_sequence_id", b"%d" % number),), "id", lambda: False) for number in range(9)]
-    asked = [asyncio.create_task(model.raw(b"", "", "", call)) for call in calls]
+    asked = [asyncio.create_task(model.raw(RawRequest(b""), call)) for call in calls]
     await turns_of_the_loop()
 
     assert [len(batch.requests) for batch in held] == [1] * 8  # two workers with batches of four

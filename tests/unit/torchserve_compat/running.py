@@ -12,7 +12,7 @@ from ts.context import Context
 from data_plane.protocol.v2.requests import InferRequest, InferResponse
 from data_plane.protocol.v2.tensors import Tensor
 from torchserve_compat import tensors
-from torchserve_compat.frames import Batch, Form, Part, Piece, Request, Result
+from torchserve_compat.frames import Form, HandlerBatch, HandlerRequest, HandlerResult, Piece, RequestPart
 from torchserve_compat.worker.calls import HandlerCalls
 from torchserve_compat.worker.pieces import Emit
 
@@ -34,47 +34,49 @@ def context() -> Any:
     return Context("m", "/models/m", MANIFEST, 1, None, "0.12.0", metrics=Metrics())
 
 
-def run(envelope: str, handle: Handle, form: Form, requests: Sequence[Request], emit: Emit = no_piece) -> Result:
-    return HandlerCalls(handle, envelope).run(Batch(form, list(requests)), context(), emit)
+def run(
+    envelope: str, handle: Handle, form: Form, requests: Sequence[HandlerRequest], emit: Emit = no_piece
+) -> HandlerResult:
+    return HandlerCalls(handle, envelope).run(HandlerBatch(form, list(requests)), context(), emit)
 
 
-def documents(envelope: str, handle: Handle, form: Form, requests: Sequence[Request]) -> list[Any]:
+def documents(envelope: str, handle: Handle, form: Form, requests: Sequence[HandlerRequest]) -> list[Any]:
     """The JSON of each answer; all must be answers."""
     result = run(envelope, handle, form, requests)
     assert result.failure is None, result.failure
-    return [orjson.loads(answer.body) for answer in result.answers]
+    return [orjson.loads(answer.body) for answer in result.responses]
 
 
-def json_request(document: object, id: str = "1", **headers: str) -> Request:  # noqa: A002
+def json_request(document: object, id: str = "1", **headers: str) -> HandlerRequest:  # noqa: A002
     return whole(orjson.dumps(document), "application/json", id, **headers)
 
 
-def instances(*values: object) -> Request:
+def instances(*values: object) -> HandlerRequest:
     return json_request({"instances": values})
 
 
-def whole(body: bytes, content_type: str = "", id: str = "1", **headers: str) -> Request:  # noqa: A002
+def whole(body: bytes, content_type: str = "", id: str = "1", **headers: str) -> HandlerRequest:  # noqa: A002
     pairs = tuple((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items())
-    return Request(id, pairs, [Part("body", content_type, body)])
+    return HandlerRequest(id, pairs, [RequestPart("body", content_type, body)])
 
 
-def tensor_request(**arrays: Any) -> Request:
+def tensor_request(**arrays: Any) -> HandlerRequest:
     return v2_request(*(Tensor.from_numpy(name, np.asarray(value)) for name, value in arrays.items()))
 
 
-def v2_request(*inputs: Tensor, **more: Any) -> Request:
+def v2_request(*inputs: Tensor, **more: Any) -> HandlerRequest:
     """`more` are fields of an InferRequest."""
     return tensors.frame(InferRequest(inputs, **more), "1", ())
 
 
-def responses(result: Result) -> list[InferResponse]:
+def responses(result: HandlerResult) -> list[InferResponse]:
     """The response in each answer."""
     assert result.failure is None, result.failure
     asked = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
-    return [tensors.response(answer.body, asked, "m", "1") for answer in result.answers]
+    return [tensors.response(answer.body, asked, "m", "1") for answer in result.responses]
 
 
-def outputs(result: Result) -> list[dict[str, Any]]:
+def outputs(result: HandlerResult) -> list[dict[str, Any]]:
     """The tensors of each answer, by name."""
     return [
         {tensor.name: (tensor.datatype, cast(Any, tensor.data).tolist()) for tensor in response.outputs}

@@ -11,7 +11,7 @@ from ts.utils.util import PredictionException
 
 from tests.unit.torchserve_compat.running import context, documents, instances, json_request, run, tensor_request, whole
 from torchserve_compat import frames
-from torchserve_compat.frames import Answer, Batch, Failure, Form
+from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerResponse
 from torchserve_compat.worker.calls import HandlerCalls
 
 FORMS: tuple[Form, ...] = ("v1", "explain", "raw", "raw-explain")
@@ -32,18 +32,21 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (ValueError("negative"), Failure("ValueError : negative", 500)),
-        (PredictionException("too dark", 422), Failure("too dark", 422)),
-        (PredictionException("too dark", "422"), Failure("too dark", 422)),
-        *((PredictionException("too dark", code), Failure("too dark", 500)) for code in ("E42", None, 3, 199, 600)),
-        (ValueError("no label \ud800"), Failure(r"ValueError : no label \ud800", 500)),
-        (PredictionException("no label \udfff", 404), Failure(r"no label \udfff", 404)),
-        (Unspeakable(), Failure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
-        (MemoryError(), Failure("Out of memory", 507)),
-        (RuntimeError("CUDA error: out of memory"), Failure("Out of memory: CUDA error: out of memory", 507)),
+        (ValueError("negative"), HandlerFailure("ValueError : negative", 500)),
+        (PredictionException("too dark", 422), HandlerFailure("too dark", 422)),
+        (PredictionException("too dark", "422"), HandlerFailure("too dark", 422)),
+        *(
+            (PredictionException("too dark", code), HandlerFailure("too dark", 500))
+            for code in ("E42", None, 3, 199, 600)
+        ),
+        (ValueError("no label \ud800"), HandlerFailure(r"ValueError : no label \ud800", 500)),
+        (PredictionException("no label \udfff", 404), HandlerFailure(r"no label \udfff", 404)),
+        (Unspeakable(), HandlerFailure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
+        (MemoryError(), HandlerFailure("Out of memory", 507)),
+        (RuntimeError("CUDA error: out of memory"), HandlerFailure("Out of memory: CUDA error: out of memory", 507)),
     ],
 )
-def test_what_a_handler_raises_is_told(error: Exception, failure: Failure) -> None:
+def test_what_a_handler_raises_is_told(error: Exception, failure: HandlerFailure) -> None:
     result = run("kserve", raising(error), "v1", [instances(1)])
 
     assert frames.decode_result(frames.encode(result)).failure == failure
@@ -75,7 +78,7 @@ def test_a_result_of_half_a_surrogate_pair_is_told(envelope: str, form: Form) ->
 
 
 def test_json_of_torchserves_api_may_hold_half_a_surrogate_pair() -> None:
-    (answer,) = run("none", lambda *_: [["\ud800"]], "raw", [whole(b"{}")]).answers
+    (answer,) = run("none", lambda *_: [["\ud800"]], "raw", [whole(b"{}")]).responses
 
     assert answer.body == b'[\n  "\\ud800"\n]'
 
@@ -86,8 +89,8 @@ def test_a_status_that_no_answer_can_have_is_told(status: Any) -> None:
         context.set_response_status(status, idx=0)
         return ["result"]
 
-    message = f"The handler set the status {status!r}, which no answer can have (200 to 599)."
-    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+    message = f"The handler set the status {status!r}, which no response can have (200 to 599)."
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == HandlerFailure(message, 500)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_a_header_that_http_cannot_carry_is_told(name: str, value: str) -> None:
         return ["result"]
 
     message = f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry."
-    assert run("none", handle, "raw", [whole(b"{}")]).failure == Failure(message, 500)
+    assert run("none", handle, "raw", [whole(b"{}")]).failure == HandlerFailure(message, 500)
 
 
 def test_headers_of_the_connection_are_the_servers_to_set() -> None:
@@ -109,8 +112,8 @@ def test_headers_of_the_connection_are_the_servers_to_set() -> None:
         context.set_response_content_type(0, "text/日本")
         return ["result"]
 
-    assert run("none", handle, "raw", [whole(b"{}")]).answers == [
-        Answer(b"result", 200, "text/??", [("x-place", "??")])
+    assert run("none", handle, "raw", [whole(b"{}")]).responses == [
+        HandlerResponse(b"result", 200, "text/??", [("x-place", "??")])
     ]
 
 
@@ -124,7 +127,7 @@ def test_a_handler_reads_the_headers_of_a_lone_request() -> None:
             ]
         ]
 
-    (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).answers
+    (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).responses
 
     assert answer.body == b'{"predictions":[["odd",null,"mine"]]}'
 
@@ -149,16 +152,16 @@ def test_merged_requests_share_the_headers_that_are_the_same() -> None:
         [json_request({"instances": [1]}, x_kind="odd"), json_request({"instances": [1]}, x_kind="even")],
     )  # fmt: skip
 
-    assert [answer.body for answer in same.answers] == [b'{"predictions":["odd"]}'] * 2
-    assert other.failure == Failure("it reads the header x-kind", 500, alone=True)
+    assert [answer.body for answer in same.responses] == [b'{"predictions":["odd"]}'] * 2
+    assert other.failure == HandlerFailure("it reads the header x-kind", 500, alone=True)
 
 
 @pytest.mark.parametrize(
     ("use", "message"),
     [
         (lambda context: context.get_all_request_header(0), "it reads all headers"),
-        (lambda context: context.set_response_status(404, idx=0), "it sets the status of an answer"),
-        (lambda context: context.set_response_header(0, "x-a", "b"), "it sets a header of an answer"),
+        (lambda context: context.set_response_status(404, idx=0), "it sets the status of a response"),
+        (lambda context: context.set_response_header(0, "x-a", "b"), "it sets a header of a response"),
     ],
 )
 def test_what_is_one_requests_own_needs_a_batch_of_its_own(use: Callable[[Any], Any], message: str) -> None:
@@ -166,7 +169,7 @@ def test_what_is_one_requests_own_needs_a_batch_of_its_own(use: Callable[[Any], 
         use(context)
         return data
 
-    assert run("kserve", handle, "v1", [instances(1), instances(2)]).failure == Failure(message, 500, alone=True)
+    assert run("kserve", handle, "v1", [instances(1), instances(2)]).failure == HandlerFailure(message, 500, alone=True)
     assert run("kserve", handle, "v1", [instances(1)]).failure is None
 
 
@@ -181,9 +184,9 @@ def test_without_an_envelope_each_request_of_a_batch_has_its_own_status_and_head
 
     result = run("none", handle, "raw", [whole(b"1", x_kind="odd"), whole(b"2", x_kind="even")])
 
-    assert result.answers == [
-        Answer(b"a", 200, "text/x-own", [("x-kind", "odd")]),
-        Answer(b"b", 201, "text/x-own", [("x-kind", "even")]),
+    assert result.responses == [
+        HandlerResponse(b"a", 200, "text/x-own", [("x-kind", "odd")]),
+        HandlerResponse(b"b", 201, "text/x-own", [("x-kind", "even")]),
     ]
 
 
@@ -210,10 +213,10 @@ def test_to_torchserve_a_frame_is_one_request_with_an_answer_of_its_own() -> Non
 
     torchserves = context()
     torchserves.request_processor, torchserves.request_ids = [RequestProcessor({})], {0: "torchserve's"}
-    frame = frames.encode(Batch("raw", [whole(b"1", "text/plain"), whole(b"2", "text/plain")]))
+    frame = frames.encode(HandlerBatch("raw", [whole(b"1", "text/plain"), whole(b"2", "text/plain")]))
 
     (answer,) = HandlerCalls(handle, "body").handle([{"body": bytearray(frame)}], torchserves)
 
-    assert [(one.status, one.body) for one in frames.decode_result(answer).answers] == [(404, b"1"), (200, b"2")]
+    assert [(one.status, one.body) for one in frames.decode_result(answer).responses] == [(404, b"1"), (200, b"2")]
     assert torchserves.get_response_status(0)[0] == 200
     assert (torchserves.request_ids, torchserves.metrics.request_ids) == ({0: "torchserve's"}, {0: "torchserve's"})

@@ -11,7 +11,7 @@ from ts.service import Service
 
 from tests.unit.torchserve_compat.running import MANIFEST, Metrics
 from torchserve_compat import frames
-from torchserve_compat.frames import Answer, Batch, Part, Piece, Request, Result
+from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, Piece, RequestPart
 from torchserve_compat.wire import Kind, Unframer
 from torchserve_compat.worker.calls import HandlerCalls
 
@@ -72,18 +72,18 @@ class Worker:
         self.socket = Socket()
         self.service.set_cl_socket(self.socket)
 
-    def predict(self, *carriers: tuple[str, Request | None]) -> dict[str, Said]:
+    def predict(self, *carriers: tuple[str, HandlerRequest | None]) -> dict[str, Said]:
         """Each carrier has the frame of one request; one that the worker knows already comes without."""
         batch = []
         for name, request in carriers:
-            frame = [] if request is None else [frames.encode(Batch("raw", [request]))]
+            frame = [] if request is None else [frames.encode(HandlerBatch("raw", [request]))]
             parameters = [{"name": "body", "contentType": frames.CONTENT_TYPE, "value": one} for one in frame]
             batch.append({"requestId": name.encode(), "headers": [], "parameters": parameters})
         return read(bytes(self.service.predict(batch)))
 
 
-def request(id: str, **body: Any) -> Request:  # noqa: A002
-    return Request(id, (), [Part("body", CONTENT, orjson.dumps(body))])
+def request(id: str, **body: Any) -> HandlerRequest:  # noqa: A002
+    return HandlerRequest(id, (), [RequestPart("body", CONTENT, orjson.dumps(body))])
 
 
 def content(body: bytes) -> list[Any]:
@@ -98,7 +98,7 @@ def test_without_pieces_an_answer_is_one_frame() -> None:
     said = Worker(lambda rows, _: ["whole"] * len(rows)).predict(("t1", request("a")))
 
     marked, body = said["t1"]
-    assert (marked, frames.decode_result(body).answers[0].body) == (None, b"whole")
+    assert (marked, frames.decode_result(body).responses[0].body) == (None, b"whole")
 
 
 def test_pieces_go_back_at_once_and_the_result_ends_them() -> None:
@@ -112,13 +112,13 @@ def test_pieces_go_back_at_once_and_the_result_ends_them() -> None:
 
     assert [list(one) for one in worker.socket.sent] == [["t1"], ["t1"]]
     pieces = [(marked, *content(body)) for message in worker.socket.sent for marked, body in message.values()]
-    assert [(marked, one.request, one.answer.body) for marked, one in pieces] == [
+    assert [(marked, one.request, one.response.body) for marked, one in pieces] == [
         ("true", "a", b"one "),
         ("true", "a", b"two "),
     ]
     marked, body = said["t1"]
     (result,) = content(body)
-    assert (marked, result.answers[0].body) == ("false", b"three")
+    assert (marked, result.responses[0].body) == ("false", b"three")
 
 
 def count(rows: list[Any], context: Any) -> list[str]:
@@ -139,8 +139,8 @@ def told(said: dict[str, Said]) -> dict[str, tuple[str | None, list[bytes]]]:
     return {carrier: (marked, [body_of(one) for one in content(body)]) for carrier, (marked, body) in said.items()}
 
 
-def body_of(said: Piece | Result) -> bytes:
-    answer: Answer = said.answer if isinstance(said, Piece) else said.answers[0]
+def body_of(said: Piece | HandlerResult) -> bytes:
+    answer: HandlerResponse = said.response if isinstance(said, Piece) else said.responses[0]
     return answer.body
 
 

@@ -12,7 +12,15 @@ from data_plane.protocol.v2.requests import InferRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import context, json_request, tensor_request, whole
 from torchserve_compat import frames, tensors
-from torchserve_compat.frames import Answer, Batch, Failure, Form, Piece, Request, Result
+from torchserve_compat.frames import (
+    Form,
+    HandlerBatch,
+    HandlerFailure,
+    HandlerRequest,
+    HandlerResponse,
+    HandlerResult,
+    Piece,
+)
 from torchserve_compat.worker.continuous import RunningBatch
 
 TEXT = "text/plain; charset=utf-8"
@@ -48,24 +56,24 @@ class Running:
         self.batch: RunningBatch[int] = RunningBatch(handle, only_bodies=only_bodies, parses_json=True)
         self.context = context()
 
-    def join(self, key: int, request: Request, form: Form = "raw") -> Result | None:
-        return self.batch.join(key, Batch(form, [request]))
+    def join(self, key: int, request: HandlerRequest, form: Form = "raw") -> HandlerResult | None:
+        return self.batch.join(key, HandlerBatch(form, [request]))
 
     def step(self) -> dict[int, Any]:
         return dict(self.batch.step(self.context))
 
 
-def words(number: int, id: str) -> Request:  # noqa: A002
+def words(number: int, id: str) -> HandlerRequest:  # noqa: A002
     return json_request({"words": number}, id)
 
 
 def piece(id: str, text: str) -> Piece:  # noqa: A002
-    return Piece(id, Answer(text.encode(), 200, TEXT, [MORE]))
+    return Piece(id, HandlerResponse(text.encode(), 200, TEXT, [MORE]))
 
 
-def last(said: Any) -> list[Answer]:
-    assert isinstance(said, Result)
-    return said.answers
+def last(said: Any) -> list[HandlerResponse]:
+    assert isinstance(said, HandlerResult)
+    return said.responses
 
 
 def test_requests_join_and_leave_between_steps() -> None:
@@ -77,8 +85,8 @@ def test_requests_join_and_leave_between_steps() -> None:
     second, third = running.step(), running.step()
 
     assert first == {1: piece("a", "1")}
-    assert (second[1], last(second[2])) == (piece("a", "2"), [Answer(b"1", 200, TEXT)])
-    assert last(third[1]) == [Answer(b"3", 200, TEXT)]
+    assert (second[1], last(second[2])) == (piece("a", "2"), [HandlerResponse(b"1", 200, TEXT)])
+    assert last(third[1]) == [HandlerResponse(b"3", 200, TEXT)]
     assert handler.ids == [["a#1"], ["a#1", "b#2"], ["a#1"]]
     assert len(running.batch) == 0
 
@@ -136,7 +144,7 @@ def test_requests_of_one_id_are_told_apart() -> None:
     for key in (1, 2, 3):
         running.join(key, words(1, "a"))
 
-    assert [said.answers[0].body for said in running.step().values()] == [b"1", b"1", b"1"]
+    assert [said.responses[0].body for said in running.step().values()] == [b"1", b"1", b"1"]
     assert handler.ids == [["a#1", "a#2", "a#3"]]
 
 
@@ -162,7 +170,10 @@ def test_each_piece_has_what_the_handler_sets_for_its_request_in_this_step() -> 
     running.join(1, whole(b"", id="a"))
     running.join(2, whole(b"", id="b", x_want="w"))
 
-    assert running.step() == {1: piece("a", "a"), 2: Piece("b", Answer(b"b", 201, TEXT, [("x-word", "w"), MORE]))}
+    assert running.step() == {
+        1: piece("a", "a"),
+        2: Piece("b", HandlerResponse(b"b", 201, TEXT, [("x-word", "w"), MORE])),
+    }
 
 
 def test_what_a_handler_raises_ends_all_that_it_had() -> None:
@@ -173,7 +184,7 @@ def test_what_a_handler_raises_ends_all_that_it_had() -> None:
     running.join(1, words(1, "a"))
     running.join(2, words(1, "b"))
 
-    assert [said.failure for said in running.step().values()] == [Failure("ValueError : no words", 500)] * 2
+    assert [said.failure for said in running.step().values()] == [HandlerFailure("ValueError : no words", 500)] * 2
     assert len(running.batch) == 0
 
 
@@ -208,7 +219,7 @@ def test_a_handler_of_a_running_batch_sends_no_pieces_by_itself() -> None:
     running = Running(send)
     running.join(1, words(1, "a"))
 
-    assert "returns each piece of an answer" in running.step()[1].failure.message
+    assert "returns each piece of a response" in running.step()[1].failure.message
 
 
 def test_tensors_are_one_row_and_each_piece_is_tensors() -> None:
@@ -224,7 +235,7 @@ def test_tensors_are_one_row_and_each_piece_is_tensors() -> None:
     said = running.step()[1]
 
     assert rows == [{"body": "once"}]
-    response = tensors.response(said.answer.body, ASKED, "m", "1")
+    response = tensors.response(said.response.body, ASKED, "m", "1")
     assert {one.name: np.asarray(one.data).tolist() for one in response.outputs} == {"text": [b"word"], "ids": [[1]]}
 
 
@@ -248,5 +259,7 @@ def test_tensors_of_several_rows_are_refused_before_the_handler_sees_them() -> N
     refusal = running.join(1, tensor_request(prompt=["a", "b"]), "v2")
 
     assert refusal is not None
-    assert refusal.answers == [Answer(b"A request to this model is one row; its inputs have 2.", 422, frames.REFUSAL)]
+    assert refusal.responses == [
+        HandlerResponse(b"A request to this model is one row; its inputs have 2.", 422, frames.REFUSAL)
+    ]
     assert len(running.batch) == 0

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.unit.torchserve_compat.running import context, json_request, no_piece, run, whole
-from torchserve_compat.frames import Batch, Request
+from torchserve_compat.frames import HandlerBatch, HandlerRequest
 from torchserve_compat.worker.calls import HandlerCalls
 
 
-def seen(envelope: str, request: Request, *, parses_json: bool) -> Any:
+def seen(envelope: str, request: HandlerRequest, *, parses_json: bool) -> Any:
     """The row that the handler gets."""
     rows: list[Any] = []
 
@@ -20,7 +20,7 @@ def seen(envelope: str, request: Request, *, parses_json: bool) -> Any:
         rows.extend(data)
         return data
 
-    HandlerCalls(handle, envelope, parses_json=parses_json).run(Batch("raw", [request]), context(), no_piece)
+    HandlerCalls(handle, envelope, parses_json=parses_json).run(HandlerBatch("raw", [request]), context(), no_piece)
     return rows[0]
 
 
@@ -48,7 +48,7 @@ def test_torchserves_own_api_takes_json_as_python_writes_it(envelope: str) -> No
     result = run(envelope, handle, "raw", [whole(b'{"instances": [NaN, -Infinity, 1e400, "\\ud800"]}')])
 
     assert str(rows) == r"[nan, -inf, inf, '\ud800']"
-    assert json.loads(result.answers[0].body, parse_constant=str)["predictions"] == [
+    assert json.loads(result.responses[0].body, parse_constant=str)["predictions"] == [
         "NaN",
         "-Infinity",
         "Infinity",

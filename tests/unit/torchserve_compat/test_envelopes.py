@@ -20,7 +20,7 @@ from tests.unit.torchserve_compat.running import (
     v2_request,
     whole,
 )
-from torchserve_compat.frames import Answer, Failure, Form, Part, Request
+from torchserve_compat.frames import Form, HandlerFailure, HandlerRequest, HandlerResponse, RequestPart
 from torchserve_compat.worker.envelopes import envelope_named
 
 V2 = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 1], "data": [1, 2]}]}
@@ -28,7 +28,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 INPUT = {"name": "x", "shape": [2, 1], "datatype": "INT64", "data": [[1], [2]]}
 
 
-def seen(envelope: str, form: Form, request: Request) -> Any:
+def seen(envelope: str, form: Form, request: HandlerRequest) -> Any:
     """What the handler is called with."""
     calls: list[Any] = []
 
@@ -75,26 +75,31 @@ def seen(envelope: str, form: Form, request: Request) -> Any:
          [{"name": "instances", "shape": [1, 2], "datatype": "INT64", "data": [[1, 2]]}]),
     ],
 )  # fmt: skip
-def test_a_handler_gets_what_its_envelope_says(envelope: str, form: Form, request_: Request, data: Any) -> None:
+def test_a_handler_gets_what_its_envelope_says(envelope: str, form: Form, request_: HandlerRequest, data: Any) -> None:
     assert seen(envelope, form, request_) == data
 
 
 @pytest.mark.parametrize(
     ("envelope", "form", "result", "answer"),
     [
-        ("kserve", "v1", [np.float32(0.5)], Answer(b'{"predictions":[0.5]}', 200, "application/json")),
-        ("kserve", "explain", [1], Answer(b'{"explanations":[1]}', 200, "application/json")),
-        ("kserve", "v1", np.array([[1, 2]]), Answer(b'{"predictions":[[1,2]]}', 200, "application/json")),
-        ("kserve", "raw-explain", [1], Answer(b'{\n  "explanations": [\n    1\n  ]\n}', 200, "application/json")),
-        ("json", "raw", [1], Answer(b'{"predictions": [1]}', 200, "application/json")),
-        ("json", "raw-explain", [1], Answer(b'{"predictions": [1]}', 200, "application/json")),
-        ("none", "v1", ["text"], Answer(b"text", 200, "text/plain; charset=utf-8")),
-        ("none", "v1", [b"\xff"], Answer(b"\xff", 200, "application/octet-stream")),
-        ("none", "v1", [{"a": 1}], Answer(b'{\n  "a": 1\n}', 200, "application/json")),
+        ("kserve", "v1", [np.float32(0.5)], HandlerResponse(b'{"predictions":[0.5]}', 200, "application/json")),
+        ("kserve", "explain", [1], HandlerResponse(b'{"explanations":[1]}', 200, "application/json")),
+        ("kserve", "v1", np.array([[1, 2]]), HandlerResponse(b'{"predictions":[[1,2]]}', 200, "application/json")),
+        (
+            "kserve",
+            "raw-explain",
+            [1],
+            HandlerResponse(b'{\n  "explanations": [\n    1\n  ]\n}', 200, "application/json"),
+        ),
+        ("json", "raw", [1], HandlerResponse(b'{"predictions": [1]}', 200, "application/json")),
+        ("json", "raw-explain", [1], HandlerResponse(b'{"predictions": [1]}', 200, "application/json")),
+        ("none", "v1", ["text"], HandlerResponse(b"text", 200, "text/plain; charset=utf-8")),
+        ("none", "v1", [b"\xff"], HandlerResponse(b"\xff", 200, "application/octet-stream")),
+        ("none", "v1", [{"a": 1}], HandlerResponse(b'{\n  "a": 1\n}', 200, "application/json")),
     ],
 )
-def test_a_result_becomes_an_answer(envelope: str, form: Form, result: Any, answer: Answer) -> None:
-    assert run(envelope, lambda *_: result, form, [instances(1)]).answers == [answer]
+def test_a_result_becomes_an_answer(envelope: str, form: Form, result: Any, answer: HandlerResponse) -> None:
+    assert run(envelope, lambda *_: result, form, [instances(1)]).responses == [answer]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +224,7 @@ def test_outputs_that_cannot_be_told_apart_are_the_handlers_fault(requests: int,
     """Of requests that were merged fewer outputs could be anybody's."""
     result = run("kservev2", lambda *_: [0.5] * given, "v2", [tensor_request(**TOKENS)] * requests)
 
-    assert result.failure == Failure(
+    assert result.failure == HandlerFailure(
         f"The handler must return one prediction per instance in a list: {expected} expected, got {given}", 500
     )
 
@@ -242,13 +247,13 @@ OUTPUT = {"name": "y", "datatype": "BOOL", "shape": [1], "data": [True]}
 def test_outputs_that_are_no_tensors_are_the_handlers_fault(answer: Any, message: str) -> None:
     result = run("none", lambda *_: [answer], "v2", [tensor_request(x=[1])])
 
-    assert result.failure == Failure(f"The handler's outputs are no tensors: {message}", 500)
+    assert result.failure == HandlerFailure(f"The handler's outputs are no tensors: {message}", 500)
 
 
 def test_outputs_of_rows_without_elements_are_the_handlers_fault() -> None:
     result = run("kserve", lambda *_: [np.zeros((10**6, 0))], "v2", [tensor_request(x=[1])])
 
-    assert result.failure == Failure(
+    assert result.failure == HandlerFailure(
         'The handler\'s outputs cannot be sent: Tensor "predictions": shape [1, 1000000, 0] is 1000002 nested lists '
         "for 0 elements; 1024 are served. Send fewer rows, or in fewer dimensions.",
         500,
@@ -338,8 +343,14 @@ def test_in_torchserves_api_what_is_no_number_stays_an_object(result: Any, data:
 
 
 def test_the_parts_of_a_form_are_the_keys_of_a_row() -> None:
-    request = Request(
-        "1", (), [Part("k", "", b"v"), Part("file", "image/png", b"\xff"), Part("note", "text/plain", b"hi")]
+    request = HandlerRequest(
+        "1",
+        (),
+        [
+            RequestPart("k", "", b"v"),
+            RequestPart("file", "image/png", b"\xff"),
+            RequestPart("note", "text/plain", b"hi"),
+        ],
     )
 
     assert seen("none", "raw", request) == [{"k": bytearray(b"v"), "file": bytearray(b"\xff"), "note": "hi"}]
@@ -351,6 +362,6 @@ def test_an_unknown_envelope_is_named_with_those_that_there_are() -> None:
 
 
 def test_json_is_compact_and_orjsons_own() -> None:
-    (answer,) = run("kserve", lambda *_: [{1: [0.1, None]}], "v1", [instances(1)]).answers
+    (answer,) = run("kserve", lambda *_: [{1: [0.1, None]}], "v1", [instances(1)]).responses
 
     assert answer.body == orjson.dumps({"predictions": [{"1": [0.1, None]}]})

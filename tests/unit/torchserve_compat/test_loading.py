@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.unit.torchserve_compat.running import context, no_piece, whole
-from torchserve_compat.frames import Batch, Failure
+from torchserve_compat.frames import HandlerBatch, HandlerFailure
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describe
 
@@ -40,9 +40,9 @@ def test_a_handler_computes_with_torchs_own_operators(tmp_path: Path, monkeypatc
     loader = HandlerLoader(lambda _: None)
 
     loader.load("m", str(tmp_path), "pools.py:handle", None, 1, "none")
-    result = loader.calls.run(Batch("raw", [whole(b"", "application/json")]), context(), no_piece)
+    result = loader.calls.run(HandlerBatch("raw", [whole(b"", "application/json")]), context(), no_piece)
 
-    assert orjson.loads(result.answers[0].body) == {"has_torchs_kernel": True}
+    assert orjson.loads(result.responses[0].body) == {"has_torchs_kernel": True}
 
 
 ASYNCHRONOUS = """
@@ -84,9 +84,9 @@ def test_a_handler_that_returns_what_would_have_to_be_awaited_is_told(
     loader = HandlerLoader(lambda _: None)
     loader.load("m", str(tmp_path), "later.py:handle_later", None, 1, "none")
 
-    result = loader.calls.run(Batch("raw", [whole(b"x")]), context(), no_piece)
+    result = loader.calls.run(HandlerBatch("raw", [whole(b"x")]), context(), no_piece)
 
-    assert result.failure == Failure(NOT_AWAITED, 500)
+    assert result.failure == HandlerFailure(NOT_AWAITED, 500)
 
 
 def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:

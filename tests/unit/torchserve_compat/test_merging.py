@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.torchserve_compat.running import documents, instances, json_request, outputs, run, tensor_request, whole
-from torchserve_compat.frames import REFUSAL, Answer, Failure, Form, Request
+from torchserve_compat.frames import REFUSAL, Form, HandlerFailure, HandlerRequest, HandlerResponse
 
 JSON = st.recursive(
     st.none()
@@ -38,30 +38,30 @@ def zeros(data: list[Any], _: Any) -> list[Any]:
     return [0 for _ in data]
 
 
-def alone(envelope: str, form: Form, requests: list[Request]) -> list[Any]:
-    return [run(envelope, echo, form, [request]).answers[0] for request in requests]
+def alone(envelope: str, form: Form, requests: list[HandlerRequest]) -> list[Any]:
+    return [run(envelope, echo, form, [request]).responses[0] for request in requests]
 
 
 @pytest.mark.parametrize(
     ("envelope", "form"), [("kserve", "v1"), ("kserve", "explain"), ("json", "v1"), ("kserve", "raw")]
 )
 @given(requests=REQUESTS)
-def test_merged_instances_are_answered_as_alone(envelope: str, form: Form, requests: list[Request]) -> None:
+def test_merged_instances_are_answered_as_alone(envelope: str, form: Form, requests: list[HandlerRequest]) -> None:
     merged = run(envelope, echo, form, requests)
 
-    assert (merged.failure, merged.answers) == (None, alone(envelope, form, requests))
+    assert (merged.failure, merged.responses) == (None, alone(envelope, form, requests))
 
 
 @pytest.mark.parametrize("envelope", ["kserve", "json", "kservev2", "none", "body"])
 @given(requests=TENSORS)
-def test_merged_tensors_are_answered_as_alone(envelope: str, requests: list[Request]) -> None:
+def test_merged_tensors_are_answered_as_alone(envelope: str, requests: list[HandlerRequest]) -> None:
     def handle(data: list[Any], _: Any) -> list[Any]:
         return [one["data"] if envelope == "kservev2" else one for one in data]
 
     merged = run(envelope, handle, "v2", requests)
 
-    each = [run(envelope, handle, "v2", [request]).answers[0] for request in requests]
-    assert (merged.failure, merged.answers) == (None, each)
+    each = [run(envelope, handle, "v2", [request]).responses[0] for request in requests]
+    assert (merged.failure, merged.responses) == (None, each)
 
 
 @pytest.mark.parametrize("envelope", ["none", "body"])
@@ -72,7 +72,7 @@ def test_merged_bodies_are_answered_as_alone(envelope: str, bodies: list[bytes])
 
     merged = run(envelope, handle, "raw", [whole(body) for body in bodies])
 
-    assert [answer.body for answer in merged.answers] == bodies
+    assert [answer.body for answer in merged.responses] == bodies
 
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=8))
@@ -95,7 +95,7 @@ def test_too_few_or_too_many_results_are_nobodys(size: int, given_back: int) -> 
     if size == given_back:
         assert result.failure is None
     else:
-        assert result.failure == Failure(
+        assert result.failure == HandlerFailure(
             f"The handler must return one prediction per instance in a list: {size} expected, got {given_back}", 500
         )
 
@@ -134,14 +134,14 @@ UNREAD = "The request body cannot be read: "
     ],
 )  # fmt: skip
 def test_a_request_that_cannot_be_read_is_refused_and_the_others_are_served(
-    envelope: str, form: Form, bad: Request, status: int, message: str
+    envelope: str, form: Form, bad: HandlerRequest, status: int, message: str
 ) -> None:
     good = tensor_request(a=[1, 2]) if form == "v2" else instances("a", "b")
-    (served,) = run(envelope, zeros, form, [good]).answers
-    refused = Answer(message.encode(), status, REFUSAL)
+    (served,) = run(envelope, zeros, form, [good]).responses
+    refused = HandlerResponse(message.encode(), status, REFUSAL)
 
-    assert run(envelope, zeros, form, [good, bad, good]).answers == [served, refused, served]
-    assert run(envelope, zeros, form, [bad]).answers == [refused]
+    assert run(envelope, zeros, form, [good, bad, good]).responses == [served, refused, served]
+    assert run(envelope, zeros, form, [bad]).responses == [refused]
 
 
 def test_several_inputs_are_rows_by_name() -> None:
@@ -157,7 +157,7 @@ def test_several_inputs_are_rows_by_name() -> None:
 def test_a_handler_of_tensors_may_take_inputs_with_different_numbers_of_rows(envelope: str) -> None:
     result = run(envelope, zeros, "v2", [tensor_request(a=[1, 2], b=[1])])
 
-    assert [answer.status for answer in result.answers] == [200]
+    assert [answer.status for answer in result.responses] == [200]
 
 
 INFER = json_request({"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}]})
@@ -171,10 +171,10 @@ INFER = json_request({"inputs": [{"name": "x", "datatype": "INT64", "shape": [1]
     ],
 )
 def test_raw_requests_that_are_understood_are_not_mixed_with_others(
-    envelope: str, understood: Request, message: str
+    envelope: str, understood: HandlerRequest, message: str
 ) -> None:
     """What a handler sees of a request is nobody else's to choose."""
     other = json_request({"image": 1})
 
-    assert run(envelope, zeros, "raw", [understood, other]).failure == Failure(message, 500)
+    assert run(envelope, zeros, "raw", [understood, other]).failure == HandlerFailure(message, 500)
     assert [run(envelope, zeros, "raw", [one] * 2).failure for one in (understood, other)] == [None, None]

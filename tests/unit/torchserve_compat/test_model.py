@@ -17,6 +17,7 @@ from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.errors import InferenceFailed, UnprocessableInput
 from data_plane.messages import Response
 from data_plane.model import Call
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import InferRequest, RequestedOutput
@@ -24,7 +25,8 @@ from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.endpoints.asking import Server, error
 from tests.unit.torchserve_compat.running import Handle, context
 from torchserve_compat import frames
-from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.worker.calls import HandlerCalls
 
 CALL = Call((), "1", bool)
@@ -39,7 +41,9 @@ class InProcess:
         self._calls = HandlerCalls(handle, envelope)
         self.sizes: list[int] = []
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         self.sizes.append(len(batch.requests))
         result = self._calls.run(frames.decode_batch(frames.encode(batch)), context(), on_piece)
         return frames.decode_result(frames.encode(result))
@@ -76,7 +80,7 @@ async def test_a_handler_gets_the_pieces_of_a_request_by_their_names(
 ) -> None:
     rows = InProcess("none", lambda data, _: [{key: value.decode() for key, value in one.items()} for one in data])
 
-    answer = await model(rows).raw(b"x", "", "", CALL, name=name, fields=fields)
+    answer = await model(rows).raw(RawRequest(b"x", name=name, fields=fields), CALL)
 
     assert isinstance(answer, Response)
     assert orjson.loads(answer.body) == row

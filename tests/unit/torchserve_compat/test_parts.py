@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from data_plane.errors import InvalidInput
 from data_plane.limits import MAX_FORM_PARTS
-from torchserve_compat.frames import Part
+from torchserve_compat.frames import RequestPart
 from torchserve_compat.server.parts import split
 
 FORM = "application/x-www-form-urlencoded"
@@ -50,18 +50,18 @@ def test_a_form_may_have_many_parts() -> None:
 
 
 def test_any_body_is_one_part_of_its_type() -> None:
-    assert split(b"\xff", "image/jpeg") == [Part("body", "image/jpeg", b"\xff")]
-    assert split(b"", "") == [Part("body", "", b"")]
+    assert split(b"\xff", "image/jpeg") == [RequestPart("body", "image/jpeg", b"\xff")]
+    assert split(b"", "") == [RequestPart("body", "", b"")]
 
 
 def test_a_types_parameters_are_no_part_of_it() -> None:
-    assert split(b"{}", "application/json; charset=utf-8") == [Part("body", "application/json", b"{}")]
+    assert split(b"{}", "application/json; charset=utf-8") == [RequestPart("body", "application/json", b"{}")]
 
 
 def test_a_form_is_a_part_for_each_field() -> None:
     assert split(b"a=1&b=%C3%A4", "application/x-www-form-urlencoded; charset=utf-8") == [
-        Part("a", "", b"1"),
-        Part("b", "", "ä".encode()),
+        RequestPart("a", "", b"1"),
+        RequestPart("b", "", "ä".encode()),
     ]
 
 
@@ -69,16 +69,18 @@ def test_what_is_called_a_form_and_is_json_stays_whole() -> None:
     """curl sends this type with any --data."""
     body = b'{"instances": [1, "a=b&c"]}'
 
-    assert split(body, "application/x-www-form-urlencoded") == [Part("body", "application/x-www-form-urlencoded", body)]
+    assert split(body, "application/x-www-form-urlencoded") == [
+        RequestPart("body", "application/x-www-form-urlencoded", body)
+    ]
 
 
 def test_a_multipart_body_is_a_part_for_each_field_and_file() -> None:
     body = multipart(("k", None, b"5"), ("data", "image/jpeg", b"\xff\r\n--\x00"), ("k", None, b"6"))
 
     assert split(body, MULTIPART) == [
-        Part("k", "", b"5"),
-        Part("data", "image/jpeg", b"\xff\r\n--\x00"),
-        Part("k", "", b"6"),
+        RequestPart("k", "", b"5"),
+        RequestPart("data", "image/jpeg", b"\xff\r\n--\x00"),
+        RequestPart("k", "", b"6"),
     ]
 
 
@@ -88,7 +90,7 @@ def test_what_stands_around_a_multipart_body_is_for_nobody(preamble: bytes, epil
     """RFC 2046, 5.1.1."""
     body = preamble + b"\r\n" + multipart(("k", None, b"5\r\n"), ("k", None, b"6")) + epilogue
 
-    assert split(body, MULTIPART) == [Part("k", "", b"5\r\n"), Part("k", "", b"6")]
+    assert split(body, MULTIPART) == [RequestPart("k", "", b"5\r\n"), RequestPart("k", "", b"6")]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +115,16 @@ def test_a_form_that_cannot_be_read_is_refused(body: bytes, content_type: str, m
 def test_every_part_comes_through(parts: list[tuple[str, str | None, bytes]]) -> None:
     if not parts:
         return
-    assert split(multipart(*parts), MULTIPART) == [Part(name, kind or "", content) for name, kind, content in parts]
+    assert split(multipart(*parts), MULTIPART) == [
+        RequestPart(name, kind or "", content) for name, kind, content in parts
+    ]
 
 
 @given(fields=st.dictionaries(st.text(min_size=1), st.text(), min_size=1))
 def test_every_field_comes_through(fields: dict[str, str]) -> None:
     body = urlencode(fields).encode()
 
-    assert split(body, FORM) == [Part(name, "", value.encode()) for name, value in fields.items()]
+    assert split(body, FORM) == [RequestPart(name, "", value.encode()) for name, value in fields.items()]
 
 
 @given(body=st.binary(), content_type=st.sampled_from([MULTIPART, FORM, ""]))

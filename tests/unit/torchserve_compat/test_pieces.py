@@ -12,7 +12,7 @@ from data_plane.protocol.v2.requests import InferRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import instances, run, tensor_request, whole
 from torchserve_compat import tensors
-from torchserve_compat.frames import Answer, Failure, Piece, Request
+from torchserve_compat.frames import HandlerFailure, HandlerRequest, HandlerResponse, Piece
 
 ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
 MARKED = [("ts_stream_next", "true")]  # as TorchServe marks them, on the wire too
@@ -32,9 +32,9 @@ def test_pieces_go_ahead_of_the_result_each_to_its_request() -> None:
 
     result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole("Grüße".encode(), id="y")], pieces.append)
 
-    assert [answer.body for answer in result.answers] == [b"end", b"end"]
+    assert [answer.body for answer in result.responses] == [b"end", b"end"]
     assert pieces == [
-        Piece(request, Answer(text.encode(), 200, "", MARKED))
+        Piece(request, HandlerResponse(text.encode(), 200, "", MARKED))
         for request, text in (("x", "1:a "), ("y", "1:Grüße "), ("x", "2:a "), ("y", "2:Grüße "))
     ]
 
@@ -51,13 +51,13 @@ def test_the_first_piece_has_the_status_the_type_and_the_headers_that_the_handle
 
     run("none", sets, "raw", [whole(b"a")], pieces.append)
 
-    assert pieces == [Piece("1", Answer(b"piece", 201, "text/html", [("x-model", "small"), *MARKED]))]
+    assert pieces == [Piece("1", HandlerResponse(b"piece", 201, "text/html", [("x-model", "small"), *MARKED]))]
 
 
 def test_requests_of_one_id_are_not_answered_together() -> None:
     result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole(b"b", id="x")])
 
-    assert result.failure == Failure("requests of the same id came together", 500)
+    assert result.failure == HandlerFailure("requests of the same id came together", 500)
 
 
 def test_pieces_for_tensors_are_tensors() -> None:
@@ -70,7 +70,7 @@ def test_pieces_for_tensors_are_tensors() -> None:
 
     run("kserve", counts, "v2", [tensor_request(x=["a"])], pieces.append)
 
-    answers = [tensors.response(piece.answer.body, ASKED, "m", "1") for piece in pieces]
+    answers = [tensors.response(piece.response.body, ASKED, "m", "1") for piece in pieces]
     assert [{one.name: np.asarray(one.data).tolist() for one in answer.outputs} for answer in answers] == [
         {"predictions": [b"a word"]},
         {"text": [b"b"], "ids": [[1, 2]]},
@@ -79,9 +79,9 @@ def test_pieces_for_tensors_are_tensors() -> None:
 
 @pytest.mark.parametrize("form", ["v1", "explain"])
 def test_the_v1_protocol_has_no_room_for_pieces(form: Any) -> None:
-    request: Request = instances("a")
+    request: HandlerRequest = instances("a")
 
     failure = run("kserve", echo_in_pieces, form, [request]).failure
 
     assert failure is not None
-    assert (failure.status, failure.message.endswith("ask it by /predictions/<model>.")) == (501, True)
+    assert (failure.status, failure.message.endswith("use /predictions/<model>.")) == (501, True)

@@ -11,12 +11,14 @@ from prometheus_client import CollectorRegistry
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import decode_request
 from data_plane.protocol.v2.requests import InferRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.batching import call
 from torchserve_compat import frames, tensors
-from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.transport import OnPiece
 
 
 class Recording:
@@ -25,11 +27,13 @@ class Recording:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         size = len(batch.requests)
         self.sizes.append(size)
         body = tensors.encode_predictions([0]) if batch.form == "v2" else b"{}"
-        return frames.Result([frames.Answer(body)] * size, 0.0)
+        return frames.HandlerResult([frames.HandlerResponse(body)] * size, 0.0)
 
 
 async def sizes(
@@ -43,8 +47,8 @@ async def sizes(
     instances = decode_request(b'{"instances": [1]}')
     inputs = InferRequest((Tensor.from_numpy("x", np.array([1])),))
     ask = {
-        "raw": lambda: model.raw(body, "", "", call()),
-        "raw-explain": lambda: model.raw(body, "", "", call(), explain=True),
+        "raw": lambda: model.raw(RawRequest(body), call()),
+        "raw-explain": lambda: model.raw(RawRequest(body, explain=True), call()),
         "v1": lambda: model.predict(instances, call()),
         "explain": lambda: model.explain(instances, call()),
         "v2": lambda: model.infer(inputs, call()),

@@ -26,11 +26,13 @@ from data_plane.errors import (
 )
 from data_plane.messages import Headers, Response
 from data_plane.model import Call
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from tests.support.batching import turns_of_the_loop
 from torchserve_compat import frames
-from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.stateful import StatefulModel, take_sequence
+from torchserve_compat.server.transport import OnPiece
 
 ID, START, END = b"ts_request_sequence_id", b"ts_request_sequence_start", b"ts_request_sequence_end"
 LIMITS = SequenceLimits(max_sequences=8, max_idle_s=60.0, queue_size=8)
@@ -41,14 +43,16 @@ class Worker:
 
     def __init__(self) -> None:
         self.seen: list[list[tuple[str, str]]] = []
-        self.requests: list[frames.Request] = []
+        self.requests: list[frames.HandlerRequest] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
-        self.failure: ServingError | frames.Failure | None = None
+        self.failure: ServingError | frames.HandlerFailure | None = None
         self.wanted: Callable[[], bool] = bool
         self._sums: dict[str, int] = {}
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         self.wanted = is_wanted
         self.requests += batch.requests
         told = [(sequence_of(one), one.parts[0].value.decode()) for one in batch.requests]
@@ -57,15 +61,15 @@ class Worker:
         if isinstance(self.failure, ServingError):
             raise self.failure
         if self.failure:
-            return frames.Result([], 0.0, self.failure)
-        return frames.Result([frames.Answer(self._add(*one)) for one in told], 0.0)
+            return frames.HandlerResult([], 0.0, self.failure)
+        return frames.HandlerResult([frames.HandlerResponse(self._add(*one)) for one in told], 0.0)
 
     def _add(self, sequence: str, number: str) -> bytes:
         self._sums[sequence] = self._sums.get(sequence, 0) + int(number)
         return str(self._sums[sequence]).encode()
 
 
-def sequence_of(request: frames.Request) -> str:
+def sequence_of(request: frames.HandlerRequest) -> str:
     (found,) = [value.decode() for name, value in request.headers if name == ID]
     return found
 
@@ -88,7 +92,7 @@ def call(sequence: str = "", *more: tuple[bytes, bytes], gone: bool = False, dea
 
 
 async def ask(model: StatefulModel, number: int, sequence: str = "", *more: tuple[bytes, bytes]) -> int:
-    answer = await model.raw(str(number).encode(), "", "", call(sequence, *more))
+    answer = await model.raw(RawRequest(str(number).encode()), call(sequence, *more))
     assert isinstance(answer, Response)
     return int(answer.body)
 
@@ -144,7 +148,7 @@ async def test_what_an_envelope_would_merge_piece_by_piece_is_not_merged() -> No
     ]
     await turns_of_the_loop()
 
-    worker.failure = frames.Failure("seen enough", 500)
+    worker.failure = frames.HandlerFailure("seen enough", 500)
     worker.may_go_on.set()
 
     await asyncio.gather(*tasks, *documents, return_exceptions=True)
@@ -155,7 +159,7 @@ async def ask_document(model: StatefulModel, sequence: str, *, by_v1: int) -> Re
     body = b'{"instances": [1]}'
     if by_v1:
         return await model.predict(PredictRequest(body, 1), call(sequence))
-    return await model.raw(b" " + body, "application/json", "", call(sequence))
+    return await model.raw(RawRequest(b" " + body, "application/json"), call(sequence))
 
 
 async def test_a_batch_that_fails_is_not_run_again() -> None:
@@ -164,7 +168,7 @@ async def test_a_batch_that_fails_is_not_run_again() -> None:
     worker.may_go_on.clear()
     tasks = [*await asked(model, ("first", 1)), *await asked(model, ("a", 1), ("b", 1))]
 
-    worker.failure = frames.Failure("no", 500)
+    worker.failure = frames.HandlerFailure("no", 500)
     worker.may_go_on.set()
 
     assert await outcomes(tasks) == [InferenceFailed] * 3
@@ -260,7 +264,7 @@ async def test_one_whose_time_is_over_while_it_waits_its_turn_is_told_and_the_ne
     (first,) = await asked(model, ("a", 1))
 
     with pytest.raises(DeadlineExceeded, match=r"^Model m did not answer within 0\.01 s\.$"):
-        await model.raw(b"5", "", "", call("a", deadline=0.0))
+        await model.raw(RawRequest(b"5"), call("a", deadline=0.0))
     (third,) = await asked(model, ("a", 2))
     worker.may_go_on.set()
 
@@ -280,7 +284,7 @@ async def test_a_client_who_hangs_up_leaves_its_sequence_to_the_next() -> None:
     model = stateful(worker)
 
     with pytest.raises(ClientGone):
-        await model.raw(b"1", "", "", call("a", gone=True))
+        await model.raw(RawRequest(b"1"), call("a", gone=True))
 
     assert await ask(model, 2, "a") == 2
 
@@ -304,7 +308,7 @@ async def test_a_mark_tells_sequences_apart_that_have_one_id_and_the_handler_doe
     for ends in (b"false", b"true", b"false"):
         await ask(model, 1, "a", (END, ends), (b"isvc-sequence", b"forged"))
 
-    taken = [take_sequence(frames.Batch("raw", [request])) for request in worker.requests]
+    taken = [take_sequence(frames.HandlerBatch("raw", [request])) for request in worker.requests]
     assert [mark for mark, _ in taken] == [b"1", b"1", b"2"]
     assert all(b"isvc-sequence" not in dict(unmarked.requests[0].headers) for _, unmarked in taken)
 

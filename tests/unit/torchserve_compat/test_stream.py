@@ -8,7 +8,7 @@ import pytest
 
 from data_plane.errors import ClientTooSlow, UpstreamBroken
 from data_plane.limits import MAX_STREAM_BUFFER
-from torchserve_compat.frames import Answer
+from torchserve_compat.frames import HandlerResponse
 from torchserve_compat.server.stream import Stream
 
 
@@ -17,7 +17,7 @@ async def read(stream: Stream) -> list[bytes]:
 
 
 async def test_every_piece_is_read_in_order_and_then_it_ends() -> None:
-    stream = Stream(Answer(b"1"))
+    stream = Stream(HandlerResponse(b"1"))
     reading = asyncio.ensure_future(read(stream))
     await asyncio.sleep(0)
     stream.put(b"2")
@@ -28,7 +28,7 @@ async def test_every_piece_is_read_in_order_and_then_it_ends() -> None:
 
 
 async def test_what_broke_off_is_raised_behind_the_pieces_that_came_before() -> None:
-    stream = Stream(Answer(b"1"))
+    stream = Stream(HandlerResponse(b"1"))
     stream.fail(UpstreamBroken("the worker died"))
 
     assert await anext(stream) == b"1"
@@ -37,7 +37,7 @@ async def test_what_broke_off_is_raised_behind_the_pieces_that_came_before() -> 
 
 
 async def test_a_closed_stream_takes_no_pieces_and_ends_for_its_reader() -> None:
-    stream = Stream(Answer(b"1"))
+    stream = Stream(HandlerResponse(b"1"))
     stream.close()
 
     assert not stream.put(b"2")
@@ -45,19 +45,19 @@ async def test_a_closed_stream_takes_no_pieces_and_ends_for_its_reader() -> None
 
 
 async def test_a_client_who_reads_too_slowly_is_given_up_and_nothing_is_kept_for_it() -> None:
-    stream = Stream(Answer(b"1"))
+    stream = Stream(HandlerResponse(b"1"))
     piece = bytes(1 << 18)
     taken = 0
     while stream.put(piece):
         taken += len(piece)
 
     assert MAX_STREAM_BUFFER - 2 * len(piece) < taken <= MAX_STREAM_BUFFER
-    with pytest.raises(ClientTooSlow, match="left 1048576 bytes of its answer unread"):
+    with pytest.raises(ClientTooSlow, match="left 1048576 bytes of its response unread"):
         await anext(stream)
 
 
 async def test_empty_pieces_count_as_well() -> None:
-    stream = Stream(Answer(b""))
+    stream = Stream(HandlerResponse(b""))
 
     pieces = 0
     while stream.put(b""):
@@ -67,7 +67,7 @@ async def test_empty_pieces_count_as_well() -> None:
 
 
 async def test_one_piece_may_be_larger_than_all_that_may_wait() -> None:
-    stream = Stream(Answer(b"1"))
+    stream = Stream(HandlerResponse(b"1"))
     large = bytes(2 * MAX_STREAM_BUFFER)
 
     assert await anext(stream) == b"1"

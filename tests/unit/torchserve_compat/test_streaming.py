@@ -16,17 +16,19 @@ from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.errors import Unsupported, UpstreamBroken
 from data_plane.messages import Response, StreamingResponse
 from data_plane.model import Call
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2.requests import InferRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.endpoints.asking import Server, error
 from torchserve_compat import frames, tensors
-from torchserve_compat.frames import Answer, Failure, Piece, Result
-from torchserve_compat.server.model import HandlerModel, OnPiece
+from torchserve_compat.frames import HandlerFailure, HandlerResponse, HandlerResult, Piece
+from torchserve_compat.server.model import HandlerModel
+from torchserve_compat.server.transport import OnPiece
 
 ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
 REFUSAL = (
-    "The handler sends its answer in pieces, which this request has no room for; "
-    "ask it by /predictions/<model>, or by gRPC's ModelStreamInfer."
+    "The handler streams its response, which this protocol does not support; "
+    "use /predictions/<model>, or gRPC's ModelStreamInfer."
 )
 
 
@@ -34,10 +36,10 @@ class Scripted:
     """A way to a handler that does what a test says: pieces, and in the end a result or an error."""
 
     def __init__(self) -> None:
-        self.batches: asyncio.Queue[tuple[frames.Batch, OnPiece]] = asyncio.Queue()
-        self.outcomes: asyncio.Queue[Result | Exception] = asyncio.Queue()
+        self.batches: asyncio.Queue[tuple[frames.HandlerBatch, OnPiece]] = asyncio.Queue()
+        self.outcomes: asyncio.Queue[HandlerResult | Exception] = asyncio.Queue()
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> Result:
+    async def send(self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> HandlerResult:
         self.batches.put_nowait((batch, on_piece))
         outcome = await self.outcomes.get()
         if isinstance(outcome, Exception):
@@ -54,15 +56,15 @@ def call(id: str = "1") -> Call:  # noqa: A002
     return Call((), id, bool)
 
 
-def done(*bodies: bytes) -> Result:
-    return Result([Answer(body) for body in bodies], 0.0)
+def done(*bodies: bytes) -> HandlerResult:
+    return HandlerResult([HandlerResponse(body) for body in bodies], 0.0)
 
 
 async def begun(served: HandlerModel, transport: Scripted) -> tuple[StreamingResponse, OnPiece]:
     """An answer of which the first piece is there."""
-    asking = asyncio.ensure_future(served.raw(b"{}", "", "", call()))
+    asking = asyncio.ensure_future(served.raw(RawRequest(b"{}"), call()))
     _, on_piece = await transport.batches.get()
-    assert on_piece(Piece("1", Answer(b"one ")))
+    assert on_piece(Piece("1", HandlerResponse(b"one ")))
     answer = await asking
     assert isinstance(answer, StreamingResponse)
     return answer, on_piece
@@ -73,7 +75,7 @@ async def test_an_answer_begins_with_the_first_piece_and_ends_with_the_result() 
     answer, on_piece = await begun(model(transport), transport)
 
     first = await anext(answer.chunks)
-    on_piece(Piece("1", Answer(b"two ")))
+    on_piece(Piece("1", HandlerResponse(b"two ")))
     second = await anext(answer.chunks)
     transport.outcomes.put_nowait(done(b"three"))
 
@@ -85,12 +87,15 @@ async def test_an_answer_without_pieces_comes_whole() -> None:
     transport = Scripted()
     transport.outcomes.put_nowait(done(b"whole"))
 
-    assert await model(transport).raw(b"{}", "", "", call()) == Response(b"whole")
+    assert await model(transport).raw(RawRequest(b"{}"), call()) == Response(b"whole")
 
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [(UpstreamBroken("the worker died"), "the worker died"), (Result([], 0.0, Failure("no words", 500)), "no words")],
+    [
+        (UpstreamBroken("the worker died"), "the worker died"),
+        (HandlerResult([], 0.0, HandlerFailure("no words", 500)), "no words"),
+    ],
 )
 async def test_what_goes_wrong_in_the_middle_is_raised_after_the_pieces(outcome: Any, words: str) -> None:
     transport = Scripted()
@@ -109,7 +114,7 @@ async def test_who_hangs_up_is_told_to_the_handlers_side_and_the_queue_goes_on()
 
     await answer.chunks.aclose()  # type: ignore[attr-defined]
 
-    assert not on_piece(Piece("1", Answer(b"two ")))
+    assert not on_piece(Piece("1", HandlerResponse(b"two ")))
     transport.outcomes.put_nowait(done(b"three"))
     await served.queue.drained()
 
@@ -118,12 +123,12 @@ async def test_of_a_batch_only_those_without_a_piece_are_run_again() -> None:
     transport = Scripted()
     served = model(transport)
     transport.outcomes.put_nowait(done(b""))
-    await served.raw(b"{}", "", "", call())  # the next two wait for one another
+    await served.raw(RawRequest(b"{}"), call())  # the next two wait for one another
     await transport.batches.get()
-    asking = [asyncio.ensure_future(served.raw(b"{}", "", "", call(id))) for id in "ab"]  # noqa: A001
+    asking = [asyncio.ensure_future(served.raw(RawRequest(b"{}"), call(id))) for id in "ab"]  # noqa: A001
     batch, on_piece = await transport.batches.get()
-    on_piece(Piece("a", Answer(b"one ")))
-    transport.outcomes.put_nowait(Result([], 0.0, Failure("no words", 500)))
+    on_piece(Piece("a", HandlerResponse(b"one ")))
+    transport.outcomes.put_nowait(HandlerResult([], 0.0, HandlerFailure("no words", 500)))
     again, _ = await transport.batches.get()
     transport.outcomes.put_nowait(done(b"whole"))
     streamed, whole = await asyncio.gather(*asking)
@@ -135,10 +140,10 @@ async def test_of_a_batch_only_those_without_a_piece_are_run_again() -> None:
 
 async def test_a_piece_for_a_request_that_nobody_made_is_dropped() -> None:
     transport = Scripted()
-    asking = asyncio.ensure_future(model(transport).raw(b"{}", "", "", call()))
+    asking = asyncio.ensure_future(model(transport).raw(RawRequest(b"{}"), call()))
     _, on_piece = await transport.batches.get()
 
-    assert not on_piece(Piece("another", Answer(b"one ")))
+    assert not on_piece(Piece("another", HandlerResponse(b"one ")))
     transport.outcomes.put_nowait(done(b"whole"))
     assert await asking == Response(b"whole")
 
@@ -147,7 +152,7 @@ async def test_each_piece_for_tensors_is_a_response() -> None:
     transport = Scripted()
     reading = asyncio.ensure_future(collected(model(transport)))
     _, on_piece = await transport.batches.get()
-    on_piece(Piece("1", Answer(tensors.encode_predictions(["one"]), 200, tensors.CONTENT_TYPE)))
+    on_piece(Piece("1", HandlerResponse(tensors.encode_predictions(["one"]), 200, tensors.CONTENT_TYPE)))
     transport.outcomes.put_nowait(done(tensors.encode_predictions([2])))
 
     assert await reading == [{"predictions": [b"one"]}, {"predictions": [2]}]
@@ -165,9 +170,9 @@ async def test_a_request_that_takes_one_response_is_refused_where_there_are_seve
     served = model(transport)
     asking = asyncio.ensure_future(served.infer(ASKED, call()))
     _, on_piece = await transport.batches.get()
-    on_piece(Piece("1", Answer(tensors.encode_predictions(["one"]))))
+    on_piece(Piece("1", HandlerResponse(tensors.encode_predictions(["one"]))))
 
-    with pytest.raises(Unsupported, match="ask it by /predictions"):
+    with pytest.raises(Unsupported, match="use /predictions"):
         await asking
     transport.outcomes.put_nowait(done(b""))
 
@@ -178,7 +183,7 @@ async def test_over_http_an_answer_that_breaks_off_is_not_ended(caplog: pytest.L
     sent: list[Any] = []
     asking = asyncio.ensure_future(stream(server, sent))
     _, on_piece = await transport.batches.get()
-    on_piece(Piece("7", Answer(b"one ")))
+    on_piece(Piece("7", HandlerResponse(b"one ")))
     transport.outcomes.put_nowait(UpstreamBroken("the worker died"))
 
     with caplog.at_level(logging.WARNING):
@@ -192,7 +197,7 @@ async def test_over_http_an_answer_that_breaks_off_is_not_ended(caplog: pytest.L
 async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_there_is_room() -> None:
     transport = Scripted()
     served = model(transport, BatchLimits(2, continuous=True))
-    asking = [asyncio.ensure_future(served.raw(b"{}", "", "", call(name))) for name in "abc"]
+    asking = [asyncio.ensure_future(served.raw(RawRequest(b"{}"), call(name))) for name in "abc"]
     (first, _), (second, _) = await transport.batches.get(), await transport.batches.get()
 
     assert (ids(first), ids(second), served.queue.waiting) == (["a"], ["b"], 1)
@@ -208,7 +213,7 @@ async def test_who_hangs_up_leaves_the_running_batch_at_once() -> None:
     transport = Scripted()
     served = model(transport, BatchLimits(1, continuous=True))
     answer, _ = await begun(served, transport)
-    waiting = asyncio.ensure_future(served.raw(b"{}", "", "", call("2")))
+    waiting = asyncio.ensure_future(served.raw(RawRequest(b"{}"), call("2")))
 
     await answer.chunks.aclose()  # type: ignore[attr-defined]
 
@@ -230,14 +235,14 @@ async def test_a_model_with_a_running_batch_refuses_v1_before_it_is_asked(verb: 
 
 async def test_before_the_first_piece_an_error_is_an_answer_like_any() -> None:
     transport = Scripted()
-    transport.outcomes.put_nowait(Result([], 0.0, Failure("no words", 500)))
+    transport.outcomes.put_nowait(HandlerResult([], 0.0, HandlerFailure("no words", 500)))
 
     answer = await Server(model(transport)).ask("POST", "/predictions/m", b"{}")
 
     assert (answer.status, answer.document) == (500, error("no words", "model"))
 
 
-def ids(batch: frames.Batch) -> Sequence[str]:
+def ids(batch: frames.HandlerBatch) -> Sequence[str]:
     return [request.id for request in batch.requests]
 
 

@@ -12,7 +12,7 @@ from data_plane.client.connection import Answer
 from data_plane.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
 from data_plane.health import READY, Event, Health, State
 from data_plane.messages import Response, StreamingResponse, words_of
-from data_plane.model import Call, Fields, Forwarder, Models
+from data_plane.model import Call, Forwarder, Models
 from data_plane.off_loop import off_loop
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.hooks import call
@@ -26,6 +26,7 @@ from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.results import contradicting, to_response
 
 if TYPE_CHECKING:
+    from data_plane.protocol.torchserve.requests import RawRequest
     from data_plane.protocol.v1 import PredictRequest
     from data_plane.protocol.v2.requests import InferRequest as TensorRequest
     from data_plane.protocol.v2.requests import InferResponse as TensorResponse
@@ -161,19 +162,9 @@ class ServedModel(Forwarder):
     async def explain(self, request: PredictRequest, call: Call) -> Response:
         return _whole(await self.answer(Exchange(self.name, "v1", call, request.body, InferenceVerb.EXPLAIN)))
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,  # noqa: ARG002 - among the call's headers
-        path: str,  # noqa: ARG002
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",  # noqa: ARG002
-        fields: Fields = (),  # noqa: ARG002
-    ) -> Response:
-        verb = InferenceVerb.EXPLAIN if explain else InferenceVerb.PREDICT
-        return _whole(await self.answer(Exchange(self.name, "v1", call, body, verb)))
+    async def raw(self, request: RawRequest, call: Call) -> Response:
+        verb = InferenceVerb.EXPLAIN if request.explain else InferenceVerb.PREDICT
+        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body, verb)))
 
 
 def _unready(reason: str) -> Health:

@@ -5,7 +5,7 @@ Only constants stand here, each with its unit in the comment above it.
 
 from __future__ import annotations
 
-# Deaths of a model's workers in a row, without an answer between them. Those that die together count as one.
+# Deaths of a model's workers in a row, without a response between them. Those that die together count as one.
 MAX_DEATHS = 5
 
 # Seconds before a worker that has died is started anew, the first time in a row.

@@ -73,7 +73,7 @@ class TorchServeClient:
 
     async def describe(self, model: str) -> tuple[Version, ...] | None:
         """Every version of a model, the default one first; none if TorchServe does not know it, None while it does not
-        answer."""
+        response."""
         described = await self._get(f"/models/{quote(model, safe='')}/all")
         if described is None:
             return None
@@ -98,24 +98,24 @@ class TorchServeClient:
     async def metrics(self) -> bytes:
         """TorchServe's metrics; nothing while it does not answer."""
         try:
-            answer = await self._metrics.request("GET", "/metrics", (), b"", _SHORT_S)
+            response = await self._metrics.request("GET", "/metrics", (), b"", _SHORT_S)
         except ServingError:
             return b""
-        return answer.body if answer.status == 200 else b""
+        return response.body if response.status == 200 else b""
 
     async def manage(self, method: str, path_and_query: str) -> Response:
-        """TorchServe's answer to a request of its management API, whatever it is."""
+        """TorchServe's response to a request of its management API, whatever it is."""
         with broken_connections():
-            answer = await self._management.request(method, path_and_query, (), b"", _LONG_S)
-        return Response(answer.body, answer.status, answer.header(b"content-type") or b"application/octet-stream")
+            response = await self._management.request(method, path_and_query, (), b"", _LONG_S)
+        return Response(response.body, response.status, response.header(b"content-type") or b"application/octet-stream")
 
     async def _get(self, path: str) -> Any:
         """JSON of the management API; an object for what TorchServe refuses, None while it does not answer."""
         try:
-            answer = await self._management.request("GET", path, (), b"", _SHORT_S)
+            response = await self._management.request("GET", path, (), b"", _SHORT_S)
         except ServingError:
             return None
-        return orjson.loads(answer.body)
+        return orjson.loads(response.body)
 
 
 def _version(described: Mapping[str, Any]) -> Version:

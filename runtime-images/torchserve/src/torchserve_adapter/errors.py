@@ -32,7 +32,7 @@ class TorchServeAbsent(NotReady):
 
 
 class ConnectionBroken(UpstreamBroken):
-    """TorchServe hung up in the middle of a request, or answered what is no answer."""
+    """TorchServe hung up in the middle of a request, or sent what is no HTTP response."""
 
     component = COMPONENT
 

@@ -5,7 +5,7 @@ Only constants stand here, each with its unit in the comment above it.
 
 from __future__ import annotations
 
-# Deaths of a worker in a row, without an answer of its model between them.
+# Deaths of a worker in a row, without a response of its model between them.
 MAX_DEATHS = 5
 
 # Seconds for which TorchServe tries to start a worker: five minutes (maxRetryTimeoutInSec), and its longest pause.

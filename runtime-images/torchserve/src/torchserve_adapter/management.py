@@ -61,17 +61,17 @@ class ManagementEndpoints:
 
     async def forward(self, request: Request) -> Response:
         query = f"?{request.query.decode('latin-1')}" if request.query else ""
-        answer = await self._client.manage(request.method, quote(request.path) + query)
+        response = await self._client.manage(request.method, quote(request.path) + query)
         if request.method != "GET":
             await self._look()
-        return answer
+        return response
 
     async def register(self, request: Request) -> Response:
         parameters = {**_document(request), **dict(parse_qsl(request.query.decode("latin-1")))}
         parameters |= await self._batching(parameters)
-        answer = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
+        response = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
         await self._look()
-        return answer
+        return response
 
     async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """TorchServe describes the model with this batch size, and waits for nothing."""
@@ -146,9 +146,9 @@ def _refusing() -> Iterator[None]:
         raise InvalidInput(str(error)) from error
 
 
-def _check(answer: Response) -> None:
-    if answer.status >= 400 and answer.status != _CONFLICT:
-        raise UpstreamError(COMPONENT, answer.status, f"{COMPONENT}: {message_of(answer.body)}")
+def _check(response: Response) -> None:
+    if response.status >= 400 and response.status != _CONFLICT:
+        raise UpstreamError(COMPONENT, response.status, f"{COMPONENT}: {message_of(response.body)}")
 
 
 def _document(request: Request) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration
 
 
 class WorkerDeaths:
-    """How often a worker of each version died in a row, without an answer between.
+    """How often a worker of each version died in a row, without a response between.
 
     It is counted by worker: all of a model may die at once, of one cause, and are started anew.
     """
@@ -51,7 +51,7 @@ class WorkerDeaths:
             self.news.set()
 
     def count(self, model: str, version: str) -> int:
-        """Since the last answer, of the worker that died most often."""
+        """Since the last response, of the worker that died most often."""
         return max(self._counts[f"{model}_{version}"].values(), default=0)
 
     def has_lost(self, model: str, version: str) -> bool:

@@ -121,8 +121,8 @@ def _sizes(draft: Draft, around: Surroundings) -> None:
     # Numbers of one byte and a comma in JSON are tensors of eight.
     request = 4 * int(draft.get("max_request_size", str(rules.DEFAULT_MAX_REQUEST_SIZE))) + FRAME_BYTES
     draft.set("max_request_size", _at_most_int(request), "for batches; the adapter keeps the limit of each request")
-    answer = (whole(draft.properties, "max_response_size") or _MAX_RESPONSE_SIZE) * DEFAULT_MAX_BATCH_SIZE
-    draft.set("max_response_size", _at_most_int(answer), "for batches of answers")
+    response = (whole(draft.properties, "max_response_size") or _MAX_RESPONSE_SIZE) * DEFAULT_MAX_BATCH_SIZE
+    draft.set("max_response_size", _at_most_int(response), "for batches of responses")
     if (whole(draft.properties, "job_queue_size") or _JOB_QUEUE_SIZE) < _JOB_QUEUE_SIZE:
         draft.set("job_queue_size", str(_JOB_QUEUE_SIZE), "requests wait in the adapter, which keeps this limit")
 

@@ -23,8 +23,8 @@ from torchserve_adapter.errors import (
     message_of,
 )
 from torchserve_compat import frames
-from torchserve_compat.server.model import OnPiece
 from torchserve_compat.server.stateful import take_sequence
+from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.wire import Kind, Unframer
 
 _WORKER_DIED = "Worker died."
@@ -32,7 +32,7 @@ _KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory
 # With useJobTicket TorchServe refuses what it has no idle worker for; one that has just answered is not idle yet.
 _NO_IDLE_WORKER = "has no worker to serve inference request"
 _ASK_AGAIN_S = (0.002, 0.25)  # at first, and at most
-# In the head of an answer that TorchServe sends in pieces.
+# In the head of a response that TorchServe sends in pieces.
 _STREAMED = b"ts_stream_next"
 _FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 
@@ -66,44 +66,48 @@ class VersionTransport:
         # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
         self._timeout_s = startup_timeout_s + response_timeout_s + 30
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         """The result of the batch; raises the ServingError for what went wrong.
 
         Nothing that runs is ended: the worker is busy until it is finished, whether anybody waits for it or not.
         """
         if self._given_up:
             raise NotReady(f"Model {self._model} has no worker any more.")
-        answers: list[frames.Answer] = []
+        responses: list[frames.HandlerResponse] = []
         seconds = 0.0
         for portion in _portions(batch):
             result = await self._send(portion, is_wanted, on_piece)
             if result.failure:
                 return result
-            answers += result.answers
+            responses += result.responses
             seconds += result.seconds
-        return frames.Result(answers, seconds)
+        return frames.HandlerResult(responses, seconds)
 
     def give_up(self) -> None:
         """There will be no worker any more: whatever is sent is refused."""
         self._given_up = True
 
-    async def _send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def _send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         headers: Headers = _FRAME_HEADERS
         if self._sequence_header:
             sequence, batch = take_sequence(batch)
             headers = (*headers, (self._sequence_header, sequence))
-        answer = await self._ask(frames.encode(batch), headers, is_wanted)
+        response = await self._ask(frames.encode(batch), headers, is_wanted)
         try:
-            if answer.header(_STREAMED):
-                result = await self._read_stream(answer, on_piece)
+            if response.header(_STREAMED):
+                result = await self._read_stream(response, on_piece)
             else:
-                result = frames.decode_result(answer.body)
+                result = frames.decode_result(response.body)
         except msgspec.DecodeError as error:
-            raise ConnectionBroken(f"{COMPONENT}: the answer cannot be read ({error}).") from error
+            raise ConnectionBroken(f"{COMPONENT}: the response cannot be read ({error}).") from error
         self._on_answer()
         return result
 
-    async def _read_stream(self, answer: Answer, on_piece: OnPiece) -> frames.Result:
+    async def _read_stream(self, response: Answer, on_piece: OnPiece) -> frames.HandlerResult:
         """Hands pieces on as they come; the result is what comes after the last.
 
         It is read to the end, be it for nobody: so long the worker is busy. Of a running batch TorchServe drops the
@@ -111,43 +115,43 @@ class VersionTransport:
         """
         received = Unframer()
         try:
-            async for chunk in self._chunks(answer):
+            async for chunk in self._chunks(response):
                 for kind, _, frame in received.feed(chunk):
                     if kind == Kind.WHOLE:
                         return frames.decode_result(frame)
                     if not on_piece(frames.decode_piece(frame)) and self._continuous:
                         raise ClientGone
         except (ClientGone, asyncio.CancelledError):
-            if answer.pieces:
-                await answer.pieces.aclose()
+            if response.pieces:
+                await response.pieces.aclose()
             raise
-        raise ConnectionBroken(f"{COMPONENT}: the answer ended before its last piece.")
+        raise ConnectionBroken(f"{COMPONENT}: the response ended before its last piece.")
 
-    async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: Answer) -> AsyncIterator[bytes]:
         """The body, be it that it came whole; raises what TorchServe's end of the connection means."""
-        if answer.pieces is None:
-            yield answer.body
+        if response.pieces is None:
+            yield response.body
             return
         last = time.monotonic()
         try:
-            async for piece in answer.pieces:
+            async for piece in response.pieces:
                 last = time.monotonic()
                 yield piece
         except PredictorTimeout as error:
             raise self._silent() from error
-        except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of an answer
+        except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of a response
             raise self._lost_worker(time.monotonic() - last) from error
 
     async def _ask(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> Answer:
         pause, longest = _ASK_AGAIN_S
         while True:
             started = time.monotonic()
-            answer = await self._post(frame, headers)
-            if answer.status == 200:
-                return answer
-            message = message_of(answer.body)
+            response = await self._post(frame, headers)
+            if response.status == 200:
+                return response
+            message = message_of(response.body)
             if _NO_IDLE_WORKER not in message or self._given_up or not is_wanted():
-                raise self._refusal(answer.status, message, time.monotonic() - started)
+                raise self._refusal(response.status, message, time.monotonic() - started)
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
@@ -177,15 +181,15 @@ class VersionTransport:
         return WorkerBroken(f"The worker of model {self._model} died while it had the request{hint}.")
 
 
-def _portions(batch: frames.Batch) -> Iterator[frames.Batch]:
+def _portions(batch: frames.HandlerBatch) -> Iterator[frames.HandlerBatch]:
     """The batch, in several where its bodies are large."""
-    requests: list[frames.Request] = []
+    requests: list[frames.HandlerRequest] = []
     size = 0
     for request in batch.requests:
         bytes_of_request = sum(len(part.value) for part in request.parts)
         if requests and size + bytes_of_request > FRAME_BYTES:
-            yield frames.Batch(batch.form, requests)
+            yield frames.HandlerBatch(batch.form, requests)
             requests, size = [], 0
         requests.append(request)
         size += bytes_of_request
-    yield frames.Batch(batch.form, requests)
+    yield frames.HandlerBatch(batch.form, requests)

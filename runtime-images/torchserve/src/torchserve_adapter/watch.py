@@ -3,7 +3,7 @@ alive, nor from TorchServe being too busy to say.
 
 Before a model of the configuration was ever ready, a worker that dies ends the pod: the archive is wrong, and
 TorchServe's own retries would only hide it. Afterwards TorchServe restarts the worker; until it has, the model is not
-ready and its requests wait. Five deaths of a worker in a row, without an answer between them, end the pod; so does one
+ready and its requests wait. Five deaths of a worker in a row, without a response between them, end the pod; so does one
 that is away for so long that TorchServe has given up on it.
 
 What would end the pod for a model of the configuration takes a model that was registered while TorchServe runs out of

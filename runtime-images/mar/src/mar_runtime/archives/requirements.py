@@ -48,7 +48,7 @@ async def install(
     except TimeoutError:
         raise ModelFailed(
             f"Model {model}: {requirements.name} was not installed within {timeout_s:g} s; "
-            "look whether the index of packages answers, or put the packages into the image."
+            "check that the package index is reachable, or put the packages into the image."
         ) from None
     finally:
         if pip.returncode is None:  # or the server is told to stop

@@ -1,4 +1,4 @@
-"""What a model takes and gives, and the checks of a request and an answer against it. Pure."""
+"""What a model takes and gives, and the checks of a request and a response against it. Pure."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
-from torchserve_compat.frames import Result, Sample
+from torchserve_compat.frames import HandlerResult, Sample
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class SampleMetrics:
         self._metrics: dict[str, _Metric] = {}
         self._refused: set[str] = set()
 
-    def take(self, model: str, result: Result) -> None:
+    def take(self, model: str, result: HandlerResult) -> None:
         """What came with a result of `model`."""
         if result.failure is None:
             self._seconds[model] = result.seconds

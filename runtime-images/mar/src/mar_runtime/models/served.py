@@ -124,7 +124,7 @@ class ServedModels:
             workers = sum(one.workers if isinstance(one, _Prepared) else 1 for one in prepared)
             # One processor is left to the server: where torch takes all of them, both wait for each other.
             self._threads = self._around.threads or max(1, round((self._around.processors - 1) / workers))
-            # With a processor to spare, the server writes answers and reads requests while all models compute.
+            # With a processor to spare, the server writes responses and reads requests while all models compute.
             self._ahead = self._around.processors > workers
             end = self._failed.put_nowait
             await asyncio.gather(*(self._serve(name, of_model, end) for name, of_model in _by_name(prepared).items()))

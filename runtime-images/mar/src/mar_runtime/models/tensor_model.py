@@ -16,9 +16,10 @@ from data_plane.batching.metrics import BatchMetrics
 from data_plane.batching.queue import Batch, BatchQueue
 from data_plane.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
 from data_plane.messages import Response
-from data_plane.model import Call, Fields
+from data_plane.model import Call
 from data_plane.off_loop import off_loop
 from data_plane.protocol import json_text
+from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
@@ -83,24 +84,14 @@ class TensorModel:
         texts = sum([array.nbytes for array in outputs.values() if array.dtype == object])
         return InferResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
 
-    async def raw(
-        self,
-        body: bytes,
-        content_type: str,  # noqa: ARG002 - of the protocol
-        path: str,  # noqa: ARG002
-        call: Call,
-        *,
-        explain: bool = False,
-        name: str = "body",  # noqa: ARG002
-        fields: Fields = (),  # noqa: ARG002
-    ) -> Response:
-        """A v2 request, binary tensors and all; there is no handler to understand another."""
-        if explain:
+    async def raw(self, request: RawRequest, call: Call) -> Response:
+        """Return the response to a v2 request, which may have binary tensors; there is no handler for other bodies."""
+        if request.explain:
             raise self._unexplained()
         length = json_length(call.headers)
-        request = await off_loop(rest.weight(body, length), rest.decode_request, body, length)
-        answer = await self.infer(request, call)
-        encoded, length = await off_loop(answer.size, rest.encode_response, answer, request)
+        tensors = await off_loop(rest.weight(request.body, length), rest.decode_request, request.body, length)
+        response = await self.infer(tensors, call)
+        encoded, length = await off_loop(response.size, rest.encode_response, response, tensors)
         if length is None:
             return Response(encoded)
         headers = ((JSON_LENGTH, str(length).encode()),)

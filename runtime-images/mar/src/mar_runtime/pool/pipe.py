@@ -1,4 +1,4 @@
-"""The server's end of the connection with a worker process: batches go out, answers and pieces of them come back."""
+"""The server's end of the connection with a worker process: batches go out, responses and pieces of them come back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 from data_plane.errors import ClientGone
 from torchserve_compat.wire import HEAD, Kind, Unframer
 
-# Takes the frame of a piece; False where nobody takes more of its answer.
+# Takes the frame of a piece; False where nobody takes more of its response.
 OnPiece = Callable[[bytes], bool]
 
 
@@ -29,7 +29,7 @@ _NUMBERS = 1 << 32  # as many as a head can hold
 class _Asked:
     """A frame on the other side."""
 
-    answer: asyncio.Future[bytes]
+    response: asyncio.Future[bytes]
     timeout_s: float
     on_piece: OnPiece
 
@@ -37,7 +37,7 @@ class _Asked:
 class Pipe(asyncio.Protocol):
     """Frames that are answered one after the other; or, `at_once`, in any order, as the worker has all of them in hand.
 
-    A frame's time runs from when those before it are answered, and anew with each piece of its answer. At once, it is
+    A frame's time runs from when those before it are answered, and anew with each piece of its response. At once, it is
     for the worker to say anything.
     """
 
@@ -55,16 +55,16 @@ class Pipe(asyncio.Protocol):
 
     @property
     def pending(self) -> int:
-        """Frames without an answer."""
+        """Frames without a response."""
         return len(self._asked)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
-        """The answer. A frame for a lost connection goes nowhere: `fail` tells who waits for it.
+        """The response. A frame for a lost connection goes nowhere: `fail` tells who waits for it.
 
-        At once, a request leaves the worker's batch when its answer is cancelled, and when nobody takes its pieces:
+        At once, a request leaves the worker's batch when its response is cancelled, and when nobody takes its pieces:
         then it is ClientGone.
         """
         number, self._next = self._next, (self._next + 1) % _NUMBERS
@@ -72,10 +72,10 @@ class Pipe(asyncio.Protocol):
         asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
         self._asked[number] = asked
         if self._at_once:
-            asked.answer.add_done_callback(lambda answer: self._leave(number) if answer.cancelled() else None)
+            asked.response.add_done_callback(lambda response: self._leave(number) if response.cancelled() else None)
         if len(self._asked) == 1:
             self._start_clock()
-        return asked.answer
+        return asked.response
 
     def fail(self, error: WorkerDied) -> None:
         """Of what was asked, only what the process had in hand can have been its end."""
@@ -83,7 +83,7 @@ class Pipe(asyncio.Protocol):
         _settle(self.first, error)
         in_hand = self._in_hand()
         for asked in self._asked.values():
-            _settle(asked.answer, error if asked in in_hand else NeverStarted())
+            _settle(asked.response, error if asked in in_hand else NeverStarted())
         self._asked.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -112,13 +112,13 @@ class Pipe(asyncio.Protocol):
     def _answer(self, number: int, frame: bytes) -> None:
         if not self.first.done():
             self.first.set_result(frame)
-        elif (asked := self._asked.pop(number, None)) and not asked.answer.done():
-            asked.answer.set_result(frame)
+        elif (asked := self._asked.pop(number, None)) and not asked.response.done():
+            asked.response.set_result(frame)
 
     def _pass_on(self, number: int, piece: bytes) -> None:
         asked = self._asked.get(number)
         if asked and not asked.on_piece(piece) and self._at_once:
-            _settle(asked.answer, ClientGone())
+            _settle(asked.response, ClientGone())
             self._leave(number)
 
     def _leave(self, number: int) -> None:
@@ -142,7 +142,7 @@ class Pipe(asyncio.Protocol):
 
     def _expire(self) -> None:
         for asked in self._in_hand():
-            _settle(asked.answer, TimeoutError())
+            _settle(asked.response, TimeoutError())
 
 
 def _settle(waiting: asyncio.Future[bytes], failure: Exception) -> None:

@@ -20,7 +20,7 @@ from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_fai
 from mar_runtime.pool.worker_process import CannotStart, WorkerProcess
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
-from torchserve_compat.server.model import OnPiece
+from torchserve_compat.server.transport import OnPiece
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class WorkerPool:
         archive: str,
         policy: PoolPolicy,
         gpus: Sequence[int],
-        on_result: Callable[[str, frames.Result], None],
+        on_result: Callable[[str, frames.HandlerResult], None],
         on_failure: Callable[[BaseException], None],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -93,7 +93,9 @@ class WorkerPool:
             raise
         self._spawn(self._add_more())
 
-    async def send(self, batch: frames.Batch, is_wanted: Callable[[], bool], on_piece: OnPiece) -> frames.Result:
+    async def send(
+        self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
+    ) -> frames.HandlerResult:
         """A worker's result. A batch that a worker did not come to before it died goes to another; one that nobody
         waits for by the time that a worker is free is dropped."""
         frame = frames.encode(batch)
@@ -103,7 +105,7 @@ class WorkerPool:
                 self._wake()  # the worker is free for others
                 raise ClientGone
             try:
-                answer = await worker.ask(
+                response = await worker.ask(
                     frame, self._policy.response_timeout_s, lambda piece: on_piece(frames.decode_piece(piece))
                 )
             except NeverStarted:
@@ -122,13 +124,13 @@ class WorkerPool:
                 raise WorkerBroken(
                     f"The worker of model {self._spec.model} died while it had the request: {error}."
                 ) from None
-            return self._answered(worker, answer)
+            return self._answered(worker, response)
 
-    def _answered(self, worker: WorkerProcess, answer: bytes) -> frames.Result:
+    def _answered(self, worker: WorkerProcess, response: bytes) -> frames.HandlerResult:
         self._restarts.answered()
         self._look_after(worker)
         self._wake()
-        result = frames.decode_result(answer)
+        result = frames.decode_result(response)
         self._on_result(self._spec.model, result)
         return result
 

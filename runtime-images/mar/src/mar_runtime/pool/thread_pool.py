@@ -23,7 +23,7 @@ from data_plane.model_server.errors import ModelFailed
 from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
-from torchserve_compat.server.model import OnPiece
+from torchserve_compat.server.transport import OnPiece
 
 if TYPE_CHECKING:
     from mar_runtime.worker.handler import Handler
@@ -86,7 +86,7 @@ class HandlerThreads:
         archive: str,
         policy: PoolPolicy,
         gpus: Sequence[int],
-        on_result: Callable[[str, frames.Result], None],
+        on_result: Callable[[str, frames.HandlerResult], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._spec = spec
@@ -120,10 +120,10 @@ class HandlerThreads:
 
     async def send(
         self,
-        batch: frames.Batch,
+        batch: frames.HandlerBatch,
         is_wanted: Callable[[], bool],  # noqa: ARG002 - nothing waits here
         on_piece: OnPiece,
-    ) -> frames.Result:
+    ) -> frames.HandlerResult:
         """The result of a free thread; the queue never sends more batches than there are threads."""
         if not self._idle:
             raise NotReady(f"Model {self._spec.model} has no free thread at the moment.")
@@ -186,8 +186,10 @@ def _load(spec: HandlerSpec) -> Handler:
     return Handler(spec)
 
 
-def _answer(handler: Handler, batch: frames.Batch, emit: Callable[[frames.Piece], object]) -> frames.Result:
+def _answer(
+    handler: Handler, batch: frames.HandlerBatch, emit: Callable[[frames.Piece], object]
+) -> frames.HandlerResult:
     try:
         return handler.run(batch, emit)
     except BaseException as error:  # noqa: BLE001 - it must not end the thread, as it would end a process
-        return frames.Result([], 0.0, frames.Failure(handler.last_words(error), 500))
+        return frames.HandlerResult([], 0.0, frames.HandlerFailure(handler.last_words(error), 500))

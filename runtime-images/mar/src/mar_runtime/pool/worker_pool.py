@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from data_plane.errors import UpstreamTimeout
-from torchserve_compat.server.model import Transport
+from torchserve_compat.server.transport import Transport
 
 # Of torch.load's long message, what is the matter with the file.
 _WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)

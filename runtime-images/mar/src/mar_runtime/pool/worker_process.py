@@ -106,9 +106,9 @@ class WorkerProcess:
         return self._exited.done() or self._pipe.lost.done()
 
     async def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
-        """The answer to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long.
+        """The response to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long.
 
-        Pieces of the answer go to `on_piece`; with each its time begins anew.
+        Pieces of the response go to `on_piece`; with each its time begins anew.
         """
         if self.is_ending:
             raise NeverStarted

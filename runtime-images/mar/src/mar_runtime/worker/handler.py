@@ -39,29 +39,29 @@ class Handler:
         self._context = service.context
         self._calls = loader.calls
 
-    def answer(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
+    def response(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
         """The result's frame for a batch's frame; `send_piece` gets the frames of what goes ahead of it."""
         return frames.encode(self.run(frames.decode_batch(frame), lambda piece: send_piece(frames.encode(piece))))
 
-    def run(self, batch: frames.Batch, emit: Emit) -> frames.Result:
-        """The result of a batch, with what the handler reported meanwhile; pieces of answers go to `emit`."""
+    def run(self, batch: frames.HandlerBatch, emit: Emit) -> frames.HandlerResult:
+        """The result of a batch, with what the handler reported meanwhile; pieces of responses go to `emit`."""
         result = self._calls.run(batch, self._context, emit)
         samples = taken()
         if not samples:
             return result
-        return frames.Result(result.answers, result.seconds, result.failure, samples)
+        return frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
 
     def running_batch(self) -> RunningBatch[int]:
         """An empty one."""
         return self._calls.running_batch()
 
-    def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.Result]]:
+    def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.HandlerResult]]:
         """One call of the handler for all in the batch; what it said to each. What it reported goes with a result."""
         said = batch.step(self._context)
-        samples = taken() if any(isinstance(one, frames.Result) for _, one in said) else []
+        samples = taken() if any(isinstance(one, frames.HandlerResult) for _, one in said) else []
         for place, (number, one) in enumerate(said):
-            if samples and isinstance(one, frames.Result):
-                said[place] = number, frames.Result(one.answers, one.seconds, one.failure, samples)
+            if samples and isinstance(one, frames.HandlerResult):
+                said[place] = number, frames.HandlerResult(one.responses, one.seconds, one.failure, samples)
                 break
         return said
 

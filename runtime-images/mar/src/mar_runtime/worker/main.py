@@ -1,4 +1,4 @@
-"""A worker process: holds one handler and answers one batch at a time, until its socket is closed.
+"""A worker process: holds one handler and runs one batch at a time, until its socket is closed.
 
 It is forked from a process that has imported torch already, so a new one is there in a moment. One whose archive brings
 packages of its own, or modules of the same names, gives that up and begins afresh: it would not find them.
@@ -26,7 +26,7 @@ import msgspec
 from data_plane.log_lines import IndentingFormatter
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
-from torchserve_compat.wire import HEAD, Kind, framed
+from torchserve_compat.wire import HEAD, Kind, framed, framed_output
 
 if TYPE_CHECKING:
     from mar_runtime.worker.handler import Handler
@@ -116,7 +116,7 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
         raise
     except BaseException as error:
         log.critical("the handler ended its process", exc_info=error)
-        _send(connection, handler.last_words(error).encode(), Kind.LAST_WORDS)
+        _send(connection, handler.last_words(error).encode(), Kind.EXIT_MESSAGE)
         raise
 
 
@@ -126,7 +126,7 @@ def _answer(handler: Handler, connection: socket.socket) -> None:
     while (received := _receive(incoming)) is not None:
         _, number, frame = received
         send_piece = functools.partial(_send, connection, kind=Kind.PIECE, number=number)
-        _send(connection, handler.answer(frame, send_piece), number=number)
+        _send(connection, handler.response(frame, send_piece), number=number)
 
 
 def _step(handler: Handler, connection: socket.socket) -> None:
@@ -144,11 +144,7 @@ def _step(handler: Handler, connection: socket.socket) -> None:
                 batch.leave(number)
             elif refusal := batch.join(number, frames.decode_batch(frame)):
                 _send(connection, frames.encode(refusal), number=number)
-        connection.sendall(b"".join(_said(number, said) for number, said in handler.step(batch)))
-
-
-def _said(number: int, said: frames.Piece | frames.Result) -> bytes:
-    return framed(frames.encode(said), Kind.PIECE if isinstance(said, frames.Piece) else Kind.WHOLE, number)
+        connection.sendall(b"".join(framed_output(output, number) for number, output in handler.step(batch)))
 
 
 def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> None:

@@ -1,0 +1,23 @@
+"""A request in TorchServe's own inference API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Fields = Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A body of any type, which only the model's handler understands.
+
+    `name` is the name of the body among the request's parts, empty for a request without one; `fields` are other parts.
+    """
+
+    body: bytes
+    content_type: str = ""
+    path: str = ""  # below /predictions/<model>/<version>
+    name: str = "body"
+    fields: Fields = ()
+    explain: bool = False
