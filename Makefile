@@ -16,7 +16,7 @@ PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadsco
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
-.PHONY: help setup run demo fmt lint test recordings e2e bench images cluster-up cluster-down deploy verify release clean
+.PHONY: help setup run demo fmt lint quick test recordings e2e bench images cluster-up cluster-down deploy verify release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,13 @@ fmt: setup ## Format the code
 
 lint: setup ## Formatting, lint, types, layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+# What can change in every minute of work: no test of it starts a process or imports torch (tests/support/quick.py).
+QUICK := tests/unit tests/golden tests/contract tests/hostile/limits \
+  tests/conformance/test_recordings.py tests/conformance/test_settings_table.py tests/conformance/test_table.py
+
+quick: lint ## Formatting, lint, types, layers, and every test that starts no process and imports no torch: a minute
+	@$(BIN)/pytest --quick $(PARALLEL) $(QUICK) $(ARGS)
 
 # The stores are built before: a test may not take so long. Without Go, those that want one fail, and say why.
 test: setup ## Unit, golden, contract, integration and conformance tests (a real API server, a real TorchServe)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import leaks
 from tests.support.leaks import collected_after_the_module, collected_after_the_test
+from tests.support.quick import Quick
 from tests.support.scheduling import ByServer
 
 __all__ = ["collected_after_the_module", "collected_after_the_test"]  # fixtures of every test
@@ -36,6 +37,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def pytest_configure(config: pytest.Config) -> None:
     leaks.begin(config)
+    if config.getoption("--quick"):
+        config.pluginmanager.register(Quick())
 
 
 def pytest_collection_finish() -> None:
@@ -48,6 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite-goldens",
         action="store_true",
         help="write what is rendered now into tests/golden/cases; read the difference before it is committed",
+    )
+    parser.addoption(
+        "--quick", action="store_true", help="only tests that start no process and import no torch; others are refused"
     )
     parser.addoption(
         "--torchserve",

@@ -34,6 +34,7 @@ def test_no_folder_of_tests_is_called_operator() -> None:
     assert not [path for path in (ROOT / "tests").rglob("operator") if path.is_dir()]
 
 
+@pytest.mark.process
 def test_python_started_in_the_root_finds_the_standard_operator_module() -> None:
     code = "import collections, enum, operator; operator.itemgetter; print(operator.__file__)"
 

@@ -31,6 +31,7 @@ def test_of_the_same_file():
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("flags", "blamed", "says_where"),
     [((), "test_of_the_same_file", False), (("--find-leaks",), "test_that_leaves_it", True)],

@@ -33,6 +33,7 @@ def test_connections_leave_files_for_others(files: int, wanted: int, connections
     assert connections_within(files, wanted) == connections
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("soft", "hard"), [(100, 500), (500, 500)])
 def test_the_soft_limit_is_raised_as_far_as_the_hard_one_goes(soft: int, hard: int) -> None:
     done = subprocess.run(

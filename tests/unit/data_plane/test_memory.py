@@ -53,6 +53,7 @@ def faults(environment: Mapping[str, str], *arguments: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("environment", "arguments"), [(memory.ENVIRONMENT, ()), ({}, ("keep",))], ids=["a new process", "this process"]
 )
@@ -60,6 +61,7 @@ def test_what_a_batch_frees_is_kept_for_the_next(environment: Mapping[str, str],
     assert faults(environment, *arguments) < FAULTS_OF_FRESH_MEMORY / 10
 
 
+@pytest.mark.process
 def test_it_goes_back_to_the_kernel_otherwise() -> None:
     assert faults({}) >= FAULTS_OF_FRESH_MEMORY
 
@@ -114,6 +116,7 @@ print(grown > 20_000, kept > 20_000, resident() - before < 5_000)
 """
 
 
+@pytest.mark.process
 def test_what_a_wave_has_freed_goes_back_to_the_kernel() -> None:
     done = subprocess.run(
         [sys.executable, "-c", RETURNING],

@@ -22,6 +22,7 @@ SAMPLE = Path(__file__).parents[3] / "examples/bert"
 ARCHIVED_MODULES = ("handler", "model", "wordpiece")
 # What importing torch and TorchServe warns of: torch.cuda imports pynvml, ts leaves its version.txt open.
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.filterwarnings("ignore:The pynvml package is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file .*version.txt:ResourceWarning"),
 ]

@@ -23,6 +23,8 @@ from data_plane.server.grpc import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
+pytestmark = pytest.mark.process  # protoc, once
+
 # Of googleapis, which TorchServe's file imports and its jar does not hold.
 STATUS = """
 syntax = "proto3";

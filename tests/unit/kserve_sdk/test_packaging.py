@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "data_plane/pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "kubernetes", "pandas", "numpy", "grpc", "aiohttp", "httpx", "fastapi", "pydantic"}
@@ -30,24 +32,28 @@ def test_the_version_is_the_projects() -> None:
     assert PROJECT["version"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
+@pytest.mark.process
 def test_the_package_alone_brings_nothing_along() -> None:
     assert imported_by("import transformer_sdk") <= {"transformer_sdk", "typing", "re", "enum", "types"} | set(
         sys.stdlib_module_names
     )
 
 
+@pytest.mark.process
 def test_models_and_servers_bring_nothing_heavy_along() -> None:
     code = "from transformer_sdk.kserve import Model, ModelServer, model_server, InferRequest, InferenceRESTClient"
 
     assert imported_by(code) & HEAVY == set()
 
 
+@pytest.mark.process
 def test_a_server_that_runs_brings_nothing_heavy_along() -> None:
     code = "import transformer_sdk.kserve.serving.processes, transformer_sdk.testing"
 
     assert imported_by(code) & HEAVY == set()
 
 
+@pytest.mark.process
 def test_the_package_itself_has_kserves_names() -> None:
     code = (
         "import transformer_sdk as kserve\n"

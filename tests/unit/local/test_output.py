@@ -43,6 +43,7 @@ async def test_a_long_line_comes_in_several() -> None:
     assert max(map(len, lines)) <= 2 * OUTPUT_LINE_BYTES
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -12,6 +12,7 @@ from data_plane.protocol.v2 import generate
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("proto", generate.PROTOS, ids=lambda proto: proto.stem)
 def test_it_is_up_to_date(proto: Path) -> None:
     generated = generate.generate(proto)

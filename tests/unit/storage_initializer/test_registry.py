@@ -33,6 +33,7 @@ def test_an_unknown_scheme_is_told_what_is_served() -> None:
     )
 
 
+@pytest.mark.process
 def test_a_backend_is_imported_on_first_use_only() -> None:
     code = (
         "import sys, storage_initializer.cli\n"

@@ -96,6 +96,7 @@ def test_a_snapshot_is_served_whole_or_not_at_all() -> None:
         requested_models(properties, ARCHIVES, "/store")
 
 
+@pytest.mark.process
 def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     build_archive(tmp_path, "b.mar", "", model_name="named")
     (tmp_path / "folder" / "MAR-INF").mkdir(parents=True)
@@ -112,6 +113,7 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("file", ["a.mar", "a.tar.gz"])
 def test_a_truncated_archive_is_a_problem(tmp_path: Path, file: str) -> None:
     archive = build_archive(tmp_path, file, "")

@@ -1,0 +1,70 @@
+"""`--quick`: the tests that start no process and import no torch, for every few minutes of work.
+
+Neither can come in unnoticed: a file that imports torch is skipped as a whole, and says so; a test that is marked
+`process` is left out; and one that imports torch or starts a process all the same fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+
+_TORCH = "torch"
+_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
+# They are short, and serve nobody.
+_TOOLS = {"git", "make"}
+
+
+class Quick:
+    """Refuses torch from the start, and processes while a test runs."""
+
+    def __init__(self) -> None:
+        if _TORCH in sys.modules:
+            raise pytest.UsageError("a conftest has imported torch already; give --quick the folders above it")
+        self._is_running = False
+        self._collected = ""
+        sys.meta_path.insert(0, self)
+        sys.addaudithook(self._audit)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectstart(self, collector: pytest.Collector) -> None:
+        self._collected = collector.nodeid
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        self._is_running = True
+        try:
+            return (yield)
+        finally:
+            self._is_running = False
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("process")])
+        items[:] = [item for item in items if not item.get_closest_marker("process")]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name == _TORCH and self._is_running:
+            _refuse("imports torch; let its file import it")
+        if name == _TORCH:
+            pytest.skip(f"{self._collected} imports torch", allow_module_level=True)
+        return None
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._is_running and event in _STARTS and not _is_tool(event, arguments):
+            _refuse("starts a process; mark it `process`")
+
+
+def _is_tool(event: str, arguments: tuple[Any, ...]) -> bool:
+    return event == "subprocess.Popen" and Path(arguments[0]).name in _TOOLS
+
+
+def _refuse(what: str) -> NoReturn:
+    pytest.fail(f"a test of the quick run {what}")
