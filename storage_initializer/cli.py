@@ -23,13 +23,12 @@ from storage_initializer.lines import OneLineFormatter, one_line
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
+from storage_initializer.schemes import SCHEMES
 from storage_initializer.termination import termination_raises, uninterrupted
 from storage_initializer.transfer import Brought, Place, bring, places, put_in_place
 
 log = logging.getLogger("storage_initializer")
 
-# What is at a path, only this pod can say; and it costs no download.
-NEVER_CACHED = ("file", "pvc")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -118,7 +117,7 @@ def _of_source(error: InitializerError, transfer: Transfer) -> InitializerError:
 def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:
     if not plan.cache:
         return None
-    if transfer.source.scheme in NEVER_CACHED:
+    if not SCHEMES[transfer.source.scheme].is_remote:
         log.info("not kept in the node's cache: files and claims are read where they are")
         return None
     boot = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""

@@ -11,13 +11,12 @@ from typing import NoReturn
 
 from storage_initializer.errors import UsageError, exit_codes
 from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, MAX_ATTEMPTS_SET, MAX_TIMEOUT_S, READ_TIMEOUT_S
+from storage_initializer.schemes import forms
 from storage_initializer.selection import Selection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 _LARGEST_DISK = 1 << 60
-_SOURCES = """sources: s3://BUCKET[/PATH], gs://BUCKET[/PATH], https://HOST/FILE,
-pvc://CLAIM[/PATH] (the claim is mounted at PVC_ROOT/CLAIM), file:///PATH, PATH"""
 
 
 class LayoutName(StrEnum):
@@ -100,7 +99,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m storage_initializer",
         description="Copy models to where their server reads them: verified, and all or nothing.",
-        epilog=f"{_SOURCES}\n\nexit codes:\n{codes}",
+        epilog=f"sources: {forms()}, PATH\n\nexit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("pairs", nargs="+", metavar="SRC DEST", help="a source and the folder to bring it to")

@@ -14,10 +14,10 @@ import pytest
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.resolve.storage.sources import SCHEMES
 from storage_initializer.backends.s3_access import S3Access, s3_access
-from storage_initializer.cli import NEVER_CACHED
 from storage_initializer.errors import InitializerError, UnsupportedSchemeError
 from storage_initializer.plan import CachePlan, LayoutName, Plan, Transfer, make_plan
-from storage_initializer.registry import BACKENDS, open_source
+from storage_initializer.registry import open_source
+from storage_initializer.schemes import SCHEMES as INITIALIZER_SCHEMES
 from storage_initializer.uri import parse_uri
 from tests.support.builders import Manifest, a_runtime, a_service, the_children, the_shipped_runtime
 from tests.support.credentials import (
@@ -156,15 +156,17 @@ def test_the_shipped_runtime_asks_for_the_layout_of_torchserve() -> None:
 
 
 def test_the_operator_accepts_the_schemes_that_the_initializer_downloads() -> None:
-    """A new scheme is a backend, its line in `storage_initializer/registry.py`, and its row in the operator's table."""
-    missing_in_operator = set(BACKENDS) - set(SCHEMES)
-    missing_in_initializer = set(SCHEMES) - set(BACKENDS)
+    """A new scheme is a backend, its line in `storage_initializer/schemes.py`, and its row in the operator's table."""
+    missing_in_operator = set(INITIALIZER_SCHEMES) - set(SCHEMES)
+    missing_in_initializer = set(SCHEMES) - set(INITIALIZER_SCHEMES)
 
     assert (missing_in_operator, missing_in_initializer) == (set(), set())
 
 
 def test_a_scheme_is_remote_for_the_operator_if_the_initializer_caches_it() -> None:
-    assert {name for name, scheme in SCHEMES.items() if not scheme.remote} == set(NEVER_CACHED)
+    remote = {name for name, scheme in INITIALIZER_SCHEMES.items() if scheme.is_remote}
+
+    assert {name for name, scheme in SCHEMES.items() if scheme.remote} == remote
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -28,8 +28,8 @@ def test_an_unknown_scheme_is_told_what_is_served() -> None:
         open_uri("ftp://host/model")
 
     assert str(raised.value) == (
-        "ftp:// is not a known scheme; use s3://BUCKET/PATH, gs://BUCKET/PATH, https://HOST/FILE, pvc://CLAIM/PATH, "
-        "file:///PATH or a path"
+        "ftp:// is not a known scheme; use s3://BUCKET[/PATH], gs://BUCKET[/PATH], https://HOST/FILE, "
+        "http://HOST/FILE, pvc://CLAIM[/PATH], file:///PATH or a path"
     )
 
 

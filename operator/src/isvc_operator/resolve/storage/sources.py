@@ -32,7 +32,7 @@ class Scheme:
     remote: bool = True
 
 
-# The schemes of the storage-initializer (its registry.py); ``tests/contract/test_storage_initializer.py`` names those
+# The schemes of the storage-initializer (its schemes.py); ``tests/contract/test_storage_initializer.py`` names those
 # that only one of the two tables has.
 SCHEMES: Final = {
     scheme.name: scheme
