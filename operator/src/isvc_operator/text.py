@@ -1,7 +1,7 @@
-"""Texts from outside, made fit for a status, an Event, a log or a terminal: bounded, and nothing in them acts.
+"""Makes texts from outside safe for a status, an Event, a log or a terminal: limits their length, escapes characters.
 
-What a container prints, an object is called or a caller sends may hold escape sequences, line breaks that look like
-lines of ours, and characters that turn the direction of what follows. Here they become visible: ``\\x1b``, ``\\n``.
+The output of a container, the name of an object or a client's request may contain escape sequences, line breaks that
+forge lines of ours, and characters that change the text direction. They are replaced by ``\\x1b``, ``\\n``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _LAYOUT: Final = ("\n", "\t")
 
 
 def one_line(text: str, limit: int = LINE_BYTES) -> str:
-    """The text as one line of at most ``limit`` bytes."""
+    """Return the text as one line of at most ``limit`` bytes."""
     return shortened(visible(text[: limit + 1]).replace("\n", "\\n").replace("\t", "\\t"), limit)
 
 
 def visible(text: str) -> str:
-    """The text with escapes, as in ``repr``, for characters that would act; line breaks and tabs stay."""
+    """Escape control characters as ``repr`` does; line breaks and tabs stay."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
@@ -32,13 +32,13 @@ def _visible(character: str) -> str:
 
 
 def quoted(text: str, limit: int) -> str:
-    """The end of a text of several lines; each line after the first is marked as part of what is quoted."""
+    """Return the end of a text of several lines; each line after the first one is marked as quoted."""
     lines = visible(last_of(text, limit)).strip().splitlines()
     return f"\n{_MARK}".join(lines)
 
 
 def last_of(text: str, limit: int) -> str:
-    """The text's end, if it has more than ``limit`` bytes; a mark at its beginning tells that there was more."""
+    """Return the last ``limit`` bytes of the text; a mark at the beginning shows that it was truncated."""
     encoded = text[-limit - 1 :].encode(errors="replace")
     if len(encoded) <= limit:
         return text
@@ -46,7 +46,7 @@ def last_of(text: str, limit: int) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text's beginning, if it has more than ``limit`` bytes; a mark at the end tells that it goes on."""
+    """Return the first ``limit`` bytes of the text; a mark at the end shows that it was truncated."""
     encoded = text[: limit + 1].encode(errors="replace")
     if len(encoded) <= limit:
         return text

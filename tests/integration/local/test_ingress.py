@@ -140,7 +140,7 @@ async def test_an_answer_that_comes_before_the_whole_body_was_sent_reaches_the_c
 async def test_an_unknown_host_is_answered_with_the_hosts_that_there_are(ends: Ends) -> None:
     async with ends.session.get(ends.url, headers={"Host": "other.example.com"}) as answer:
         assert answer.status == 404
-        assert await answer.json() == {"error": f"no service answers to the host 'other.example.com'; there is: {HOST}"}
+        assert await answer.json() == {"error": f"no service has the host 'other.example.com'; there is: {HOST}"}
 
 
 async def test_a_server_that_breaks_off_is_a_bad_gateway(ends: Ends) -> None:
@@ -152,7 +152,7 @@ async def test_a_server_that_breaks_off_is_a_bad_gateway(ends: Ends) -> None:
     ends.handler = break_off
     async with ends.session.get(ends.url) as answer:
         assert answer.status == 502
-        assert (await answer.json())["error"].startswith("first-predictor broke off the request: ")
+        assert (await answer.json())["error"].startswith("first-predictor closed the connection: ")
 
 
 async def test_an_answer_that_is_cut_short_is_cut_short_for_the_caller_too(ends: Ends) -> None:
@@ -180,7 +180,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
             session.get(f"http://{LOOPBACK}:{port}/", headers={"Host": HOST}) as answer,
         ):
             assert answer.status == 503
-            expected = {"error": "first-predictor does not answer; it is starting, or it has ended"}
+            expected = {"error": "first-predictor does not respond; it is starting, or it has exited"}
             assert await answer.json() == expected
 
 
@@ -457,7 +457,7 @@ async def test_a_body_that_stops_coming_is_answered_with_408(ends: Ends, monkeyp
     answer = await talk(ends, as_sent("POST / HTTP/1.1", "Content-Length: 9", body=b"abc"))
 
     assert answer.startswith(b"HTTP/1.1 408")
-    assert answer.endswith(b'{"error": "nothing more of the body came for 0.05 s; send it at once"}')
+    assert answer.endswith(b'{"error": "no more of the body was received for 0.05 s; send it without pauses"}')
 
 
 async def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,7 +502,7 @@ async def test_a_caller_too_many_is_told_so_and_the_others_go_on(ends: Ends, mon
     go_on.set()
 
     assert refused.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-    assert refused.endswith(b'{"error": "2 connections are open, and no more are taken; close some"}')
+    assert refused.endswith(b'{"error": "2 connections are open, and no more are accepted; close some"}')
     assert [status_of(await other) for other in others] == [200, 200]
 
 

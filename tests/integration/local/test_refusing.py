@@ -33,13 +33,13 @@ def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--expect", "{}"], "isvc: --expect is about the answer to --request; give that too"),
+        (["--expect", "{}"], "isvc: --expect requires --request"),
         (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
-        (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is no folder"),
+        (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is not a folder"),
         (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
         (
             ["--runtimes", "/absent"],
-            "isvc: /absent is no folder; --runtimes wants one with runtimes as YAML files",
+            "isvc: /absent is not a folder; --runtimes requires one with runtimes as YAML files",
         ),
         (["--config-dir", "/absent"], "isvc: configuration folder /absent does not exist; mount the ConfigMap there"),
     ],
@@ -55,7 +55,7 @@ def test_a_flag_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([runtime()], "holds no InferenceService to serve"),
+        ([runtime()], "contains no InferenceService to serve"),
         (
             [service(uri="pvc://other"), runtime()],
             "the claim 'other'; name the folder for it: --pvc other=DIR",
@@ -87,9 +87,7 @@ def test_a_service_that_only_a_cluster_can_reach_is_refused(tmp_path: Path, caps
 
     assert run(tmp_path, [], body, runtime()) == 2
 
-    assert (
-        "InferenceService first can be called from inside a cluster only; remove its label" in capsys.readouterr().err
-    )
+    assert "InferenceService first can only be called inside a cluster; remove its label" in capsys.readouterr().err
 
 
 def test_a_service_whose_hosts_others_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +101,7 @@ def test_a_service_whose_hosts_others_have_is_refused(tmp_path: Path, capsys: py
     warned, refused = capsys.readouterr().err.splitlines()
     assert warned == ("isvc: InferenceService second: host all.example.com belongs to InferenceService default/first")
     assert refused.startswith(
-        "isvc: InferenceService second has no host of its own: other services have all.example.com"
+        "isvc: InferenceService second has no host: its hosts belong to other services: all.example.com"
     )
 
 
@@ -117,7 +115,8 @@ def test_a_service_that_would_go_without_what_guards_it_is_refused(
 
     refused = capsys.readouterr().err.splitlines()[-1]
     assert refused.startswith(
-        "isvc: InferenceService first is not to be reached without what guards it: nginx.ingress.kubernetes.io/auth-url"
+        "isvc: InferenceService first has annotations that restrict access and are not allowed: "
+        "nginx.ingress.kubernetes.io/auth-url"
     )
 
 
@@ -126,4 +125,4 @@ def test_one_request_wants_one_service(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert run(tmp_path, flags, service("first"), service("second"), runtime()) == 2
 
-    assert capsys.readouterr() == ("", "isvc: --request wants one InferenceService, and there are 2\n")
+    assert capsys.readouterr() == ("", "isvc: --request requires one InferenceService, and there are 2\n")

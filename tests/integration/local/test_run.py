@@ -40,7 +40,7 @@ def test_another_answer_than_the_expected_one_fails_and_is_shown(sandbox: Sandbo
     done = sandbox.run(*arguments(sandbox), *request(sandbox), "--expect", '{"predictions": [3]}')
 
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith('isvc: the answer is {"predictions": [1, 2], ')
+    assert done.stderr.splitlines()[-1].startswith('isvc: the response is {"predictions": [1, 2], ')
     assert done.stderr.splitlines()[-1].endswith(', and not {"predictions": [3]}')
 
 
@@ -68,7 +68,7 @@ def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox:
     done = sandbox.run(*arguments(sandbox, service(), silent))
 
     assert done.returncode == 1
-    expected = "isvc: first/kserve-container failed (exit code 7); it printed last:\n  no such model\n"
+    expected = "isvc: first/kserve-container failed (exit code 7); its last output:\n  no such model\n"
     assert done.stderr.endswith(expected)
 
 

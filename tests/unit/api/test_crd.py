@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.api.crd import RESOURCES, Resource, build_crd, main
+from isvc_operator.api.crd import RESOURCES, CustomResource, build_crd, main
 from isvc_operator.api.schema import Schema
 
 CRDS = Path(__file__).parents[3] / "crds"
@@ -19,7 +19,7 @@ ANNOTATION_LIMIT = 256 * 1024
 by_name = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)
 
 
-def root_schema(resource: Resource) -> Schema:
+def root_schema(resource: CustomResource) -> Schema:
     schema: Schema = build_crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
@@ -56,25 +56,25 @@ def test_a_missing_file_fails_the_check(tmp_path: Path) -> None:
 
 
 @by_name
-def test_a_file_holds_the_crd(resource: Resource, tmp_path: Path) -> None:
+def test_a_file_holds_the_crd(resource: CustomResource, tmp_path: Path) -> None:
     main([str(tmp_path)])
     assert yaml.safe_load((tmp_path / f"{resource.name}.yaml").read_text()) == build_crd(resource)
 
 
 @by_name
-def test_kubectl_apply_can_keep_it_in_its_annotation(resource: Resource) -> None:
+def test_kubectl_apply_can_keep_it_in_its_annotation(resource: CustomResource) -> None:
     assert len(json.dumps(build_crd(resource), separators=(",", ":"))) < ANNOTATION_LIMIT
 
 
 @by_name
-def test_every_field_is_explained(resource: Resource) -> None:
+def test_every_field_is_explained(resource: CustomResource) -> None:
     described_by_kubernetes = {".apiVersion", ".kind", ".metadata", ".metadata.name"}
     silent = {path for path, schema in properties(root_schema(resource)) if not schema.get("description")}
     assert silent - described_by_kubernetes == set()
 
 
 @by_name
-def test_no_part_of_the_spec_drops_an_unknown_field(resource: Resource) -> None:
+def test_no_part_of_the_spec_drops_an_unknown_field(resource: CustomResource) -> None:
     dropping = {
         path
         for path, schema in properties(root_schema(resource))

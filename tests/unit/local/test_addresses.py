@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.local.addresses import ServiceAddress, move_addresses
+from isvc_operator.local.addresses import ServiceAddress, localize_addresses
 
 PREDICTOR = ServiceAddress("first-predictor", "models", "127.0.0.1", {80: 40001, 8081: 40002})
 HERE, GRPC = "127.0.0.1:40001", "127.0.0.1:40002"
@@ -28,4 +28,4 @@ MOVED = {
 
 @pytest.mark.parametrize(("text", "expected"), MOVED.items(), ids=MOVED.keys())
 def test_a_name_of_the_cluster_becomes_a_place_here(text: str, expected: str) -> None:
-    assert move_addresses(text, [PREDICTOR]) == expected
+    assert localize_addresses(text, [PREDICTOR]) == expected

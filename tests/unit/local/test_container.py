@@ -138,8 +138,8 @@ def test_a_probe_asks_the_port_that_the_server_has_here(probe: dict[str, Any], e
     ("container", "message"),
     [
         ({"command": []}, "svc/server has no command"),
-        ({"args": [8080]}, "svc/server: 8080 among its command, args and env is no text; put it in quotes"),
-        ({"env": [{"name": "A", "value": True}]}, "svc/server: True among its command, args and env is no text"),
+        ({"args": [8080]}, "svc/server: 8080 in its command, args or env is not a string; put it in quotes"),
+        ({"env": [{"name": "A", "value": True}]}, "svc/server: True in its command, args or env is not a string"),
         ({"env": [{"name": "KEY", "valueFrom": {}}]}, "svc/server takes KEY from the cluster .* export it"),
         ({"envFrom": [{"secretRef": {"name": "keys"}}]}, r"svc/server takes variables from the cluster \(envFrom\)"),
         ({"readinessProbe": {"exec": {"command": ["true"]}}}, "the readinessProbe of svc/server is neither"),

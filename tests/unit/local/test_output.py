@@ -48,7 +48,7 @@ async def test_a_long_line_comes_in_several() -> None:
     ("script", "words"),
     [
         ("open(FILE, 'w').write('a\\x1b\\nb' * 1_000_000)", "a\\x1b\n| ba\\x1b\n| b"),
-        ("print('a\\x1bb' * 1_000_000)", "it printed last:\n  a\\x1bba\\x1bb"),
+        ("print('a\\x1bb' * 1_000_000)", "its last output:\n  a\\x1bba\\x1bb"),
     ],
     ids=["left", "printed"],
 )

@@ -156,12 +156,12 @@ def test_the_server_without_java_runs_with_the_python_of_isvc() -> None:
 
 
 def test_a_claim_without_a_folder_is_refused_with_the_flag_to_give() -> None:
-    with pytest.raises(UnusableInput, match="claim 'other'; name the folder for it: --pvc other=DIR"):
+    with pytest.raises(UnusableInput, match="claim 'other'; name a folder for it: --pvc other=DIR"):
         plan(uri="pvc://other/bert")
 
 
 def test_a_server_that_is_not_told_its_port_is_refused() -> None:
-    with pytest.raises(UnusableInput, match="first/kserve-container is not told its port"):
+    with pytest.raises(UnusableInput, match="first/kserve-container does not get its port"):
         plan(args=["--model-dir=/mnt/models"])
 
 
@@ -169,7 +169,7 @@ def test_a_server_that_is_not_told_its_port_is_refused() -> None:
     ("volumes", "message"),
     [
         ([{"name": "extra", "secret": {"secretName": "keys"}}], "volume 'extra' is of kind secret"),
-        ([], "volume 'extra' is mounted, but the pod has none of that name"),
+        ([], "volume 'extra' is mounted, but the pod has no such volume"),
     ],
 )
 def test_a_volume_that_is_not_there_is_refused(volumes: list[dict[str, Any]], message: str) -> None:

@@ -37,5 +37,5 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: Captured) 
 
     assert main(["new", "transformer", "digits", "--into", str(tmp_path)]) == 2
 
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert list((tmp_path / "digits").iterdir()) == []

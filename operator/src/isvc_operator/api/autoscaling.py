@@ -11,18 +11,20 @@ from isvc_operator.api.core_fields import Core
 
 
 class MetricTarget(ApiModel):
-    """The value that a metric is held at."""
+    """The target value of a metric."""
 
     type: Literal["Utilization", "Value", "AverageValue"] | None = Field(
-        default=None, description="Which of the values below is meant."
+        default=None, description="Which of the values below applies."
     )
-    value: IntOrString | None = Field(default=None, description="Value over all pods.")
+    value: IntOrString | None = Field(default=None, description="Value for all pods together.")
     average_value: IntOrString | None = Field(default=None, description="Value per pod.")
-    average_utilization: Int32 | None = Field(default=None, description="Per cent of what the pods request, per pod.")
+    average_utilization: Int32 | None = Field(
+        default=None, description="Percentage of the resources that the pods request."
+    )
 
 
 class ResourceMetric(ApiModel):
-    """Scale by what the pods use."""
+    """Scale by the resources that the pods use."""
 
     name: Literal["cpu", "memory"] = Field(description="Resource to scale by.")
     target: MetricTarget
@@ -59,17 +61,17 @@ class ExternalMetric(ApiModel):
 
 
 class PodMetricSource(ApiModel):
-    """A metric that the pods publish."""
+    """A metric of the pods."""
 
     backend: Literal["opentelemetry"] | None = Field(default=None, description="How it is collected.")
     server_address: str | None = Field(default=None, description="Address of the collector.")
     metric_names: list[str] | None = Field(default=None, description="Names of the metrics.")
     query: str | None = Field(default=None, description="Query over the metrics.")
-    operation_over_time: str | None = Field(default=None, description="How values are joined over time.")
+    operation_over_time: str | None = Field(default=None, description="How values are aggregated over time.")
 
 
 class PodMetric(ApiModel):
-    """Scale by what the pods publish."""
+    """Scale by a metric of the pods."""
 
     metric: PodMetricSource
     target: MetricTarget
@@ -78,7 +80,7 @@ class PodMetric(ApiModel):
 class MetricsSpec(ApiModel):
     """One metric to scale by."""
 
-    type: Literal["Resource", "External", "PodMetric"] = Field(description="Which of the parts below is meant.")
+    type: Literal["Resource", "External", "PodMetric"] = Field(description="Which of the parts below applies.")
     resource: ResourceMetric | None = None
     external: ExternalMetric | None = None
     podmetric: PodMetric | None = None
@@ -94,12 +96,12 @@ class AutoScaling(ApiModel):
 class RollingUpdate(ApiModel):
     """How many pods change at a time."""
 
-    max_surge: IntOrString | None = Field(default=None, description="Pods above the wanted number.")
-    max_unavailable: IntOrString | None = Field(default=None, description="Pods below the wanted number.")
+    max_surge: IntOrString | None = Field(default=None, description="Pods above the specified number.")
+    max_unavailable: IntOrString | None = Field(default=None, description="Pods below the specified number.")
 
 
 class DeploymentStrategy(ApiModel):
     """How pods are replaced by newer ones."""
 
-    type: Literal["RollingUpdate", "Recreate"] | None = Field(default=None, description="Way of replacing.")
+    type: Literal["RollingUpdate", "Recreate"] | None = Field(default=None, description="Method of replacement.")
     rolling_update: RollingUpdate | None = None

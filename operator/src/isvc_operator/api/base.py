@@ -1,4 +1,4 @@
-"""What every model of the API shares: camelCase on the wire, frozen, and nothing of the user's lost."""
+"""The base of the API's models: camelCase names in YAML, frozen, unknown fields kept."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def _int_or_string(value: Any) -> int | str:
     return value
 
 
-# Kubernetes takes a quantity or a surge as 2 or as "2"; so do we.
+# Kubernetes accepts a quantity or a surge as 2 or as "2".
 IntOrString = Annotated[int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})]
 
 
 def one_of(*values: str) -> WithJsonSchema:
-    """Values that the CRD enforces on a write; reading stays open to what another version has written."""
+    """Return a schema with these values for writes. Any value can be read: another version may have set it."""
     return WithJsonSchema({"type": "string", "enum": list(values)})
 
 
 class ApiModel(BaseModel):
-    """A part of a custom resource. Unknown fields are kept (`model_extra`), so that they can be named."""
+    """A part of a custom resource. Unknown fields are kept (`model_extra`), so that they can be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -38,7 +38,7 @@ class ApiModel(BaseModel):
         frozen=True,
         populate_by_name=True,
         serialize_by_alias=True,
-        strict=True,  # as the API server: "3" is not an integer
+        strict=True,  # like the API server: "3" is not an integer
     )
 
     @model_validator(mode="before")
@@ -49,7 +49,7 @@ class ApiModel(BaseModel):
         return value
 
     def as_dict(self) -> dict[str, Any]:
-        """The part as it is written in YAML: camelCase names, absent fields left out."""
+        """Return the part as in YAML: camelCase names, absent fields left out."""
         return self.model_dump(exclude_none=True)
 
 
@@ -68,12 +68,12 @@ class ObjectMeta(ApiModel):
 
 
 def name_in(body: Mapping[str, Any]) -> str:
-    """The object's name, also where the object is otherwise not valid."""
+    """Return the object's name, also of an invalid object."""
     metadata = body.get("metadata")
     return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
 
 
 @cache
 def field_names(model: type[ApiModel]) -> Mapping[str, str]:
-    """The model's fields: their names in YAML and, for each, the attribute that holds it."""
+    """Map the names of the model's fields in YAML to its attributes."""
     return {field.alias or name: name for name, field in model.model_fields.items()}

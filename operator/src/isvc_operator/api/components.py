@@ -10,7 +10,7 @@ from isvc_operator.api.autoscaling import AutoScaling, DeploymentStrategy
 from isvc_operator.api.base import ApiModel, Int32, Int64
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 
-# KServe's order: where several are given, the first one counts.
+# In KServe's order: if several are given, the first one is used.
 FRAMEWORKS: Final = (
     "sklearn",
     "tensorflow",
@@ -39,7 +39,7 @@ class StorageSpec(ApiModel):
 class StorageUri(ApiModel):
     """One of several downloads, each with its own place in the container."""
 
-    uri: str = Field(min_length=1, description="Where to download from: pvc://, s3://, gs://, https://, …")
+    uri: str = Field(min_length=1, description="Location to download from: pvc://, s3://, gs://, https://, …")
     mount_path: str = Field(
         default="/mnt/models", max_length=255, pattern="^/.*", description="Folder to download into."
     )
@@ -64,11 +64,11 @@ class PredictorExtensionSpec(ContainerFields):
 
     storage_uri: str | None = Field(
         default=None,
-        description="Where the model lies: pvc://claim/path, s3://bucket/prefix, gs://…, https://…",
+        description="Location of the model: pvc://claim/path, s3://bucket/prefix, gs://…, https://…",
     )
     runtime_version: str | None = Field(default=None, description="Tag of the runtime's image.")
     protocol_version: str | None = Field(
-        default=None, description="Protocol the model is called with: v1, v2, grpc-v1 or grpc-v2."
+        default=None, description="Protocol of the model's server: v1, v2, grpc-v1 or grpc-v2."
     )
     storage: StorageSpec | None = None
     confidential: ConfidentialSpec | None = None
@@ -102,18 +102,18 @@ class LoggerSpec(ApiModel):
     storage: LoggerStorage | None = None
     marshaller_url: str | None = Field(default=None, description="Service that formats stored payloads.")
     batch_size: int | None = Field(default=None, description="Number of payloads stored together.")
-    batch_interval: str | None = Field(default=None, description="Longest wait for a full batch, such as 10s.")
+    batch_interval: str | None = Field(default=None, description="Maximum time to wait for a full batch, such as 10s.")
 
 
 class BatcherSpec(ApiModel):
-    """Joins requests that arrive together into one call of the model. Zero or less leaves the default in force."""
+    """Merges concurrent requests into one call of the model. Zero or less keeps the default."""
 
-    max_batch_size: int | None = Field(default=None, description="Largest number of instances in a call.")
+    max_batch_size: int | None = Field(default=None, description="Maximum number of instances in a call.")
     max_latency: int | None = Field(
-        default=None, description="Batches stay so small that a call is expected to take no more milliseconds."
+        default=None, description="Limits batches so that a call is expected to take at most this many milliseconds."
     )
     timeout: int | None = Field(
-        default=None, description="Milliseconds until a request is given up, its time in the queue included."
+        default=None, description="Timeout of a request in milliseconds, including its time in the queue."
     )
 
 
@@ -121,23 +121,23 @@ class ComponentExtensionSpec(ApiModel):
     """Scaling, batching, logging and roll-out of one component."""
 
     min_replicas: Annotated[Int32, Field(ge=0)] | None = Field(
-        default=None, description="Smallest number of pods; 1 by default, 0 scales to zero."
+        default=None, description="Minimum number of pods; 1 by default, 0 scales to zero."
     )
     max_replicas: Annotated[Int32, Field(ge=0)] | None = Field(
-        default=None, description="Largest number of pods; 0 means no limit was set."
+        default=None, description="Maximum number of pods; 0 means no limit."
     )
-    scale_target: Int32 | None = Field(default=None, description="Value of the metric to hold per pod.")
+    scale_target: Int32 | None = Field(default=None, description="Target value of the metric per pod.")
     scale_metric: Literal["cpu", "memory", "concurrency", "rps"] | None = Field(
         default=None, description="Metric to scale by."
     )
     scale_metric_type: Literal["Utilization", "Value", "AverageValue"] | None = Field(
-        default=None, description="How scaleTarget is meant."
+        default=None, description="Type of scaleTarget."
     )
     auto_scaling: AutoScaling | None = None
     container_concurrency: Annotated[Int64, Field(ge=0)] | None = Field(
-        default=None, description="Requests a pod may work on at once; 0 means no limit."
+        default=None, description="Maximum number of concurrent requests per pod; 0 means no limit."
     )
-    timeout: Int64 | None = Field(default=None, description="Seconds until a request is given up.")
+    timeout: Int64 | None = Field(default=None, description="Timeout of a request in seconds.")
     canary_traffic_percent: Annotated[Int64, Field(ge=0, le=100)] | None = Field(
         default=None, description="Share of the traffic for the newest revision."
     )
@@ -183,7 +183,7 @@ class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
 
 
 class TransformerSpec(PodSpecFields, ComponentExtensionSpec):
-    """Prepares requests for the predictor and its answers for the caller."""
+    """Transforms requests for the predictor and its responses."""
 
     storage_uris: list[StorageUri] | None = Field(
         default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
@@ -194,14 +194,14 @@ class ArtExplainerSpec(ContainerFields):
     """An explainer of the Adversarial Robustness Toolbox."""
 
     type: str | None = Field(default=None, description="Kind of explainer, such as SquareAttack.")
-    storage_uri: str | None = Field(default=None, description="Where the explainer's model lies.")
+    storage_uri: str | None = Field(default=None, description="Location of the explainer's model.")
     runtime_version: str | None = Field(default=None, description="Tag of the explainer's image.")
     config: dict[str, str] | None = Field(default=None, description="Settings of the explainer.")
     storage: StorageSpec | None = None
 
 
 class ExplainerSpec(PodSpecFields, ComponentExtensionSpec):
-    """Explains the predictor's answers."""
+    """Explains predictions."""
 
     art: ArtExplainerSpec | None = None
     storage_uris: list[StorageUri] | None = Field(

@@ -1,8 +1,7 @@
-"""Names and shapes of the top-level fields of core/v1 PodSpec and Container, and no more.
+"""The top-level fields of core/v1 PodSpec and Container.
 
-Kubernetes owns what is inside them: we pass it on as it came. The names are here so that a misspelt one can
-be told from a real one. A test compares this table with the installed `kubernetes` client, so that it cannot
-fall behind.
+Their contents are Kubernetes' own and passed on unchanged. The names are listed here to detect misspelled ones. A test
+compares them with the installed `kubernetes` client.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.core_shapes import Shaped
 
-# A core/v1 value: its schema is the API server's.
+# A core/v1 value, which the API server validates.
 Core = dict[str, Any]
-# A container is also only passed on, but rules and `kubectl explain` see its name. The bounds, far above what a
-# pod can hold, let the API server reckon what the rules cost.
+# A container is passed on as well, but rules and `kubectl explain` use its name. The limits are far above what a pod
+# can have; the API server needs them to estimate the cost of the rules.
 Container = Annotated[
     Core,
     Shaped(shapes.CONTAINER),
@@ -33,7 +32,7 @@ Container = Annotated[
 Containers = Annotated[list[Container], Field(max_length=100)]
 
 
-# Core/v1 values of which parts are read here, too.
+# Core/v1 values with parts that the operator reads.
 Named = Annotated[Core, Shaped(shapes.NAMED)]
 Variable = Annotated[Core, Shaped(shapes.VARIABLE)]
 Port = Annotated[Core, Shaped(shapes.PORT)]

@@ -1,7 +1,7 @@
-"""Shapes of those parts of core/v1 values that the operator reads; the rest of them is passed on as it came.
+"""Schemas for the parts of core/v1 values that the operator reads; the rest is passed on unchanged.
 
-A CRD stores a container as it is given, and the API server looks at it only when a Deployment is made of it. What is
-read before that is checked here, so that a service with a number in the place of a list is told so.
+The API server stores a container in a custom resource without validation, and validates it in the Deployment. The
+parts that are read before that are validated here, so that a number in place of a list is reported in the status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_core import core_schema as cs
 
 @dataclass(frozen=True, eq=False)  # a schema cannot be hashed
 class Shaped:
-    """Marks a core/v1 value that has this shape, where it is not null. Of its JSON schema the mark says nothing."""
+    """Validates a core/v1 value with this schema. The JSON schema in the CRD does not change."""
 
     shape: CoreSchema
 
@@ -29,11 +29,11 @@ class Shaped:
 
 def _checked(value: Any, check: cs.ValidatorFunctionWrapHandler) -> Any:
     check(without_nulls(value))
-    return value  # as it came
+    return value  # unchanged
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without fields that are null: for Kubernetes they are absent."""
+    """Return the value without null fields: for Kubernetes they are absent."""
     if isinstance(value, Mapping):
         return {name: without_nulls(item) for name, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -1,7 +1,6 @@
-"""What KServe's webhook would have filled in, worked out when the object is read.
+"""The defaults of KServe's webhook, applied when the object is read.
 
-Nothing is written back: a client that merges `pytorch:` onto a stored `model:` finds its object as it
-left it.
+They are not written back, so that a client that merges `pytorch:` into a stored `model:` finds its object unchanged.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from isvc_operator.api.components import (
     PredictorSpec,
 )
 
-# Formats whose servers speak the v2 protocol only: as framework keys and as names of a model's format.
+# Formats whose servers support only the v2 protocol: as framework keys and as names of a model format.
 _V2_FRAMEWORKS: Final = frozenset({"triton", "onnx", "huggingface"})
 _V2_FORMATS: Final = frozenset({"triton", "vLLM"})
 
 
 def model_of(predictor: PredictorSpec) -> ModelSpec | None:
-    """The predictor's model in its one form, or None for a predictor of the user's own containers.
+    """Return the predictor's model, or None if it has the user's own containers.
 
-    An older framework key wins over `model`: a client that still sends it means the newer of the two.
+    An older framework key is converted, and wins over `model`: a client that sends it has written it last.
     """
     for framework in FRAMEWORKS:
         extension: PredictorExtensionSpec | None = getattr(predictor, framework)
@@ -33,14 +32,14 @@ def model_of(predictor: PredictorSpec) -> ModelSpec | None:
     model = predictor.model
     if model is None or model.model_format.name not in _V2_FORMATS:
         return model
-    return _speaking_v2(model)
+    return _with_v2(model)
 
 
 def _as_model(framework: str, extension: PredictorExtensionSpec) -> ModelSpec:
     fields = extension.as_dict() | {"modelFormat": ModelFormat(name=framework).as_dict()}
     model = ModelSpec.model_validate(fields, by_alias=True, by_name=False)
-    return _speaking_v2(model) if framework in _V2_FRAMEWORKS else model
+    return _with_v2(model) if framework in _V2_FRAMEWORKS else model
 
 
-def _speaking_v2(model: ModelSpec) -> ModelSpec:
+def _with_v2(model: ModelSpec) -> ModelSpec:
     return model.model_copy(update={"protocol_version": model.protocol_version or "v2"})

@@ -1,4 +1,4 @@
-"""What can be wrong with an object, told so that its author can find the line."""
+"""The error for an invalid object, with the path of each field that is wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from isvc_operator.limits import NAMED
 from isvc_operator.text import one_line
 
-# Pydantic speaks of dictionaries and of our classes; the author of a YAML file knows neither.
+# Pydantic's messages mention dictionaries and our classes, which the author of a YAML file does not know.
 _PLAIN_MESSAGES: Final = {
     "model_type": "Input should be an object",
     "dict_type": "Input should be an object",
@@ -19,7 +19,7 @@ _PLAIN_MESSAGES: Final = {
 
 
 class InvalidObject(ValueError):
-    """The object does not have the shape of its kind. `problems` are lines of `path: message`."""
+    """The object does not match the schema of its kind. `problems` are lines of `path: message`."""
 
     def __init__(self, kind: str, name: str, problems: Sequence[str]) -> None:
         super().__init__(f"{kind} {one_line(name) or '(no name)'} is not valid: {'; '.join(problems)}")
@@ -37,6 +37,6 @@ def _problem(detail: ErrorDetails) -> str:
 
 
 def path_of(location: Sequence[Any]) -> str:
-    """`spec.predictor.containers[0].name` for the keys and indexes that lead there."""
+    """Return keys and indexes as a path such as `spec.predictor.containers[0].name`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")

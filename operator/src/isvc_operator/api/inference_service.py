@@ -1,4 +1,4 @@
-"""The InferenceService (serving.kserve.io/v1beta1): one model endpoint, and what is known about it."""
+"""The InferenceService (serving.kserve.io/v1beta1): the spec and the status of one model endpoint."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ class CanarySpec(ApiModel):
 
 
 class InferenceServiceSpec(ApiModel):
-    """What to serve and how."""
+    """The components of the service."""
 
     predictor: PredictorSpec
     transformer: TransformerSpec | None = None
     explainer: ExplainerSpec | None = None
     canary: list[CanarySpec] | None = Field(
-        default=None, max_length=20, description="Further predictors, each with a share of the traffic."
+        default=None, max_length=20, description="Additional predictors, each with a share of the traffic."
     )
 
 
 class Condition(ApiModel):
-    """One statement about the service, such as Ready, and since when it holds."""
+    """A condition of the service, such as Ready."""
 
-    type: str = Field(description="What the statement is about.")
+    type: str = Field(description="Type of the condition.")
     status: str = Field(description="True, False or Unknown.")
-    severity: str | None = Field(default=None, description="Info where Ready does not depend on it.")
+    severity: str | None = Field(default=None, description="Info if Ready does not depend on the condition.")
     reason: str | None = Field(default=None, description="The reason in one word.")
     message: str | None = Field(default=None, description="What happened and what to do about it.")
     last_transition_time: str | None = Field(default=None, description="When the condition last changed.")
@@ -81,7 +81,7 @@ class TrafficTarget(ApiModel):
 
 
 class ComponentStatus(ApiModel):
-    """Where one component answers and which revisions of it there are."""
+    """URLs and revisions of one component."""
 
     url: str | None = Field(default=None, description="URL of the component.")
     rest_url: str | None = Field(default=None, description="URL for REST calls.")
@@ -93,17 +93,17 @@ class ComponentStatus(ApiModel):
         default=None, description="Revision that had all the traffic before."
     )
     latest_rolledout_revision: str | None = Field(default=None, description="Revision that has all the traffic.")
-    traffic: list[TrafficTarget] | None = Field(default=None, description="How the traffic is shared.")
+    traffic: list[TrafficTarget] | None = Field(default=None, description="How the traffic is split.")
 
 
 class ModelStates(ApiModel):
-    """What is served now and what is about to be."""
+    """States of the model that is served and of the one to be served next."""
 
     active_model_state: Annotated[str, one_of(*MODEL_STATES)] = Field(
-        default="Pending", description="State of the model that serves."
+        default="Pending", description="State of the model that is served."
     )
     target_model_state: Annotated[str, one_of(*MODEL_STATES)] = Field(
-        default="", description="State of the model that is to serve next."
+        default="", description="State of the model to be served next."
     )
 
 
@@ -112,24 +112,24 @@ class FailureInfo(ApiModel):
 
     location: str | None = Field(default=None, description="Pod and container it happened in.")
     reason: Annotated[str, one_of(*FAILURE_REASONS)] | None = Field(default=None, description="Kind of failure.")
-    message: str | None = Field(default=None, description="What the container said.")
+    message: str | None = Field(default=None, description="Message of the container.")
     model_revision_name: str | None = Field(default=None, description="Revision that failed.")
     time: str | None = Field(default=None, description="When it happened.", json_schema_extra={"format": "date-time"})
     exit_code: Int32 | None = Field(default=None, description="Exit code of the container.")
 
 
 class ModelCopies(ApiModel):
-    """How many pods hold the model."""
+    """Numbers of pods with the model."""
 
     failed_copies: int = Field(default=0, description="Pods in which loading failed.")
     total_copies: int | None = Field(default=None, description="Pods that serve the model.")
 
 
 class ModelStatus(ApiModel):
-    """How far the model is on its way to being served."""
+    """The status of the model."""
 
     transition_status: Annotated[str, one_of(*TRANSITION_STATUSES)] = Field(
-        default="UpToDate", description="Whether the wanted model serves, is on its way, or cannot."
+        default="UpToDate", description="Whether the specified model is served, is being loaded, or cannot be loaded."
     )
     states: ModelStates | None = None
     last_failure_info: FailureInfo | None = None
@@ -137,19 +137,19 @@ class ModelStatus(ApiModel):
 
 
 class CanaryStatus(ApiModel):
-    """How one canary predictor does."""
+    """The status of one canary predictor."""
 
     name: str | None = Field(default=None, description="Name of the canary's predictor.")
-    ready: bool | None = Field(default=None, description="Whether the canary serves.")
+    ready: bool | None = Field(default=None, description="Whether the canary is ready.")
     traffic_percent: Int32 | None = Field(default=None, description="Share of the traffic, in per cent.")
     model_status: ModelStatus | None = None
 
 
 class InferenceServiceStatus(ApiModel):
-    """What the operator observed."""
+    """The observed state of the service."""
 
-    observed_generation: Int64 | None = Field(default=None, description="Generation that this status is about.")
-    conditions: list[Condition] = Field(default=[], description="Statements about the service.")
+    observed_generation: Int64 | None = Field(default=None, description="Generation that this status is for.")
+    conditions: list[Condition] = Field(default=[], description="Conditions of the service.")
     url: str | None = Field(default=None, description="URL from outside the cluster.")
     address: Addressable | None = None
     annotations: dict[str, str] | None = Field(default=None, description="Accepted for compatibility; not used.")
@@ -174,5 +174,5 @@ class InferenceService(ApiModel):
 
 
 def parse_inference_service(body: Mapping[str, Any]) -> InferenceService:
-    """The service in `body`; `InvalidObject` names fields that have the wrong shape."""
+    """Parse a service; raises InvalidObject with the invalid fields."""
     return parse(InferenceService, body)

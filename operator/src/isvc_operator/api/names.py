@@ -1,7 +1,7 @@
 """Every label, annotation, condition, reason and child name that users or other tools can see.
 
-KServe's names are kept to the letter (its SDK, dashboards and scripts look for them); names of our own
-live under ``isvc-operator.io``.
+KServe's names are used unchanged, because its SDK, dashboards and scripts depend on them; our own names end in
+``isvc-operator.io``.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ LABEL_VISIBILITY: Final = "networking.kserve.io/visibility"
 LABEL_SERVICE_ENVELOPE: Final = "serviceEnvelope"
 
 # --- finalizers -------------------------------------------------------------------------------------
-# KServe's controller sets it on every service. We set none.
+# KServe's controller adds it to every service; we add none.
 FINALIZER_KSERVE: Final = "inferenceservice.finalizers"
 
 # --- annotations ------------------------------------------------------------------------------------
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
-# Names the runtime where the spec does not: the older framework keys have no field for it.
+# The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"
 ANNOTATION_AUTOSCALER: Final = "serving.kserve.io/autoscalerClass"
 ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
-# How a claim gets to the server: `copy` (as any other source) or `direct` (mounted where it would read the copy).
+# How the server reads a claim: `copy` (like any other source) or `direct` (mounted instead of the copy).
 ANNOTATION_PVC_MODE: Final = "storage.isvc-operator.io/pvc-mode"
 ANNOTATION_SHA256: Final = "storage.isvc-operator.io/sha256"
 ANNOTATION_STORAGE_RESOURCES: Final = "storage.isvc-operator.io/resources"
 ANNOTATION_IAM_ROLE: Final = "eks.amazonaws.com/role-arn"
 # On a Secret or a ServiceAccount: s3-endpoint, s3-region, …
 ANNOTATION_S3_PREFIX: Final = "serving.kserve.io/s3-"
-# Digest of the child as rendered: equal digests mean that there is nothing to apply.
+# Digest of the rendered child: nothing is applied if it has not changed.
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
 
 # --- containers and volumes -------------------------------------------------------------------------
@@ -47,7 +47,7 @@ VOLUME_MODELS: Final = "kserve-provision-location"
 MODELS_MOUNT: Final = "/mnt/models"
 PVC_MOUNT_ROOT: Final = "/mnt/pvc"
 CACHE_MOUNT: Final = "/mnt/storage-cache"
-# The ConfigMap with the administrator's certificates, as each namespace has it.
+# The copy of the administrator's certificates in each namespace.
 CA_BUNDLE_CONFIG_MAP: Final = "global-ca-bundle"
 
 # --- components -------------------------------------------------------------------------------------
@@ -69,15 +69,15 @@ HOST_TAKEN: Final = "HostTaken"
 
 
 def predictor_name(service: str, predictor: str | None = None) -> str:
-    """Name of the predictor's Deployment and Service (contract §4.1)."""
+    """Return the name of the predictor's Deployment and Service (contract §4.1)."""
     return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
 
 
 def wrapper_name(service: str, kind: str) -> str:
-    """Name of the Deployment and the Service of a transformer or an explainer."""
+    """Return the name of the Deployment and Service of a transformer or an explainer."""
     return f"{service}-{kind}"
 
 
 def app_label(child: str) -> str:
-    """Value of the ``app`` label, which alone selects a component's pods."""
+    """Return the value of the label ``app``, which selects a component's pods."""
     return f"isvc.{child}"

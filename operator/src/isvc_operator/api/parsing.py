@@ -1,4 +1,4 @@
-"""Reads an object of one of our kinds, once it is known to be of a size that can be read."""
+"""Parses custom resources, after their size was checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=ApiModel)
 
 
 def parse(model: type[Model], body: Mapping[str, Any]) -> Model:
-    """The object in `body`; `InvalidObject` names what is too much, or the fields that have the wrong shape."""
+    """Parse an object; raises InvalidObject with the invalid fields, or the place where it is too large."""
     if too_much := excess(body):
         raise InvalidObject(model.__name__, name_in(body), [too_much])
     try:

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities: ``500m``, ``1Gi`` and ``2e3`` as numbers."""
+"""Kubernetes quantities such as ``500m``, ``1Gi`` and ``2e3`` as numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 _QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
-_LONGEST = 100  # characters; what Kubernetes writes is shorter
-_LONGEST_EXPONENT = 6  # with its letter and sign: no machine has more of anything
+_LONGEST = 100  # characters; Kubernetes writes shorter ones
+_LONGEST_EXPONENT = 6  # characters, including letter and sign
 _SUFFIXES: dict[str, Decimal] = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -21,7 +21,7 @@ _SUFFIXES: dict[str, Decimal] = {
 
 
 def quantity(value: Any) -> Decimal | None:
-    """A Kubernetes quantity as a number (``"500m"`` and ``0.5`` are one); None where it is no quantity."""
+    """Return a quantity as a number (``"500m"`` and ``0.5`` are equal); None if it is not a quantity."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     match = _QUANTITY.match(text) if len(text := str(value)) <= _LONGEST else None

@@ -1,8 +1,8 @@
-"""Rules of the API that span several fields, in CEL: the API server refuses what breaks one of them.
+"""Validation rules across several fields, in CEL, which the API server enforces.
 
-They refuse what KServe's webhook refuses (and names that no child object could bear), and nothing else: an
-unknown format, runtime or field is for the operator to name in a condition. Each message says what is wrong
-and what to do. Rules of a base class hold for its subclasses.
+They reject what KServe's webhook rejects, and names that are invalid for child objects. An unknown format, runtime or
+field is reported by the operator in a condition instead. Each message says what is wrong and what to do. Rules of a
+base class apply to its subclasses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from isvc_operator.api.names import CONTAINER_SERVER
 
 @dataclass(frozen=True)
 class Rule:
-    """A CEL expression that must hold, and what to say of which field when it does not."""
+    """A CEL expression that must be true, and the message and the field if it is not."""
 
     expression: str
     message: str
@@ -38,13 +38,13 @@ class Rule:
     def as_dict(self) -> dict[str, Any]:
         result: dict[str, Any] = {"rule": self.expression, "message": self.message}
         if self.only_on_create:
-            # A name cannot be mended: a service that is stored already must keep accepting status writes.
+            # A name cannot be changed: the status of an existing service must still be writable.
             result |= {"rule": f"oldSelf.hasValue() || ({self.expression})", "optionalOldSelf": True}
         return result | ({"fieldPath": self.field} if self.field else {})
 
 
 def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
-    """Every rule that holds for `model`."""
+    """Return every rule for `model`."""
     return tuple(rule for base in reversed(model.__mro__) for rule in _RULES.get(base, ()))
 
 

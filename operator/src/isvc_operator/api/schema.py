@@ -1,7 +1,7 @@
-"""Structural OpenAPI schemas, as a CustomResourceDefinition wants them, from the models of the API.
+"""Structural OpenAPI schemas of a CustomResourceDefinition, generated from the models of the API.
 
-Pydantic describes a model in JSON Schema; Kubernetes takes a subset of it, without references, and has words
-of its own for "keep what you do not know" and for rules that span several fields.
+Pydantic generates JSON Schema. Kubernetes supports a subset of it, without references, and has its own extensions for
+unknown fields and for rules across several fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from isvc_operator.api.serving_runtime import RuntimePodSpec
 
 Schema = dict[str, Any]
 
-# Where `kubectl explain` tells about the fields that are Kubernetes' own.
+# The argument of `kubectl explain` for fields of core/v1 types.
 _EXPLAINED: Final[Mapping[type[ApiModel], tuple[type[ApiModel], str]]] = {
     PodSpecFields: (PodSpecFields, "pod.spec"),
     RuntimePodSpec: (PodSpecFields, "pod.spec"),
@@ -28,13 +28,13 @@ _EXPLAINED: Final[Mapping[type[ApiModel], tuple[type[ApiModel], str]]] = {
 
 
 def structural_schema(model: type[ApiModel]) -> Schema:
-    """The schema of `model`, with everything that it refers to in its place."""
+    """Return the schema of `model`, with all references resolved."""
     document = model.model_json_schema(schema_generator=_Generator)
     return _structural(document, document.get("$defs", {}))
 
 
 class _Generator(GenerateJsonSchema):
-    """Adds what only Kubernetes knows while the model's class is still at hand."""
+    """Adds Kubernetes' extensions, which depend on the model's class."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         model = schema["cls"]
@@ -61,7 +61,7 @@ def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
         node = named | {key: value for key, value in node.items() if key != "$ref"}
     schema = {key: value for key, value in node.items() if key not in ("title", "default", "$defs")}
     default = node.get("default")
-    if default and isinstance(default, str | int):  # an empty default would only change what users stored
+    if default and isinstance(default, str | int):  # an empty default would change stored objects without need
         schema["default"] = default
     if "const" in schema:
         schema["enum"] = [schema.pop("const")]

@@ -25,9 +25,11 @@ class SupportedModelFormat(ApiModel):
 
     name: str = Field(description="Name of the format: pytorch, …")
     version: str | None = Field(default=None, description="Version of the format; any, if absent.")
-    auto_select: bool = Field(default=False, description="Whether services that name no runtime may get this one.")
+    auto_select: bool = Field(
+        default=False, description="Whether it may be selected for services that name no runtime."
+    )
     priority: Annotated[Int32, Field(ge=1)] | None = Field(
-        default=None, description="The highest wins among runtimes that may be chosen for a format."
+        default=None, description="Of several runtimes for a format, the one with the highest priority is selected."
     )
 
 
@@ -77,7 +79,7 @@ class BuiltInAdapter(ApiModel):
 
 
 class ServingRuntimeSpec(RuntimePodSpec):
-    """Which models the runtime serves and the pod it serves them with."""
+    """The models that the runtime serves, and the pod that serves them."""
 
     supported_model_formats: list[SupportedModelFormat] = Field(
         default=[], description="Formats that the runtime serves."
@@ -85,7 +87,7 @@ class ServingRuntimeSpec(RuntimePodSpec):
     multi_model: bool | None = Field(default=None, description="Whether one pod serves many services.")
     disabled: bool = Field(default=False, description="A disabled runtime is never used.")
     protocol_versions: list[str] = Field(
-        default=[], description="Protocols that the runtime speaks: v1, v2, grpc-v1, grpc-v2."
+        default=[], description="Protocols that the runtime supports: v1, v2, grpc-v1, grpc-v2."
     )
     worker_spec: RuntimeWorkerSpec | None = None
     grpc_endpoint: str | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
@@ -120,5 +122,5 @@ class ClusterServingRuntime(ServingRuntime):
 
 
 def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
-    """The runtime in `body`, of either kind; `InvalidObject` names fields that have the wrong shape."""
+    """Parse a runtime of either kind; raises InvalidObject with the invalid fields."""
     return parse(ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime, body)

@@ -1,4 +1,4 @@
-"""How large an object may be: bounded before anything walks through it, so that no single one holds up the others."""
+"""Limits the size of an object, checked before it is parsed, so that a single one cannot delay the others."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from isvc_operator.limits import NESTING, VALUES
 
 
 def excess(value: Any) -> str | None:
-    """What is too much in a JSON value, and where; None where it is within the bounds.
+    """Return where a JSON value exceeds a limit, and which one; None if it is within the limits.
 
-    A value that is referred to in several places, as by YAML's anchors, counts in each of them.
+    A value with several references to it, as from YAML's anchors, counts once for each of them.
     """
-    seen = 0
+    count = 0
     waiting: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while waiting:
         parent, path = waiting.pop()
         if len(path) >= NESTING:
             return f"{path_of(path)}: nested deeper than {NESTING} levels"
         for key, child in _items(parent):
-            seen += 1
-            if seen > VALUES:
+            count += 1
+            if count > VALUES:
                 return f"{path_of(path)}: with it there are more than {VALUES} values"
             if isinstance(child, Mapping | list) and child:
                 waiting.append((child, (*path, key)))

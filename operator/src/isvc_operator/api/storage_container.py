@@ -1,4 +1,4 @@
-"""ClusterStorageContainer (serving.kserve.io/v1alpha1): the container that downloads from some URIs."""
+"""ClusterStorageContainer (serving.kserve.io/v1alpha1): a container that downloads from certain URIs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ INIT_CONTAINER: Final = "initContainer"
 class SupportedUriFormat(ApiModel):
     """URIs that the container can download; give one of the two."""
 
-    prefix: str | None = Field(default=None, description="How such a URI begins: s3://, gs://, …")
-    regex: str | None = Field(default=None, description="Regular expression that is found in such a URI.")
+    prefix: str | None = Field(default=None, description="Prefix of such a URI: s3://, gs://, …")
+    regex: str | None = Field(default=None, description="Regular expression that matches a part of such a URI.")
 
 
 class StorageContainerSpec(ApiModel):
-    """The container, and what it is for."""
+    """The container and the URIs that it supports."""
 
-    container: Container = Field(description="Fields that go over those of the storage-initializer's container.")
+    container: Container = Field(
+        description="Fields that are merged over those of the storage-initializer's container."
+    )
     supported_uri_formats: list[SupportedUriFormat] = Field(description="URIs that the container can download.")
     workload_type: str | None = Field(
         default=None,
         description="initContainer, the default, downloads into pods; other containers are not used by services.",
     )
     supports_multi_model_download: bool | None = Field(
-        default=None, description="Whether the container takes several pairs of source and destination."
+        default=None, description="Whether the container accepts several pairs of source and destination."
     )
 
 
@@ -51,5 +53,5 @@ class ClusterStorageContainer(ApiModel):
 
 
 def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
-    """The container in `body`; `InvalidObject` names fields that have the wrong shape."""
+    """Parse a storage container; raises InvalidObject with the invalid fields."""
     return parse(ClusterStorageContainer, body)

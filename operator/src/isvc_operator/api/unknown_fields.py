@@ -1,7 +1,4 @@
-"""Finds fields that no version of the API knows, the usual sign of a slip of the pen.
-
-They are accepted and kept, as KServe does; to name them is the least we can do.
-"""
+"""Finds unknown fields, which are usually misspelled. As with KServe, they are accepted and kept."""
 
 from __future__ import annotations
 
@@ -17,15 +14,12 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.limits import NAMED
 from isvc_operator.text import one_line
 
-_LONGEST = 63  # characters: no name that could be meant is longer
+_LONGEST = 63  # characters; no known name is longer
 _CONTAINER_LISTS = frozenset({"containers", "initContainers"})
 
 
 def unknown_fields(resource: InferenceService | ServingRuntime) -> list[str]:
-    """Where the spec has a field that is not known, such as `spec.predictr (did you mean predictor?)`.
-
-    Of many, the first ones, and that there are others.
-    """
+    """Return the first unknown fields of the spec, such as `spec.predictr (did you mean predictor?)`."""
     found = list(islice(_in_model(resource.spec, "spec"), NAMED + 1))
     return found if len(found) <= NAMED else [*found[:NAMED], "and others"]
 

@@ -1,4 +1,4 @@
-"""``isvc``: the operator's commands. This is the one place that reads the command line and the environment."""
+"""``isvc``: the command line. Only this package reads arguments and environment variables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from isvc_operator.local.errors import RunFailed
 from isvc_operator.text import visible
 
 EXIT_FAILED = 1
-EXIT_UNUSABLE = 2
+EXIT_INVALID = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``isvc COMMAND``; returns the exit code: 0 done, 1 failed, 2 the input cannot be used."""
+    """Run ``isvc COMMAND`` and return the exit code: 0 success, 1 failure, 2 invalid input."""
     parser = argparse.ArgumentParser(
         prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
     )
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RunFailed as error:
         return _fail(error, EXIT_FAILED)
     except OperatorError as error:
-        return _fail(error, EXIT_UNUSABLE)
+        return _fail(error, EXIT_INVALID)
     return 0
 
 

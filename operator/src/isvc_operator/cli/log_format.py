@@ -1,4 +1,4 @@
-"""The operator's log: nothing that comes from outside can look like a line of its own, or act on a terminal."""
+"""The format of the operator's log: external text can neither forge a line nor control a terminal."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] 
 
 
 class LogFormatter(logging.Formatter):
-    """A record is one line; those of a traceback are marked."""
+    """Formats a record as one line; lines of a traceback are marked."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """The record's line."""
+        """Return the record as one line."""
         return one_line(super().formatMessage(record), LOG_BYTES)
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - logging's name
-        """The end of the traceback, where the error is."""
+        """Return the end of the traceback, which has the error."""
         return _MARK + quoted(last_of(super().formatException(ei), LOG_BYTES), LOG_BYTES)

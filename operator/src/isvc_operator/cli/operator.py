@@ -1,4 +1,4 @@
-"""``isvc operator``, also ``python -m isvc_operator``: watch a cluster and serve its InferenceServices."""
+"""``isvc operator``, also ``python -m isvc_operator``: run the operator."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from isvc_operator.cli.log_format import LogFormatter
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
-    """Add the command; every flag has an environment variable as its default."""
+    """Add the command; each flag defaults to an environment variable."""
     parser = commands.add_parser("operator", help="watch a cluster and serve its InferenceServices")
     add_flags(parser, env)
 
 
 def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
-    """The operator's flags."""
+    """Add the operator's flags."""
     parser.add_argument(
         "--kubeconfig",
         default=env.get("KUBECONFIG"),
-        help="credentials [KUBECONFIG]; without it, the pod's service account",
+        help="credentials [KUBECONFIG]; default: the pod's service account",
     )
     parser.add_argument(
         "--namespace",
@@ -40,16 +40,16 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     parser.add_argument(
         "--home",
         default=env.get("POD_NAMESPACE", "isvc-system"),
-        help="the operator's own namespace, where the ConfigMap of certificates is [POD_NAMESPACE]",
+        help="the operator's own namespace, with the ConfigMap of certificates [POD_NAMESPACE]",
     )
     parser.add_argument(
         "--health-port",
         type=int,
         default=env.get("HEALTH_PORT"),
-        help="answer GET /healthz on this port [HEALTH_PORT]",
+        help="serve GET /healthz on this port [HEALTH_PORT]",
     )
     parser.add_argument(
-        "--parallel", type=int, default=env.get("PARALLEL", "8"), help="reconciles at a time [PARALLEL]"
+        "--parallel", type=int, default=env.get("PARALLEL", "8"), help="number of concurrent reconciles [PARALLEL]"
     )
     parser.add_argument(
         "--log-level", type=_level, default=env.get("LOG_LEVEL", "INFO"), help="DEBUG to CRITICAL [LOG_LEVEL]"
@@ -59,19 +59,19 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
 
 def _level(text: str) -> str:
     if text.upper() not in logging.getLevelNamesMapping():
-        raise argparse.ArgumentTypeError(f"{text!r} is no level; give DEBUG, INFO, WARNING, ERROR or CRITICAL")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a log level; use DEBUG, INFO, WARNING, ERROR or CRITICAL")
     return text.upper()
 
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the operator until it is stopped."""
-    # kopf and the Kubernetes client take a second to import, which the other commands need not pay.
+    # Importing kopf and the Kubernetes client takes a second, which the other commands do not need.
     from isvc_operator.handlers.operator import OperatorOptions, run
 
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter())
     logging.basicConfig(level=arguments.log_level, handlers=[handler])
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line for every event of every object
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # logs a line for every event of every object
     options = OperatorOptions(
         kubeconfig=arguments.kubeconfig,
         namespaces=tuple(arguments.namespace),

@@ -1,4 +1,4 @@
-"""``isvc render``: print what the operator would make of a service, without a cluster."""
+"""``isvc render``: print the children that the operator would create, without a cluster."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from isvc_operator.text import one_line
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
     """Add the command."""
-    parser = commands.add_parser("render", help="print the objects that the operator would make")
+    parser = commands.add_parser("render", help="print the objects that the operator would create")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML with services and runtimes")
     add_flags(parser, env)
     parser.set_defaults(run=run_command)
 
 
 def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
-    """What a service is rendered with; ``isvc run`` has the same flags."""
-    parser.add_argument("--namespace", default="default", help="of objects that name none (default: %(default)s)")
+    """Add the flags that ``isvc render`` and ``isvc run`` share."""
     parser.add_argument(
-        "--runtimes", type=Path, metavar="DIR", help="folder of runtimes to use instead of those that come with isvc"
+        "--namespace", default="default", help="namespace of objects that name none (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--runtimes", type=Path, metavar="DIR", help="folder of runtimes to use instead of the shipped ones"
     )
     parser.add_argument(
         "--config-dir",
@@ -40,13 +42,13 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
 
 
 def run_command(arguments: argparse.Namespace) -> None:
-    """Print the children of every service; what has no effect is told on stderr."""
+    """Print the children of every service, and warnings to stderr."""
     for rendered in render(arguments.files, arguments):
         yaml.safe_dump_all(map(_without_owner, rendered.children), sys.stdout, explicit_start=True, sort_keys=False)
 
 
 def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
-    """The services in the files with their children."""
+    """Render the services in the files."""
     given = parse_documents(read_files(files), arguments.namespace)
     installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
     config = read_config(arguments.config_dir)
@@ -57,6 +59,6 @@ def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
 
 
 def _without_owner(child: Manifest) -> Manifest:
-    """The owner is known to a cluster only; without it, ``kubectl apply`` takes the object as it is."""
+    """Remove the owner reference, whose uid only a cluster knows, so that ``kubectl apply`` accepts the object."""
     metadata = {name: value for name, value in child["metadata"].items() if name != "ownerReferences"}
     return {**child, "metadata": metadata}

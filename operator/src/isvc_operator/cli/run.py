@@ -14,7 +14,7 @@ from isvc_operator.cli.render import add_flags, render
 from isvc_operator.local.children import Rendered
 from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.files import read_bytes
-from isvc_operator.local.run import Settings, ask, serve, until_signal
+from isvc_operator.local.run import Settings, request_once, serve, until_signal
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
@@ -26,25 +26,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
         action="append",
         default=[],
         metavar="CLAIM=DIR",
-        help="folder that stands for a PersistentVolumeClaim; may be repeated",
+        help="folder to use for a PersistentVolumeClaim; may be repeated",
     )
     parser.add_argument("--http-port", type=_port, default=8080, help="port of the ingress (default: %(default)s)")
-    parser.add_argument("--request", type=Path, metavar="FILE", help="send this file, print the answer, and stop")
-    parser.add_argument("--expect", metavar="JSON", help="with --request: fail unless this is the answer")
+    parser.add_argument("--request", type=Path, metavar="FILE", help="send this file, print the response, and stop")
+    parser.add_argument("--expect", metavar="JSON", help="with --request: fail unless the response equals this")
     add_flags(parser, env)
     parser.set_defaults(run=run_command, environment=env)
 
 
 def run_command(arguments: argparse.Namespace) -> None:
-    """Serve until stopped, or for one request. What the processes print goes to stderr, the answer to stdout."""
+    """Serve until stopped, or for one request. The processes' output goes to stderr, the response to stdout."""
     services = render([arguments.file], arguments)
     if not services:
-        raise UnusableInput(f"{arguments.file} holds no InferenceService to serve")
+        raise UnusableInput(f"{arguments.file} contains no InferenceService to serve")
     settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)
     if arguments.request:
         _one_request(arguments, services, settings)
     elif arguments.expect:
-        raise UnusableInput("--expect is about the answer to --request; give that too")
+        raise UnusableInput("--expect requires --request")
     else:
         sample = _sample(arguments.file)
         asyncio.run(until_signal(serve(services, settings, sample, _to_stderr, _to_stdout), _to_stderr))
@@ -52,17 +52,17 @@ def run_command(arguments: argparse.Namespace) -> None:
 
 def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> None:
     body, expected = read_bytes(arguments.request), _expected(arguments.expect)
-    answer = asyncio.run(until_signal(ask(services, settings, body, _to_stderr), _to_stderr))
-    if answer is None:
-        raise RunFailed("stopped before the answer came")
-    _to_stdout(answer)
-    if arguments.expect and not _is_json(answer, expected):
-        raise RunFailed(f"the answer is {answer}, and not {arguments.expect}")
+    response = asyncio.run(until_signal(request_once(services, settings, body, _to_stderr), _to_stderr))
+    if response is None:
+        raise RunFailed("stopped before the response arrived")
+    _to_stdout(response)
+    if arguments.expect and not _equals(response, expected):
+        raise RunFailed(f"the response is {response}, not {arguments.expect}")
 
 
 def _port(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use a number from 1 to 65535")
     return int(text)
 
 
@@ -73,13 +73,13 @@ def _claims(flags: Sequence[str]) -> dict[str, Path]:
         if not claim or not folder:
             raise UnusableInput(f"--pvc {flag}: write --pvc CLAIM=DIR")
         if not Path(folder).is_dir():
-            raise UnusableInput(f"--pvc {flag}: {folder} is no folder")
+            raise UnusableInput(f"--pvc {flag}: {folder} is not a folder")
         claims[claim] = Path(folder)
     return claims
 
 
 def _sample(file: Path) -> str:
-    """The request that lies beside the service's YAML, for the announced command."""
+    """Return the sample request beside the service's YAML, for the command that is printed."""
     beside = file.with_name("sample.json")
     return str(beside) if beside.is_file() else "request.json"
 
@@ -91,7 +91,7 @@ def _expected(text: str | None) -> Any:
         raise UnusableInput(f"--expect {text}: this is not JSON: {error}") from error
 
 
-def _is_json(text: str, value: Any) -> bool:
+def _equals(text: str, value: Any) -> bool:
     try:
         return bool(json.loads(text) == value)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The laptop: the same resolve and render as on a cluster, with the rendered pods executed as local processes."""
+"""``isvc run``: the same resolve and render as on a cluster, with the rendered pods as processes on this machine."""

@@ -1,4 +1,4 @@
-"""Services of this run by their names in the cluster: where one is named, its place here is put in. Pure."""
+"""Replaces the cluster names of Services that run on this machine by their local host and port. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HTTP = 80
 
 @dataclass(frozen=True)
 class ServiceAddress:
-    """A Service, and where each of its ports is on this machine; ``ports`` has those of its pods as well."""
+    """A Service on this machine; ``ports`` maps its ports, and those of its pods, to local ports."""
 
     name: str
     namespace: str
@@ -20,10 +20,10 @@ class ServiceAddress:
     ports: Mapping[int, int]
 
 
-def move_addresses(text: str, addresses: Iterable[ServiceAddress]) -> str:
-    """Replace ``NAME``, ``NAME.NAMESPACE`` and the longer forms, with or without a port, by host and port here."""
+def localize_addresses(text: str, addresses: Iterable[ServiceAddress]) -> str:
+    """Replace ``NAME``, ``NAME.NAMESPACE`` and the longer forms, with or without a port, by the local host and port."""
     for address in addresses:
-        text = _pattern(address).sub(partial(_moved, address), text)
+        text = _pattern(address).sub(partial(_local, address), text)
     return text
 
 
@@ -32,6 +32,6 @@ def _pattern(address: ServiceAddress) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){name}(\.{namespace}(\.svc(\.cluster\.local)?)?)?(:(?P<port>\d+))?(?![\w.-])")
 
 
-def _moved(address: ServiceAddress, match: re.Match[str]) -> str:
+def _local(address: ServiceAddress, match: re.Match[str]) -> str:
     port = address.ports.get(int(match["port"] or _HTTP))
     return match[0] if port is None else f"{address.host}:{port}"

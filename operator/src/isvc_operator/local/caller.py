@@ -1,4 +1,4 @@
-"""Calls a service through the ingress, as its user does with curl."""
+"""Sends requests to a service through the local ingress, like a user with curl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isvc_operator.text import one_line
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A service's name, its host name, the port of the ingress and, where the server speaks gRPC, its port for that."""
+    """A service, its host name, the port of the ingress and, if the server has one, its port for gRPC."""
 
     service: str
     host: str
@@ -25,26 +25,26 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Where the ingress listens."""
+        """The URL of the ingress."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def curl(self, path: str, file: str) -> str:
-        """The command that sends ``file`` to ``path``."""
+        """Return the command that sends ``file`` to ``path``."""
         return f"curl -X POST -H 'Host: {self.host}' {self.url}{path} -T {shlex.quote(file)}"
 
 
 async def model_names(endpoint: Endpoint) -> list[str]:
-    """The models that the server lists; the service's own name where it has no such list."""
+    """Return the models that the server lists, or the service's name if it has no such list."""
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}) as session,
-        session.get(f"{endpoint.url}/v1/models") as answer,
+        session.get(f"{endpoint.url}/v1/models") as response,
     ):
-        listed = _listed(await answer.read()) if answer.status == 200 else None
+        listed = _listed(await response.read()) if response.status == 200 else None
         return [endpoint.service] if listed is None else listed
 
 
 def _listed(content: bytes) -> list[str] | None:
-    """The names of a list of the v1 protocol; None for what other servers have at its path."""
+    """Return the names in a list of the v1 protocol; None for another response at its path."""
     try:
         document = json.loads(content)
     except ValueError:
@@ -55,23 +55,23 @@ def _listed(content: bytes) -> list[str] | None:
 
 
 def predict_path(model: str) -> str:
-    """Where a model takes requests of the v1 protocol."""
+    """Return the path of a model's predictions in the v1 protocol."""
     return f"/v1/models/{quote(model)}:predict"
 
 
 async def predict(endpoint: Endpoint, body: bytes) -> str:
-    """The answer to ``body``; raises RunFailed where there is none, or more than one model that could be meant."""
+    """Return the response to ``body``; raises RunFailed for an error, and unless the service has exactly one model."""
     names = await model_names(endpoint)
     if len(names) != 1:
         raise RunFailed(
-            f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request wants one model"
+            f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
         )
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
-        session.post(endpoint.url + predict_path(names[0]), data=body) as answer,
+        session.post(endpoint.url + predict_path(names[0]), data=body) as response,
     ):
-        text = (await answer.text(errors="replace")).strip()
-        if answer.status != 200:
-            raise RunFailed(f"{predict_path(names[0])} answers {answer.status}: {one_line(text)}")
+        text = (await response.text(errors="replace")).strip()
+        if response.status != 200:
+            raise RunFailed(f"{predict_path(names[0])} returned {response.status}: {one_line(text)}")
         return text

@@ -1,8 +1,8 @@
-"""What can go wrong on the laptop; both become exit codes in ``cli``.
+"""The errors of ``isvc run`` and ``isvc render``; ``cli`` turns them into exit codes.
 
 OperatorError
-├── UnusableInput    a file or a flag cannot be used as it is (exit code 2)
-└── RunFailed        what was started did not do what it should (exit code 1)
+├── UnusableInput    a file or a flag is invalid (exit code 2)
+└── RunFailed        a process or a request has failed (exit code 1)
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from isvc_operator.errors import OperatorError
 
 
 class UnusableInput(OperatorError):
-    """A file or a flag cannot be used; the message says which one and what to change."""
+    """A file or a flag is invalid; the message names it and what to change."""
 
 
 class RunFailed(OperatorError):
-    """A process failed, a port is taken, or an answer is not the one that was expected."""
+    """A process has failed, a port is in use, or a response is not the expected one."""

@@ -1,4 +1,4 @@
-"""Reads the YAML files that a command was given, and the runtimes that come with the operator."""
+"""Reads the YAML files of a command, and the shipped runtimes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CHECKOUT = Path(__file__).parents[4]
 
 
 def read_files(paths: Iterable[Path]) -> list[Text]:
-    """The files' texts; raises UnusableInput for one that cannot be read."""
+    """Read the files; raises UnusableInput for one that cannot be read."""
     return [Text(str(path), read_bytes(path).decode("utf-8", errors="replace")) for path in paths]
 
 
 def read_bytes(path: Path) -> bytes:
-    """One file's content; raises UnusableInput where it cannot be read."""
+    """Read one file; raises UnusableInput if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -26,9 +26,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_runtimes(folder: Path | None) -> list[Text]:
-    """The runtimes in ``folder``; without one, those that come with the operator."""
+    """Read the runtimes in ``folder``, or the shipped ones without it."""
     if folder is not None and not folder.is_dir():
-        raise UnusableInput(f"{folder} is no folder; --runtimes wants one with runtimes as YAML files")
+        raise UnusableInput(f"{folder} is not a folder; --runtimes requires one with runtimes as YAML files")
     with resources.as_file(resources.files("isvc_operator") / "runtimes") as packaged:
         shipped = packaged if packaged.is_dir() else _CHECKOUT / "manifests" / "runtimes"
         return read_files(sorted((folder or shipped).glob("*.yaml")))

@@ -1,7 +1,8 @@
-"""``python -m isvc_operator.local.guard FOLDER FD``: nothing of a run outlives it, even where isvc itself is killed.
+"""``python -m isvc_operator.local.guard FOLDER FD``: clean up after a run, even if isvc itself is killed.
 
-All processes of a run belong to the group of this one. It watches two pipes: its standard input ends when isvc does,
-FD ends when the run's processes do. Then whatever is left of the group is ended, and the run's folder is removed.
+All processes of a run belong to the process group of this one. It reads two pipes: its standard input is closed when
+isvc exits, FD when the run's processes have. Then the remaining processes of the group are killed, and the run's folder
+is removed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ GRACE = 30.0  # seconds, as a pod's
 
 
 def main(folder: str, alive: int) -> None:
-    """Wait for the end of isvc, then clean up."""
+    """Wait until isvc exits, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     group = os.getpgrp()
     if os.fork():
-        while True:  # a group needs a leader; the work is done by a process outside of it, which can kill it whole
+        while (
+            True
+        ):  # the group needs a leader; a process outside of it does the work, so that it can kill the whole group
             signal.pause()
     os.setpgid(0, 0)
     while os.read(sys.stdin.fileno(), 1024):

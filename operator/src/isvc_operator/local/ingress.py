@@ -1,6 +1,6 @@
-"""The ingress on loopback: a reverse proxy that goes by the Host header, as the cluster's does. Bodies are streamed.
+"""The ingress on loopback: a reverse proxy that routes by the Host header, like the cluster's. Bodies are streamed.
 
-A body is passed on as it came, compressed or not: the headers that describe it are passed on, too.
+A body is passed on unchanged, compressed or not, together with the headers that describe it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
 
-# RFC 9110, 7.6.1: these concern one connection. Expect is answered here.
+# RFC 9110, 7.6.1: these are for one connection. Expect is handled here.
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect")
 )
-# Of the whole way, even if a caller's Connection header names them: they tell where a request goes and where it ends.
+# Passed on even if a client's Connection header names them: they determine where a request goes and where it ends.
 _END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-type"))
-_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added where the caller sent none
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added if the client has sent none
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _DRAIN = 30.0  # seconds
-_LOOKS = 4  # at what a caller has not read, in the time that it is given
+_CHECKS = 4  # of the unread bytes, during the time that a client has to read them
 
 
 @asynccontextmanager
 async def ingress(routes: Sequence[IngressRoute], port: int) -> AsyncIterator[int]:
-    """Listen on loopback, on the port that is yielded: a free one where ``port`` is 0.
+    """Listen on loopback and yield the port: a free one if ``port`` is 0.
 
-    At the end, requests under way are finished first. Raises RunFailed if the port is taken.
+    On exit, requests in progress are finished first. Raises RunFailed if the port is in use.
     """
     async with aiohttp.ClientSession(
-        # A fresh connection for each request: a kept one may be closed by the server just as a POST is sent.
+        # A new connection for each request: the server may close an idle one just as a POST is sent.
         connector=aiohttp.TCPConnector(limit=0, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
@@ -65,7 +65,7 @@ async def ingress(routes: Sequence[IngressRoute], port: int) -> AsyncIterator[in
         )
         runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
         await runner.setup()
-        watching = asyncio.create_task(server.give_up_who_does_not_read())
+        watching = asyncio.create_task(server.abort_stalled_connections())
         try:
             await _listen(runner, port)
             yield runner.addresses[0][1]
@@ -82,8 +82,8 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
         raise RunFailed(f"port {port} {why}; choose another one: --http-port {port + 1}") from error
 
 
-class _OurFaults(logging.Filter):
-    """Leaves out what callers do wrong: it is in their answer, and no trouble of this machine."""
+class _WithoutClientErrors(logging.Filter):
+    """Drops errors of clients from the log, which their response reports."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is logged."""
@@ -91,21 +91,21 @@ class _OurFaults(logging.Filter):
         return not isinstance(error, aiohttp.http.HttpProcessingError | ConnectionError)
 
 
-_log.addFilter(_OurFaults())
+_log.addFilter(_WithoutClientErrors())
 
 
 class _Server(web.Server):
-    """Takes no more than so many connections at a time.
+    """Limits the number of open connections.
 
-    Where one more comes, the one that has been without a request for longest is closed; where each has a request, the
-    new one is answered, and closed.
+    For a further one the connection that has been idle for longest is closed. If none is idle, the new one gets a 503
+    and is closed.
     """
 
-    def __init__(self, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
-        super().__init__(self._answer_one, **options)
-        self._answer = answer
+    def __init__(self, handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
+        super().__init__(self._handle_one, **options)
+        self._handle = handle
         self._open: dict[web.RequestHandler, asyncio.Transport] = {}
-        self._idle: dict[web.RequestHandler, None] = {}  # those without a request, the longest first
+        self._idle: dict[web.RequestHandler, None] = {}  # those without a request, the longest idle first
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -124,25 +124,25 @@ class _Server(web.Server):
         self._open.pop(handler, None)
         self._idle.pop(handler, None)
 
-    async def give_up_who_does_not_read(self) -> None:
-        """Break off connections on which nothing of what is to be sent has left for so long; until cancelled."""
-        seen: dict[web.RequestHandler, int] = {}  # bytes that wait to be sent
+    async def abort_stalled_connections(self) -> None:
+        """Abort connections whose client has not read anything for too long; until cancelled."""
+        before: dict[web.RequestHandler, int] = {}  # bytes in the write buffer
         since: dict[web.RequestHandler, float] = {}
         while True:
             now = asyncio.get_running_loop().time()
             waiting = {handler: size for handler in self._open if (size := self._open[handler].get_write_buffer_size())}
-            since = {handler: since[handler] if seen.get(handler) == waiting[handler] else now for handler in waiting}
-            seen = waiting
+            since = {handler: since[handler] if before.get(handler) == waiting[handler] else now for handler in waiting}
+            before = waiting
             for handler, first in since.items():
                 if now - first >= limits.INGRESS_UNREAD_SECONDS:
                     self._open[handler].abort()
-            await asyncio.sleep(limits.INGRESS_UNREAD_SECONDS / _LOOKS)
+            await asyncio.sleep(limits.INGRESS_UNREAD_SECONDS / _CHECKS)
 
-    async def _answer_one(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle_one(self, request: web.BaseRequest) -> web.StreamResponse:
         handler = request.protocol
         self._idle.pop(handler, None)
         try:
-            return await self._answer(request)
+            return await self._handle(request)
         finally:
             if handler in self._open:
                 self._idle[handler] = None
@@ -151,18 +151,18 @@ class _Server(web.Server):
         del self._idle[handler]
         handler.force_close()
         if self._open[handler].get_write_buffer_size():
-            self._open[handler].abort()  # closing would wait until the caller has read
+            self._open[handler].abort()  # closing would wait until the client has read
 
 
 def _too_many() -> bytes:
-    what = f"{limits.INGRESS_CONNECTIONS} connections are open, and no more are taken; close some"
-    body = json.dumps({"error": what})
+    message = f"{limits.INGRESS_CONNECTIONS} connections are open, and no more are accepted; close some"
+    body = json.dumps({"error": message})
     head = "HTTP/1.1 503 Service Unavailable", "Content-Type: application/json", "Connection: close", "Retry-After: 1"
     return "\r\n".join((*head, f"Content-Length: {len(body)}", "", body)).encode()
 
 
-class _Refused(Exception):
-    """The caller's request cannot be passed on, or not to its end."""
+class _Rejected(Exception):
+    """The request cannot be passed on, or not completely."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -170,11 +170,11 @@ class _Refused(Exception):
 
 
 class _Body:
-    """What a caller sends, while it comes. ``refused`` is why not all of it came."""
+    """The body of a request as a stream; ``rejected`` is why it is incomplete."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
-        self.refused: _Refused | None = None
+        self.rejected: _Rejected | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while chunk := await self._next():
@@ -186,10 +186,10 @@ class _Body:
             async with asyncio.timeout(idle):
                 return await self._content.readany()
         except TimeoutError:
-            self.refused = _Refused(408, f"nothing more of the body came for {idle:g} s; send it at once")
+            self.rejected = _Rejected(408, f"no more of the body was received for {idle:g} s; send it without pauses")
         except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, web.RequestPayloadError) as error:
-            self.refused = _Refused(400, f"the body cannot be read: {error}")
-        raise self.refused
+            self.rejected = _Rejected(400, f"the body cannot be read: {error}")
+        raise self.rejected
 
 
 class _Proxy:
@@ -201,27 +201,27 @@ class _Proxy:
         body = _Body(request.content)
         try:
             route = self._route(request)
-            await _tell_to_go_on(request)
+            await _handle_expect(request)
             upstream = await self._send(request, route, body)
-        except _Refused as refused:
-            return _error(refused)
+        except _Rejected as rejected:
+            return _error(rejected)
         except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
-            return _error(_Refused(503, f"{route.service} does not answer; it is starting, or it has ended"))
+            return _error(_Rejected(503, f"{route.service} does not respond; it is starting, or it has exited"))
         except aiohttp.ClientError as error:
-            return _error(body.refused or _Refused(502, f"{route.service} broke off the request: {error}"))
+            return _error(body.rejected or _Rejected(502, f"{route.service} closed the connection: {error}"))
         async with upstream:
-            return await _answer(request, upstream)
+            return await _pass_on(request, upstream)
 
     def _route(self, request: web.BaseRequest) -> IngressRoute:
         if not request.raw_path.startswith("/"):
-            # Behind the address of the server it could name another one.
-            raise _Refused(
-                400, f"the target {request.raw_path!r} of the request is no path; send one such as /v1/models"
+            # An absolute URL could address another server.
+            raise _Rejected(
+                400, f"the target {request.raw_path!r} of the request is not a path; send one such as /v1/models"
             )
         route = find_route(self._routes, request.host, request.path)
         if route is None:
             hosts = ", ".join(dict.fromkeys(item.host for item in self._routes))
-            raise _Refused(404, f"no service answers to the host {shortened(request.host, 253)!r}; there is: {hosts}")
+            raise _Rejected(404, f"no service has the host {shortened(request.host, 253)!r}; there is: {hosts}")
         return route
 
     async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:
@@ -235,33 +235,33 @@ class _Proxy:
         )
 
 
-async def _tell_to_go_on(request: web.BaseRequest) -> None:
-    """Answer a caller who sends the body only when it is wanted."""
+async def _handle_expect(request: web.BaseRequest) -> None:
+    """Respond to a client that waits for permission to send the body."""
     expected = request.headers.get("Expect", "").lower()
     if expected == "100-continue" and request.version >= aiohttp.HttpVersion11 and request.transport is not None:
         request.transport.write(_CONTINUE)
     elif expected and expected != "100-continue":
-        raise _Refused(417, f"Expect: {expected} cannot be met; leave it out")
+        raise _Rejected(417, f"Expect: {expected} is not supported; remove it")
 
 
-async def _answer(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _pass_on(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers))
     await response.prepare(request)
     try:
         async for chunk in upstream.content.iter_any():
             await response.write(chunk)
     except aiohttp.ClientError as error:
-        raise ConnectionResetError(str(error)) from error  # the head is sent; all that is left is to break off, too
+        raise ConnectionResetError(str(error)) from error  # the head is sent, so the connection can only be closed
     await response.write_eof()
     return response
 
 
 def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers that a proxy passes on; Host is one of them."""
+    """Return the headers that a proxy passes on; Host is one of them."""
     named = {name.strip().lower() for value in headers.getall("Connection", ()) for name in value.split(",")}
     dropped = _HOP_BY_HOP | (named - _END_TO_END)
     return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
 
 
-def _error(refused: _Refused) -> web.Response:
-    return web.json_response({"error": one_line(str(refused))}, status=refused.status)
+def _error(rejected: _Rejected) -> web.Response:
+    return web.json_response({"error": one_line(str(rejected))}, status=rejected.status)

@@ -1,8 +1,8 @@
-"""A rendered Deployment as the processes of one pod on this machine. Pure.
+"""Turns a rendered Deployment into the processes of one pod on this machine. Pure.
 
-Its volumes become folders inside a private one, which goes when the run ends; a claim becomes a link to the folder
-that ``--pvc`` names. Paths are kept short: servers make Unix sockets in them, whose paths may hold 103 characters.
-Folders that are not volumes begin with a dot, which the name of a volume cannot.
+Its volumes become folders inside a private one, which is removed at the end of the run; a claim becomes a link to the
+folder of ``--pvc``. Paths are kept short, because servers create Unix sockets in them, whose paths are limited to 103
+characters. Folders that are not volumes begin with a dot, which the name of a volume cannot.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from isvc_operator.resolve.storage.objects import Objects
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to run a pod with. ``folder`` becomes the pod's own; ``claims`` are the folders of ``--pvc``;
-    ``objects`` stand in the same files as the service; ``addresses`` are its Services that are planned already.
+    """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
+
+    ``objects`` are those in the same files as the service; ``addresses`` are its Services that are planned already.
     """
 
     folder: Path
@@ -47,9 +48,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Pod:
-    """Processes, and what must be there before they start: empty ``folders``, ``files``, ``links`` to what exists.
+    """Processes, and the ``folders``, ``files`` and ``links`` to create before they start.
 
-    ``ports`` leads from the ports of the containers to those of this machine; ``deadline`` is in seconds.
+    ``ports`` maps the ports of the containers to those of this machine; ``deadline`` is in seconds.
     """
 
     labels: Mapping[str, str]
@@ -63,15 +64,15 @@ class Pod:
 
 
 def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
-    """The pod of a Deployment; raises UnusableInput where it needs what only a cluster has."""
+    """Return the pod of a Deployment; raises UnusableInput if it needs something that only a cluster has."""
     template = deployment["spec"]["template"]
     spec, labels = template["spec"], template["metadata"]["labels"]
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     ports = {port: machine.free_port() for container in spec["containers"] for port in _ports(container)}
 
     def planned(container: Container) -> Process:
-        place = _place(container, volumes, ports, machine)
-        process = plan_process(_process_name(labels, container), container, place)
+        bindings = _bindings(container, volumes, ports, machine)
+        process = plan_process(_process_name(labels, container), container, bindings)
         for port in _ports(container)[:1]:
             _check_port(process, ports[port])
         return process
@@ -89,7 +90,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
             for name, volume in volumes.items()
             for file, content in (files_of(volume, machine.objects) or {}).items()
         },
-        links={_claims_root(machine) / claim: _claimed(claim, machine) for claim in claims},
+        links={_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims},
         ports=ports,
         init=tuple(planned(container) for container in spec.get("initContainers", ())),
         servers=tuple(planned(container) for container in spec["containers"]),
@@ -98,13 +99,13 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
 
 
 def _process_name(labels: Mapping[str, str], container: Container) -> str:
-    """Every component has a ``kserve-container``: outside of the predictor its component is named, too."""
+    """Return ``SERVICE/CONTAINER``, with the component in between if it is not the predictor."""
     component = labels[LABEL_COMPONENT]
     inside = [] if component == PREDICTOR else [component]
     return "/".join([labels[LABEL_SERVICE], *inside, container["name"]])
 
 
-def _place(
+def _bindings(
     container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine
 ) -> LocalBindings:
     name = container["name"]
@@ -127,33 +128,33 @@ def _place(
 
 
 def _ports(container: Container) -> list[int]:
-    """The ports of a container, each of which is moved to a free one; none for a container that only helps."""
+    """Return the ports of a container, which are replaced by free ones; a server without any has the default port."""
     named = [port["containerPort"] for port in container.get("ports", ())]
     serves = container["name"] in (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
     return named or ([DEFAULT_PORT] if serves else [])
 
 
 def _check_port(process: Process, port: int) -> None:
-    """The first port is the one that is asked; others that the process is not told have nobody to miss them."""
+    """Check that the process gets its first port, which receives the requests; others may be unused."""
     if str(port) not in " ".join((*process.command, *process.env.values())):
         raise UnusableInput(
-            f"{process.name} is not told its port, so it cannot be moved to a free one; give the container "
-            "a flag such as --port=8080 or a variable such as PORT"
+            f"{process.name} does not get its port from a flag or a variable, so it cannot use a free one; give the "
+            "container a flag such as --port=8080 or a variable such as PORT"
         )
 
 
 def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
     volume = volumes.get(name)
     if volume is None:
-        raise UnusableInput(f"volume {name!r} is mounted, but the pod has none of that name; add it to its volumes")
+        raise UnusableInput(f"volume {name!r} is mounted, but the pod has no such volume; add it to its volumes")
     if "emptyDir" in volume or files_of(volume, machine.objects) is not None:
         return machine.folder / name
     if claim := _claim(volume):
         return _claims_root(machine) / claim
     kind = next((field for field in volume if field != "name"), "nothing")
     raise UnusableInput(
-        f"volume {name!r} is of kind {kind}; on this machine there are emptyDir, claims (--pvc), and those secrets and "
-        "config maps that stand in the file"
+        f"volume {name!r} is of kind {kind}; this machine supports emptyDir, claims (--pvc), and the secrets and "
+        "ConfigMaps in the file"
     )
 
 
@@ -173,7 +174,7 @@ def _termination(machine: Machine) -> Path:
     return machine.folder / ".termination"
 
 
-def _claimed(claim: str, machine: Machine) -> Path:
+def _folder_of_claim(claim: str, machine: Machine) -> Path:
     if claim not in machine.claims:
-        raise UnusableInput(f"the model lies in the claim {claim!r}; name the folder for it: --pvc {claim}=DIR")
+        raise UnusableInput(f"the model is in the claim {claim!r}; name a folder for it: --pvc {claim}=DIR")
     return machine.claims[claim]

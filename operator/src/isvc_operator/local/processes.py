@@ -1,4 +1,4 @@
-"""Starts the processes of a run, passes on what they print, and ends them. No process and no folder outlives a run."""
+"""Starts the processes of a run, passes on their output, and stops them. No process and no folder outlives a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LAST_LINES = 10
 
 @dataclass(frozen=True)
 class Running:
-    """A process that was started. ``exited`` ends with its exit code, when all that it printed was passed on."""
+    """A started process. ``exited`` returns its exit code after all of its output was passed on."""
 
     process: Process
     child: asyncio.subprocess.Process
@@ -32,12 +32,12 @@ class Running:
     last_lines: deque[str]
 
     def failure(self) -> RunFailed:
-        """Why it ended: what it left in its termination log, else the last lines that it printed."""
+        """Return why it exited: the text in its termination log, or else its last lines of output."""
         with suppress(OSError), self.process.termination_log.open("rb") as log:
             if reason := log.read(LOG_BYTES).decode(errors="replace").strip():
                 return RunFailed(f"{self.process.name} failed ({self._exit()}): {quoted(reason, LOG_BYTES)}")
         printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.last_lines) or "nothing"
-        return RunFailed(f"{self.process.name} failed ({self._exit()}); it printed last:\n  {printed}")
+        return RunFailed(f"{self.process.name} failed ({self._exit()}); its last output:\n  {printed}")
 
     def _exit(self) -> str:
         code = self.exited.result()
@@ -46,7 +46,7 @@ class Running:
 
 @dataclass
 class Group:
-    """The processes of one run, all in the process group ``id``; ``folder`` is theirs alone."""
+    """The processes of one run, all in the process group ``id``, with a private ``folder``."""
 
     id: int
     folder: Path
@@ -56,7 +56,7 @@ class Group:
     running: list[Running] = field(default_factory=list)
 
     async def start(self, process: Process) -> Running:
-        """Start a process; its output goes to ``write``, each line with its name."""
+        """Start a process; each line of its output is passed to ``write`` with the process' name."""
         try:
             child = await asyncio.create_subprocess_exec(
                 *process.command,
@@ -76,7 +76,7 @@ class Group:
         return started
 
     async def stop(self) -> None:
-        """Ask every process to end and wait until all have, but no longer than a pod may take."""
+        """Terminate every process, and wait for them no longer than a pod's grace period."""
         for running in self.running:
             with suppress(ProcessLookupError):
                 running.child.terminate()
@@ -84,10 +84,10 @@ class Group:
             await asyncio.wait([running.exited for running in self.running], timeout=GRACE)
 
     async def _follow(self, name: str, child: asyncio.subprocess.Process, last_lines: deque[str]) -> int:
-        printed = cast(asyncio.StreamReader, child.stdout)  # it was asked for
+        printed = cast(asyncio.StreamReader, child.stdout)  # a pipe, as requested above
         copying = asyncio.create_task(self._copy(name, printed, last_lines))
         code = await child.wait()
-        # A process that it started and left behind may hold the pipe open.
+        # A child that it has left behind may keep the pipe open.
         await asyncio.wait([copying], timeout=1.0)
         copying.cancel()
         return code
@@ -100,7 +100,7 @@ class Group:
 
 @asynccontextmanager
 async def process_group(environment: Mapping[str, str], write: Callable[[str], None]) -> AsyncIterator[Group]:
-    """A group with a folder of its own; at the end its processes are ended and its folder is removed."""
+    """Yield a group with a private folder; on exit its processes are stopped and the folder is removed."""
     folder = tempfile.mkdtemp(prefix="isvc-")
     watched, alive = os.pipe()
     guard = await asyncio.create_subprocess_exec(
@@ -116,13 +116,13 @@ async def process_group(environment: Mapping[str, str], write: Callable[[str], N
             await group.stop()
         finally:
             os.close(alive)
-            await guard.communicate(b"")  # ends its standard input, and waits until it has done its work
+            await guard.communicate(b"")  # closes its standard input, and waits until it has cleaned up
 
 
 async def lines_of(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Lines as text that does not act, unlike those of ``readline`` of any length: a long one comes in several.
+    """Yield lines with control characters escaped. Unlike with ``readline`` a long line is yielded in several parts.
 
-    The last one may lack its end.
+    The last line may be incomplete.
     """
     rest = b""
     while chunk := await stream.read(OUTPUT_LINE_BYTES):

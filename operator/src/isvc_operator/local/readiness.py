@@ -1,4 +1,4 @@
-"""Waits for a server as the kubelet does: by its readiness probe."""
+"""Waits for a server by its readiness probe, like the kubelet."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
 async def until_ready(server: Running, deadline: float, write: Callable[[str], None]) -> None:
-    """Return when the probe succeeds; raises RunFailed when the server ends first or is not ready in time."""
+    """Return when the probe succeeds; raises RunFailed if the server exits first or is not ready in time."""
     probe = server.process.probe
     if probe is None:
         return
-    told = answer = ""
+    reported = reason = ""
     async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
         try:
             async with asyncio.timeout(deadline):
-                while (answer := await _ask(session, probe)) != "":
-                    if answer != told:
-                        write(f"{server.process.name} is not ready: {answer}")
-                        told = answer
+                while (reason := await _reason_not_ready(session, probe)) != "":
+                    if reason != reported:
+                        write(f"{server.process.name} is not ready: {reason}")
+                        reported = reason
                     await asyncio.wait([server.exited], timeout=_PERIOD)
                     if server.exited.done():
                         raise server.failure()
         except TimeoutError as error:
-            raise RunFailed(f"{server.process.name} was not ready after {deadline:g} s: {answer}") from error
+            raise RunFailed(f"{server.process.name} was not ready after {deadline:g} s: {reason}") from error
     write(f"{server.process.name} is ready")
 
 
-async def _ask(session: aiohttp.ClientSession, probe: Probe) -> str:
-    """Empty where the server is ready, else why it is not."""
+async def _reason_not_ready(session: aiohttp.ClientSession, probe: Probe) -> str:
+    """Return why the server is not ready; empty if it is."""
     try:
         if probe.path is None:
             _, writer = await asyncio.open_connection(LOOPBACK, probe.port)
@@ -48,7 +48,7 @@ async def _ask(session: aiohttp.ClientSession, probe: Probe) -> str:
         async with session.get(f"http://{LOOPBACK}:{probe.port}{probe.path}") as response:
             if response.status < 400:
                 return ""
-            said = (await response.content.read(LINE_BYTES)).decode(errors="replace").strip()
-            return f"{response.status} {one_line(said)}"
+            message = (await response.content.read(LINE_BYTES)).decode(errors="replace").strip()
+            return f"{response.status} {one_line(message)}"
     except (OSError, aiohttp.ClientError, TimeoutError):
-        return f"nothing answers on port {probe.port} yet"
+        return f"port {probe.port} accepts no connection yet"

@@ -1,4 +1,4 @@
-"""Where a request goes: the rendered Ingress leads to a Service, and that to a port of a pod. Pure."""
+"""Routes of requests: from the rendered Ingress to a Service, and from there to a port of a pod. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isvc_operator.resolve.containers import is_grpc
 
 @dataclass(frozen=True)
 class IngressRoute:
-    """Requests for ``host`` whose path begins with ``path`` go to ``port`` of this machine, behind ``service``."""
+    """Requests for ``host`` with the path prefix ``path`` go to ``port`` of this machine, a port of ``service``."""
 
     host: str
     path: str
@@ -24,7 +24,7 @@ class IngressRoute:
 
 
 def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[IngressRoute, ...]:
-    """The routes of one service's children; empty where none of them is an Ingress."""
+    """Return the routes of one service's children; empty if none of them is an Ingress."""
     services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}
     return tuple(
         IngressRoute(
@@ -42,25 +42,25 @@ def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Ingres
 
 
 def find_route(routes: Iterable[IngressRoute], host: str, path: str) -> IngressRoute | None:
-    """The route of a request, the longest path first; ``host`` as in the header, so perhaps with a port."""
+    """Return the route with the longest matching path; ``host`` is that of the header, which may include a port."""
     name = host.partition(":")[0].lower()
     matching = [route for route in routes if route.host == name and _fits(path, route)]
     return max(matching, key=lambda route: len(route.path), default=None)
 
 
 def _fits(path: str, route: IngressRoute) -> bool:
-    """As an Ingress' ``Prefix``: by whole parts of the path."""
+    """Whether the path matches as with an Ingress' path type ``Prefix``: by whole elements."""
     return path == route.path or path.startswith(route.path.rstrip("/") + "/")
 
 
 def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
-    """The port of this machine that speaks gRPC; None where the service has no such port."""
+    """Return the port of this machine for gRPC; None if the service has none."""
     targets = (_target(child, port, pods) for child in children if child["kind"] == "Service" for port in _grpc(child))
     return next(targets, None)
 
 
 def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[ServiceAddress, ...]:
-    """The Services whose pods are planned, by the names that other pods have for them."""
+    """Return the addresses of the Services whose pods are planned."""
     return tuple(
         ServiceAddress(child["metadata"]["name"], child["metadata"]["namespace"], LOOPBACK, _ports(child, pod))
         for child in children
@@ -71,15 +71,15 @@ def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Ser
 
 
 def _ports(service: Manifest, pod: Pod) -> Mapping[int, int]:
-    """Ports of the Service win over those of its pods."""
+    """Map the ports of the Service, and those of its pods that it does not use itself."""
     own = {port["port"]: pod.ports[port["targetPort"]] for port in service["spec"]["ports"]}
     return {**pod.ports, **own}
 
 
-def _port(service: Manifest, wanted: Mapping[str, Any], pods: Iterable[Pod]) -> int:
-    """The wanted port; in place of one for gRPC, which needs HTTP/2, another one, as the ingress here has HTTP/1.1."""
+def _port(service: Manifest, backend: Mapping[str, Any], pods: Iterable[Pod]) -> int:
+    """Return the backend's port, or another one if that is for gRPC: this ingress supports only HTTP/1.1."""
     ports = sorted(
-        service["spec"]["ports"], key=lambda port: (port in _grpc(service), port["port"] != wanted["number"])
+        service["spec"]["ports"], key=lambda port: (port in _grpc(service), port["port"] != backend["number"])
     )
     return _target(service, ports[0], pods)
 

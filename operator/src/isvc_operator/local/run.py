@@ -1,11 +1,11 @@
-"""``isvc run``: the rendered children of some services, executed on this machine.
+"""``isvc run``: runs the rendered children of services on this machine.
 
-1. plan      pods and routes                                       pure, but for the free ports
-2. listen    the ingress; until a server is up it answers 503
+1. plan      pods and routes                                       pure, except for the free ports
+2. listen    the ingress; it returns 503 until a server is up
 3. prepare   folders, then the init containers, one after another
 4. start     the servers, until each is ready
-5. use       one request, or announce and wait for a signal
-6. end       the ingress first (requests under way are finished), then the servers, then the folders
+5. use       one request, or print the URLs and wait for a signal
+6. stop      the ingress first (requests in progress are finished), then the servers, then the folders
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_ENFORCED = "resource limits, users and read-only mounts are not enforced on
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: the folders of ``--pvc``, the port of the ingress, and this machine's environment."""
+    """The folders of ``--pvc``, the port of the ingress, and this machine's environment."""
 
     claims: Mapping[str, Path]
     http_port: int
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ServicePlan:
-    """One service: where it answers, what runs behind it, and how a request gets there."""
+    """One service: its endpoint, its pods, and the routes to them."""
 
     endpoint: Endpoint
     pods: tuple[Pod, ...]
@@ -65,10 +65,10 @@ class Served:
 
 
 async def serve(services: Sequence[Rendered], settings: Settings, sample: str, write: Write, announce: Write) -> None:
-    """Serve until cancelled; raises RunFailed when a process fails. The announced command sends ``sample``."""
+    """Serve until cancelled; raises RunFailed if a process fails. The printed command sends ``sample``."""
     async with _served(services, settings, write) as served:
         for endpoint in served.endpoints:
-            announce(f"\n{endpoint.service} answers at {endpoint.url} for Host {endpoint.host}")
+            announce(f"\n{endpoint.service} is served at {endpoint.url} for Host {endpoint.host}")
             for name in await model_names(endpoint):
                 announce(f"  {endpoint.curl(predict_path(name), sample)}")
             if endpoint.grpc_port:
@@ -78,16 +78,16 @@ async def serve(services: Sequence[Rendered], settings: Settings, sample: str, w
         raise next(server.failure() for server in served.servers if server.exited.done())
 
 
-async def ask(services: Sequence[Rendered], settings: Settings, body: bytes, write: Write) -> str:
-    """Serve for one request, and return its answer; raises RunFailed where there is none."""
+async def request_once(services: Sequence[Rendered], settings: Settings, body: bytes, write: Write) -> str:
+    """Serve for one request, and return the response; raises RunFailed if it fails."""
     if len(services) != 1:
-        raise UnusableInput(f"--request wants one InferenceService, and there are {len(services)}")
+        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
     async with _served(services, settings, write) as served:
         return await predict(served.endpoints[0], body)
 
 
 async def until_signal(work: Coroutine[Any, Any, T], write: Write) -> T | None:
-    """The result of ``work``, or None where SIGINT or SIGTERM ended it; a second signal hurries its end."""
+    """Return the result of ``work``, or None if SIGINT or SIGTERM has stopped it; a second signal stops it faster."""
     task = asyncio.ensure_future(work)
 
     def stop() -> None:
@@ -117,7 +117,7 @@ async def _served(services: Sequence[Rendered], settings: Settings, write: Write
 
 
 async def _all_ready(servers: Sequence[tuple[Running, Pod]], write: Write) -> None:
-    """Waits for all of them at once, so that the first to end is told at once; raises RunFailed."""
+    """Wait for all servers concurrently, so that the first one to fail is reported at once; raises RunFailed."""
     waiting = [asyncio.create_task(until_ready(server, pod.deadline, write)) for server, pod in servers]
     try:
         await asyncio.gather(*waiting)
@@ -140,30 +140,30 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> ServicePlan:
     routes = routes_of(children, pods)
     if not routes or not service.resolved.hosts.service:
         raise UnusableInput(f"InferenceService {name} {_unreachable(service)}")
-    # The first host of the service's Ingress is that of the default template, unless another service has that one.
+    # The first host of the Ingress is that of the default template, unless it belongs to another service.
     return ServicePlan(
         Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes
     )
 
 
 def _unreachable(service: Rendered) -> str:
-    """Why nothing leads to it, and what to do."""
+    """Return why the service has no route, and what to do."""
     if guards := service.resolved.ingress_annotations.guards:
         return (
-            f"is not to be reached without what guards it: {', '.join(guards)}; allow it in the configuration "
-            "(allowedServiceAnnotations), or remove it"
+            f"has annotations that restrict access and are not allowed: {', '.join(guards)}; allow them in the "
+            "configuration (allowedServiceAnnotations), or remove them"
         )
     if taken := service.resolved.hosts.taken:
         held = ", ".join(f"{host} ({holder})" for host, holder in taken.items())
-        return f"has no host of its own: other services have {held}; rename it, or give it another namespace"
+        return f"has no host: its hosts belong to other services: {held}; rename it, or use another namespace"
     return (
-        "can be called from inside a cluster only; "
+        "can only be called inside a cluster; "
         f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
     )
 
 
 def _pods(children: Sequence[Manifest], machine: Machine) -> list[Pod]:
-    """Each pod in a folder of its own, one after the other: those that come later call those before them."""
+    """Plan each pod with its own folder, in order: the later ones call the earlier ones."""
     pods: list[Pod] = []
     for deployment in (child for child in children if child["kind"] == "Deployment"):
         here = replace(machine, folder=machine.folder / str(len(pods)), addresses=addresses_of(children, pods))

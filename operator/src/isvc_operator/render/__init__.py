@@ -1,4 +1,4 @@
-"""Turns a resolved service into manifests: every child, complete, in order. Pure."""
+"""Turns a resolved service into the manifests of its children. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isvc_operator.resolve import Resolved
 
 
 def render(resolved: Resolved, config: OperatorConfig) -> list[dict[str, Any]]:
-    """The children of a service, in the order in which a reader would look at them."""
+    """Return the children of a service: Deployment and Service of each component, then the Ingress."""
     children: list[dict[str, Any] | None] = []
     for component in resolved.components:
         children.append(build_deployment(resolved, component, config))

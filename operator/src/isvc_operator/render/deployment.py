@@ -7,6 +7,7 @@ from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
+from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
 from isvc_operator.resolve import Resolved
@@ -16,13 +17,13 @@ from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _SERVING = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
-# Seconds: longer than our SDK waits for the predictor before it says that there is none.
-_PREDICTOR_ASKED = 6
+# Seconds: longer than the time after which our SDK reports that the predictor does not respond.
+_PREDICTOR_TIMEOUT = 6
 _STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 
 
 def build_deployment(resolved: Resolved, component: Component, config: OperatorConfig) -> dict[str, Any]:
-    """The Deployment, complete but for ``replicas``, which are rendered only where the user set them."""
+    """Return the Deployment; ``replicas`` is rendered only if the user has set it."""
     service = resolved.service.metadata
     labels = component_labels(service, component.kind, component.name, component.labels)
     spec: dict[str, Any] = {
@@ -54,7 +55,7 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
         volumes = build_volumes(component.storage, writable=component.models_writable)
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())
-        # As with KServe, a user's container of that name brings the model instead of ours.
+        # As with KServe, the user's container of that name replaces ours.
         if component.storage.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):
             pod["initContainers"] = [build_initializer(component.storage, config.storage_initializer), *own]
     security = {
@@ -65,7 +66,7 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
     return {**pod, "securityContext": security, "containers": containers}
 
 
-def _completed(container: Mapping[str, Any]) -> dict[str, Any]:
+def _completed(container: Container) -> dict[str, Any]:
     completed = {
         "imagePullPolicy": "IfNotPresent",
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -76,16 +77,16 @@ def _completed(container: Mapping[str, Any]) -> dict[str, Any]:
     return completed
 
 
-def _probe(container: Mapping[str, Any]) -> dict[str, Any]:
-    """KServe's probe for a server that brings none: its port accepts connections.
+def _probe(container: Container) -> dict[str, Any]:
+    """Return KServe's default probe: the port accepts connections.
 
-    A transformer that was told to look after its predictor says in its readiness whether that answers.
+    A transformer with the flag for the predictor's health check includes it in its own readiness.
     """
-    often = {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    period = {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     if flag_value(container, HEALTH_CHECK) is not None:
         action = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
-        return {**action, "timeoutSeconds": _PREDICTOR_ASKED, **often}
-    return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **often}
+        return {**action, "timeoutSeconds": _PREDICTOR_TIMEOUT, **period}
+    return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **period}
 
 
 def _with_models(container: dict[str, Any], mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

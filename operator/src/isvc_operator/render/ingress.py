@@ -1,7 +1,7 @@
-"""The Ingress: the service's host names lead to its transformer, if it has one, and each component's to itself.
+"""The Ingress: it routes the service's hosts to the transformer or else the predictor, and each component's to itself.
 
-What is to be explained goes to the explainer. As an Ingress knows no patterns, that is one path, with the name that the
-explainer's model has.
+Requests for explanations are routed to the explainer. An Ingress has no patterns, so the rule has one path, with the
+name of the explainer's model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from isvc_operator.resolve.transformer import MODEL_NAME
 
 
 def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] | None:
-    """The Ingress, or None where the service stays inside the cluster, or would go without what guards it."""
+    """Return the Ingress; None for a cluster-local service, or if annotations that restrict access would be missing."""
     hosts = resolved.hosts
     if not hosts.external or resolved.ingress_annotations.guards:
         return None
@@ -46,12 +46,12 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
 
 
 def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
-    """The administrator's, and those of the service's own that are allowed over them; others are about pods."""
+    """Return the administrator's annotations, with the service's allowed ones over them."""
     return {**config.annotations, **resolved.ingress_annotations.allowed}
 
 
 def _explain(explainer: Component | None) -> list[dict[str, Any]]:
-    """The explainer's path. In one of another type ingress-nginx refuses ':' and '.'; this type, too, is by prefix."""
+    """Return the explainer's path. Of this path type, a prefix too, ingress-nginx accepts ':' and '.'."""
     if explainer is None:
         return []
     path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"

@@ -1,4 +1,4 @@
-"""Metadata that every child carries: KServe's labels, and the service as its owner."""
+"""The metadata of every child: KServe's labels, and the service as its owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isvc_operator.api.names import LABEL_APP, LABEL_COMPONENT, LABEL_SERVICE, a
 def child_metadata(
     service: ObjectMeta, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Metadata of a child named ``name``; it goes when the service goes."""
+    """Return the metadata of a child, which is garbage-collected with the service."""
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -32,7 +32,7 @@ def child_metadata(
 
 
 def component_labels(service: ObjectMeta, component: str, child: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """The user's labels with ours over them (contract §4.2)."""
+    """Return the user's labels with ours over them (contract §4.2)."""
     ours = {
         LABEL_SERVICE: service.name,
         LABEL_COMPONENT: component,
@@ -42,5 +42,5 @@ def component_labels(service: ObjectMeta, component: str, child: str, labels: Ma
 
 
 def selector(child: str) -> dict[str, str]:
-    """The labels that alone select a component's pods."""
+    """Return the labels that select a component's pods."""
     return {LABEL_APP: app_label(child)}

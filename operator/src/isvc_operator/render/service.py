@@ -1,4 +1,4 @@
-"""A component's Service: port 80 in front of the first port of the container that serves (contract §4.4)."""
+"""A component's Service: port 80 for the first port of the server's container (contract §4.4)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from isvc_operator.config import ServiceConfig
+from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component, first_port
@@ -15,7 +16,7 @@ PORT = 80
 
 
 def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
-    """The Service of the component's pods."""
+    """Return the Service of a component's pods."""
     service = resolved.service.metadata
     labels = component_labels(service, component.kind, component.name, component.labels)
     headless = {"clusterIP": "None"} if config.service_cluster_ip_none else {}
@@ -32,7 +33,7 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
     }
 
 
-def _ports(name: str, server: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _ports(name: str, server: Container) -> list[dict[str, Any]]:
     main = first_port(server)
     ports = [_port(main.get("name", name), PORT, main)]
     for extra in (server.get("ports") or ())[1:]:

@@ -1,4 +1,4 @@
-"""The init container that brings the model into the pod, and the volumes and mounts by which the server reads it."""
+"""The init container that downloads the model into the pod, and the volumes and mounts of the pod's containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USER = 1000
 
 
 def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> dict[str, Any]:
-    """The init container; its arguments are KServe's pairs of source and destination."""
+    """Return the init container; its arguments are KServe's pairs of source and destination."""
     env = [
         {"name": "STORAGE_LAYOUT", "value": plan.layout},
         {"name": "STORAGE_PVC_ROOT", "value": PVC_MOUNT_ROOT},
@@ -49,27 +49,27 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
 
 
 def build_volumes(plan: StoragePlan, *, writable: bool) -> list[Mapping[str, Any]]:
-    """The pod's own copy of the model, the claims, and what the initializer is given."""
+    """Return the volumes of the model's copy, of the claims, and of the init container."""
     volumes: list[Mapping[str, Any]] = [{"name": VOLUME_MODELS, "emptyDir": {}}] if plan.copied else []
-    served = {source.claim for source in plan.mounted}
+    mounted = {source.claim for source in plan.mounted}
     for claim, name in _claim_volumes(plan).items():
-        read_only = not (writable and claim in served)
+        read_only = not (writable and claim in mounted)
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}})
     return [*volumes, *plan.provision.volumes]
 
 
 def server_mounts(plan: StoragePlan, *, writable: bool) -> list[dict[str, Any]]:
-    """The mounts by which the server reads the model."""
+    """Return the server's mounts of the model."""
     volumes = _claim_volumes(plan)
     mounts: list[dict[str, Any]] = [{"name": VOLUME_MODELS, "mountPath": plan.folder}] if plan.copied else []
     for source in plan.mounted:
-        inside = {"subPath": source.path} if source.path else {}
-        mounts.append({"name": volumes[source.claim or ""], "mountPath": source.destination, **inside})
+        sub_path = {"subPath": source.path} if source.path else {}
+        mounts.append({"name": volumes[source.claim or ""], "mountPath": source.destination, **sub_path})
     return [{**mount, "readOnly": not writable} for mount in mounts]
 
 
 def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
-    """Each claim that is copied from, where the initializer looks for it."""
+    """Return the init container's mount of each claim that it copies from."""
     copied = {source.claim for source in plan.copied}
     return [
         {"name": name, "mountPath": f"{PVC_MOUNT_ROOT}/{claim}", "readOnly": True}
@@ -79,6 +79,6 @@ def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
 
 
 def _claim_volumes(plan: StoragePlan) -> dict[str, str]:
-    """Names of the claims' volumes; that of the first is KServe's."""
+    """Return the name of each claim's volume; the first one has KServe's name."""
     names = (_CLAIM_VOLUME, *(f"{_CLAIM_VOLUME}-{number}" for number in range(2, len(plan.claims) + 1)))
     return dict(zip(plan.claims, names, strict=False))
