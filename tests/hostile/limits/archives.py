@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.hostile.limits.bound import Bound, Unit
 
 _LIMITS = "model_archive.limits"
-_HOSTILE = "tests/hostile/test_storage.py"
+_HOSTILE = "tests/hostile/storage"
 _UNIT = "tests/unit/model_archive"
 _ARCHIVES = (
     "tests/integration/storage/test_hostile_archives.py::test_a_hostile_archive_is_refused_and_writes_nothing_outside"
@@ -33,14 +33,14 @@ BOUNDS = (
         constant=f"{_LIMITS}:HARMLESS_SIZE",
         unit=Unit.BYTES,
         beyond="the multiple applies",
-        test=f"{_HOSTILE}::test_a_bomb_is_refused_whatever_its_address",
+        test=f"{_HOSTILE}/test_disks.py::test_a_bomb_is_refused_whatever_its_address",
     ),
     Bound(
         what="length of a file's name",
         constant=f"{_LIMITS}:MAX_NAME",
         unit=Unit.BYTES,
         beyond="exit code 8 of the storage-initializer for an object or a web server's file; in an archive as above",
-        test=f"{_HOSTILE}::test_a_name_that_no_disk_takes_is_refused_before_it_is_asked_for",
+        test=f"{_HOSTILE}/test_sizes.py::test_a_name_that_no_disk_takes_is_refused_before_it_is_asked_for",
     ),
     Bound(
         what="length of a path in an archive",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.hostile.limits.bound import Bound, Unit
 
 _LIMITS = "storage_initializer.limits"
-_HOSTILE = "tests/hostile/test_storage.py"
+_HOSTILE = "tests/hostile/storage"
 _UNIT = "tests/unit/storage_initializer"
-_HEADS = f"{_HOSTILE}::test_an_answer_whose_head_has_no_end_is_given_up"
+_HEADS = f"{_HOSTILE}/test_endless_responses.py::test_an_answer_whose_head_has_no_end_is_given_up"
 
 BOUNDS = (
     Bound(
@@ -24,7 +24,7 @@ BOUNDS = (
         unit=Unit.SECONDS,
         setting="`S3_READ_TIMEOUT`",
         beyond="retried from the same position; finally exit code 15",
-        test=f"{_HOSTILE}::test_a_server_that_says_nothing_is_not_waited_for",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_server_that_says_nothing_is_not_waited_for",
     ),
     Bound(
         what="attempts for one request",
@@ -60,7 +60,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:MIN_RATE",
         unit=Unit.BYTES,
         beyond="the same as for a server that does not respond",
-        test=f"{_HOSTILE}::test_a_server_that_trickles_counts_as_one_that_does_not_answer",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_server_that_trickles_counts_as_one_that_does_not_answer",
     ),
     Bound(
         what="period over which that rate is measured, in read timeouts",
@@ -103,35 +103,35 @@ BOUNDS = (
         constant=f"{_LIMITS}:MAX_ANSWER",
         unit=Unit.BYTES,
         beyond="the rest is not read: exit code 17 if the beginning is not valid by itself",
-        test=f"{_HOSTILE}::test_a_page_of_a_listing_without_an_end_is_not_held_in_memory",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_page_of_a_listing_without_an_end_is_not_held_in_memory",
     ),
     Bound(
         what="pages of one listing",
         constant=f"{_LIMITS}:MAX_PAGES",
         unit=Unit.COUNT,
         beyond="exit code 17",
-        test=f"{_HOSTILE}::test_a_listing_without_an_end_is_given_up",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_listing_without_an_end_is_given_up",
     ),
     Bound(
         what="files of a source",
         constant=f"{_LIMITS}:MAX_FILES",
         unit=Unit.COUNT,
         beyond="exit code 8",
-        test=f"{_HOSTILE}::test_links_that_multiply_are_refused",
+        test=f"{_HOSTILE}/test_local_sources.py::test_links_that_multiply_are_refused",
     ),
     Bound(
         what="nesting depth of folders in a claim or folder",
         constant=f"{_LIMITS}:MAX_DEPTH",
         unit=Unit.COUNT,
         beyond="exit code 8",
-        test=f"{_HOSTILE}::test_folders_without_an_end_are_refused",
+        test=f"{_HOSTILE}/test_local_sources.py::test_folders_without_an_end_are_refused",
     ),
     Bound(
         what="a file whose server does not report its length",
         constant=f"{_LIMITS}:MAX_UNSIZED",
         unit=Unit.BYTES,
         beyond="exit code 17; a file with a reported length may use all free disk space",
-        test=f"{_HOSTILE}::test_a_file_without_a_length_and_without_an_end_is_given_up",
+        test=f"{_HOSTILE}/test_sizes.py::test_a_file_without_a_length_and_without_an_end_is_given_up",
     ),
     Bound(
         what="an S3 object whose etag is compared as an MD5",
@@ -159,7 +159,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:CACHE_WAIT_S",
         unit=Unit.SECONDS,
         beyond="the model is downloaded without the cache",
-        test=f"{_HOSTILE}::test_a_lock_that_nobody_lets_go_of_is_waited_for_no_longer_than_the_patience",
+        test=f"{_HOSTILE}/test_shared_folders.py::test_a_lock_that_nobody_lets_go_of_is_waited_for_no_longer_than_the_patience",
     ),
     Bound(
         what="attempts to cache a model that other downloads evict at once",
@@ -180,7 +180,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:MAX_REASON",
         unit=Unit.BYTES,
         beyond="it is truncated",
-        test=f"{_HOSTILE}::test_the_words_of_a_store_forge_no_reason_and_are_cut",
+        test=f"{_HOSTILE}/test_forged_lines.py::test_the_words_of_a_store_forge_no_reason_and_are_cut",
     ),
     Bound(
         what="characters of a log line",

@@ -1,0 +1,59 @@
+"""Listings, keys and tokens that are not what they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.storage.stores import ONCE
+from tests.integration.storage.conftest import Initialize
+from tests.support.model_folder import read_tree
+from tests.support.object_stores.proxy import Answer, proxy
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"7", DEEP, b'{"items": 7}', b'{"items": [7]}', b'{"items": [{}]}', b'{"items": {"name": "x"}}',
+     b'{"items": [{"name": "m/x", "size": -1}]}'],
+)  # fmt: skip
+def test_a_listing_that_is_none_is_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as server:
+        outcome = initialize("gs://models/m", models, STORAGE_EMULATOR_HOST=server.url, **ONCE)
+
+    assert (outcome.exit_code, read_tree(models)) == (17, {})
+
+
+def test_a_refusal_that_is_none_is_told_as_it_is(initialize: Initialize, models: Path) -> None:
+    with proxy(None, lambda _: Answer(403, DEEP)) as server:
+        outcome = initialize("gs://models/m", models, STORAGE_EMULATOR_HOST=server.url, **ONCE)
+
+    assert outcome.exit_code == 7
+    assert len(outcome.reason) < 500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"7", DEEP, b"{}", b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "soon"}',
+     b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "2099-01-01T00:00:00"}'],
+)  # fmt: skip
+def test_keys_that_are_none_are_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as agent:
+        environment = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent.url, **ONCE}
+        outcome = initialize("s3://models/m", models, AWS_ENDPOINT_URL=agent.url, **environment)
+
+    assert outcome.exit_code == 17
+    assert "the answer of the credentials' agent makes no sense" in outcome.reason
+
+
+@pytest.mark.parametrize("body", [b"7", DEEP, b"{}", b'{"access_token": 7, "expires_in": 9}',
+                                  b'{"access_token": "a", "expires_in": "9"}'])  # fmt: skip
+def test_a_token_that_is_none_is_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+    with proxy(None, lambda _: Answer(200, body)) as metadata:
+        host = metadata.url.removeprefix("http://")
+        outcome = initialize("gs://models/m", models, GCE_METADATA_HOST=host, **ONCE)
+
+    assert outcome.exit_code == 7
+    assert "no token for the service account of the metadata server" in outcome.reason
