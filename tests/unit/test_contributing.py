@@ -1,0 +1,65 @@
+"""Every path, target and module that the pages for contributors name exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "release/README.md",
+    ".github/pull_request_template.md",
+    ".pre-commit-config.yaml",
+)
+FILES = re.compile(r"[\w.-]+(/[\w.-]+)*/|([\w.-]+/)*[\w-]+\.(md|py|sh|toml|txt|yaml)|\.?[\w-]+(/[\w.-]+)+")
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+# What `make release` writes, and what a user's own registry is called.
+MADE = re.compile(r"dist/|.*\.(whl|tar\.gz|json)|install(-\w+)?\.yaml|images\.txt|registry\.example\.com/.*")
+
+
+def spans(text: str) -> Iterator[str]:
+    return (match[1] for match in re.finditer(r"`([^`]+)`", text))
+
+
+def missing(text: str) -> Iterator[str]:
+    """Yield what is named in a page and is not there."""
+    for span in spans(text):
+        if FILES.fullmatch(span) and not MADE.fullmatch(span) and not (ROOT / span).exists():
+            yield span
+    for target in re.findall(r"\bmake ([a-z0-9-]+)", text):
+        if target not in TARGETS:
+            yield f"make {target}"
+    for module in re.findall(r"python -m ([\w.]+)", text):
+        if importlib.util.find_spec(module) is None:
+            yield f"python -m {module}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_names_exists(page: str) -> None:
+    assert list(missing((ROOT / page).read_text())) == []
+
+
+def test_what_does_not_exist_is_found() -> None:
+    text = (
+        "`operator/gone.py`, `tests/gone/`, `tests/cluster/gone`, `kopf`, `a/b c`, `make gone`, `python -m tests.gone`"
+    )
+
+    assert list(missing(text)) == [
+        "operator/gone.py", "tests/gone/", "tests/cluster/gone", "make gone", "python -m tests.gone",
+    ]  # fmt: skip
+
+
+def test_the_hosts_of_repositories_run_what_contributors_run() -> None:
+    github, gitlab = (
+        yaml.safe_load((ROOT / name).read_text()) for name in (".github/workflows/ci.yml", ".gitlab-ci.yml")
+    )
+
+    assert [step["run"] for step in github["jobs"]["run"]["steps"] if "run" in step] == [".ci/run"]
+    assert gitlab["ci"]["script"] == [".ci/run"]
