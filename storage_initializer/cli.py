@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             plan = make_plan(sys.argv[1:] if arguments is None else arguments, environment)
             termination_log = plan.termination_log
             with termination_raises():
-                run(plan)
+                _succeed(run(plan), termination_log)
         except (InitializerError, Termination) as error:
             return _fail(str(error), error.exit_code, termination_log)
         except Exception as error:
@@ -51,8 +51,11 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     return 0
 
 
-def run(plan: Plan) -> None:
-    """Bring all sources. What is wrong with one of them without a request is found before the first is brought."""
+def run(plan: Plan) -> list[str]:
+    """Bring all sources and return warnings about them.
+
+    What is wrong with one of them without a request is found before the first is brought.
+    """
     with ExitStack() as opened:
         sources = [_open(transfer, plan, opened) for transfer in plan.transfers]
         brought = []
@@ -62,6 +65,7 @@ def run(plan: Plan) -> None:
         _put_in_place(plan, brought)
     for each in brought:
         log.info("done: %s", each.summary)
+    return [warning for each in brought for warning in each.warnings]
 
 
 def _put_in_place(plan: Plan, brought: Sequence[Brought]) -> None:
@@ -86,9 +90,9 @@ def _places(plan: Plan) -> list[Place]:
 def _bring(transfer: Transfer, source: Source, place: Place, plan: Plan) -> AbstractContextManager[Brought]:
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
-    def finish(folder: Path) -> None:
+    def finish(folder: Path) -> Sequence[str]:
         complete_layout(plan.layout, folder)
-        check_layout(plan.layout, folder, transfer.destination)
+        return check_layout(plan.layout, folder, transfer.destination)
 
     retry = Retry(plan.patience.attempts, random.random, time.sleep)
     if access := retry.run(source.describe):
@@ -124,16 +128,30 @@ def _cache_for(transfer: Transfer, plan: Plan) -> NodeCache | None:
     return NodeCache(plan.cache.folder, plan.cache.limit, boot)
 
 
+def _succeed(warnings: Sequence[str], termination_log: Path) -> None:
+    """Report warnings in the container's status: of a container that has succeeded, nobody reads the log."""
+    for warning in warnings:
+        log.warning("%s", warning)
+    if warnings:
+        _write_message("; ".join(warnings), termination_log)
+
+
 def _fail(reason: str, exit_code: int, termination_log: Path) -> int:
-    line = one_line(reason).encode()[:MAX_REASON].decode(errors="ignore")
-    # The kubelet makes the default file; where there is none, there is no kubelet to read it.
-    if termination_log != Path(DEFAULT_TERMINATION_LOG) or termination_log.exists():
-        with suppress(OSError):
-            termination_log.write_text(line, encoding="utf-8")
+    line = _write_message(reason, termination_log)
     sys.stdout.flush()
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
     return exit_code
+
+
+def _write_message(text: str, termination_log: Path) -> str:
+    """Write the termination message, one line of bounded length, and return it."""
+    line = one_line(text).encode()[:MAX_REASON].decode(errors="ignore")
+    # The kubelet creates the default file; without it there is no kubelet to read it.
+    if termination_log != Path(DEFAULT_TERMINATION_LOG) or termination_log.exists():
+        with suppress(OSError):
+            termination_log.write_text(line, encoding="utf-8")
+    return line
 
 
 @contextmanager

@@ -27,28 +27,30 @@ _MODELS_MOUNT = PurePosixPath("/mnt/models")
 _PLACEHOLDER = re.compile(r"\$\$[^$]+\$\$")
 
 
-def check_layout(layout: LayoutName, root: Path, destination: Path) -> None:
-    """Check the layout where it has to be checked; the files are at ``root`` and will be moved to ``destination``."""
+def check_layout(layout: LayoutName, root: Path, destination: Path) -> Sequence[str]:
+    """Check the layout where it has to be checked; the files are at ``root`` and will be moved to ``destination``.
+
+    Returns a warning for each archive that the servers do without.
+    """
     if layout is LayoutName.TORCHSERVE or (layout is LayoutName.AUTO and _looks_like_torchserve(root)):
-        check_torchserve(root, PurePosixPath(destination))
+        return check_torchserve(root, PurePosixPath(destination))
+    return ()
 
 
-def check_torchserve(root: Path, destination: PurePosixPath) -> None:
-    """raise LayoutError or InvalidArchive where TorchServe would not serve what its configuration requests."""
+def check_torchserve(root: Path, destination: PurePosixPath) -> Sequence[str]:
+    """Return warnings; raises LayoutError or InvalidArchive where TorchServe would serve no model as configured."""
     settings = parse_settings(_read_config(root))
     references = requested(settings)
     store = _find_store(root, settings, destination)
     if references is None:
         _check_everything(root / store, store)
-    else:
-        _check_references(root / store, store, references)
+        return ()
+    return _check_references(root / store, store, references)
 
 
-def _check_references(folder: Path, store: str, references: Sequence[Reference]) -> None:
+def _check_references(folder: Path, store: str, references: Sequence[Reference]) -> Sequence[str]:
     there = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
     served, left_out = select(references, there)
-    for reference in left_out:
-        log.warning("%s names %s (%s), but %s does not hold it", CONFIG, reference.archive, reference.named_by, store)
     for reference in served:
         if reference.is_remote:
             continue
@@ -59,6 +61,10 @@ def _check_references(folder: Path, store: str, references: Sequence[Reference])
             )
         check_archive(folder / reference.archive, f"{store}/{reference.archive}")
         log.info("checked %s/%s (%s)", store, reference.archive, reference.named_by)
+    return [
+        f"{CONFIG} names {one.archive} ({one.named_by}), but {store} does not hold it; the others are served"
+        for one in left_out
+    ]
 
 
 def parse_settings(content: bytes) -> dict[str, str]:

@@ -40,8 +40,8 @@ _ARRIVING = "arriving"
 
 Select = Callable[[Sequence[SourceFile]], Sequence[SourceFile]]
 """Which of the source's files are wanted."""
-Finish = Callable[[Path], None]
-"""Raises if the folder, not yet in place, must not get there."""
+Finish = Callable[[Path], Sequence[str]]
+"""Returns warnings about the folder, which is not yet in place; raises if it must not get there."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Brought:
 
     place: Place
     summary: str
+    warnings: Sequence[str] = ()
 
 
 def places(destinations: Sequence[Path]) -> list[Place]:
@@ -100,8 +101,8 @@ def bring(
             progress.begin_anew()
             _make_room(place.destination, files, _size_of(staging / _ARRIVING))
             fetch(staging).rename(new)
-        finish(new)
-        yield Brought(place, progress.summary())
+        warnings = finish(new)
+        yield Brought(place, progress.summary(), warnings)
 
 
 def put_in_place(place: Place, undo: ExitStack) -> None:

@@ -63,6 +63,7 @@ EXPLAINER_READY: Final = "ExplainerReady"
 INGRESS_READY: Final = "IngressReady"
 STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
+STORAGE_COMPLETE: Final = "StorageComplete"
 
 # --- condition reasons ------------------------------------------------------------------------------
 HOST_TAKEN: Final = "HostTaken"

@@ -127,6 +127,16 @@ def stage_of(pod: Pod) -> Stage:
     return Stage(PREPARING, f"pod {name}: volumes and images are being prepared")
 
 
+def storage_warning(pods: Sequence[Pod]) -> str | None:
+    """Return the message of a storage-initializer that has succeeded: it names what the server does without."""
+    for pod in pods:
+        for status in _status(pod, "initContainerStatuses"):
+            ended = status.get("state", {}).get("terminated")
+            if status["name"] == CONTAINER_INITIALIZER and ended and ended.get("exitCode") == 0:
+                return ended.get("message") or None
+    return None
+
+
 def waiting_container(pod: Pod) -> str | None:
     """Return the container that runs and is not ready."""
     statuses = _status(pod, "containerStatuses")

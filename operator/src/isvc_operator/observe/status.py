@@ -19,15 +19,15 @@ from isvc_operator.api.inference_service import (
     ModelStates,
     ModelStatus,
 )
-from isvc_operator.api.names import HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED
+from isvc_operator.api.names import HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED, STORAGE_COMPLETE
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
-from isvc_operator.observe.pods import is_ready
+from isvc_operator.observe.pods import is_ready, storage_warning
 from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.hosts import Hosts
-from isvc_operator.text import shortened, visible
+from isvc_operator.text import one_line, shortened, visible
 
 # Our reasons that KServe's clients see as a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
@@ -61,7 +61,10 @@ class Observation:
 def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     """Return the status at ``now`` (RFC 3339)."""
     previous = observed.service.status
-    current = [*_components_ready(observed), _ingress_ready(observed), _stopped(observed), *_spec_supported(observed)]
+    current = [
+        *_components_ready(observed), _ingress_ready(observed), _stopped(observed),
+        *_storage_complete(observed), *_spec_supported(observed),
+    ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(
         observed_generation=observed.service.metadata.generation,
@@ -117,6 +120,13 @@ def _unguarded(guards: Sequence[str]) -> str:
 
 def _stopped(observed: Observation) -> Condition:
     return conds.condition(STOPPED, observed.stopped)
+
+
+def _storage_complete(observed: Observation) -> list[Condition]:
+    warning = storage_warning(observed.predictor.pods)
+    if observed.stopped or not warning:
+        return []
+    return [conds.condition(STORAGE_COMPLETE, False, "StorageWarning", one_line(warning, MESSAGE_BYTES))]
 
 
 def _spec_supported(observed: Observation) -> list[Condition]:

@@ -27,7 +27,9 @@ from tests.support.builders import (
     a_resolved,
     a_runtime,
     a_service,
+    an_initializer,
     an_observation,
+    ended,
 )
 
 POD = "torchserve-predictor-1-a"
@@ -61,7 +63,7 @@ def status_of(**seen: Any) -> dict[str, Any]:
 
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
     words = {"reason": reason, "message": message}
-    severity = {"severity": "Info"} if type_ in ("Stopped", "SpecSupported") else {}
+    severity = {"severity": "Info"} if type_ in ("Stopped", "SpecSupported", "StorageComplete") else {}
     given = {name: text for name, text in words.items() if text}
     return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
 
@@ -284,6 +286,27 @@ def test_fields_that_are_not_honoured_are_named_without_making_the_service_unrea
         "FieldsIgnored",
         "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
     )
+
+
+def test_what_the_server_does_without_is_named_without_making_the_service_unready() -> None:
+    warning = "config/config.properties names gone.mar (load_models), but model-store does not hold it"
+    pod = a_ready_pod(initializer=an_initializer(ended(0, warning)))
+
+    conditions = status_of(pods=[pod])["conditions"]
+
+    assert conditions[2:] == [
+        condition("Ready", "True"),
+        condition("Stopped", "False"),
+        condition("StorageComplete", "False", "StorageWarning", warning),
+    ]
+
+
+def test_an_initializer_that_has_failed_reports_a_failure_and_no_warning() -> None:
+    pod = a_pod(initializer=an_initializer(ended(13, "there is no model store")))
+
+    assert [one["type"] for one in status_of(pods=[pod])["conditions"]] == [
+        "IngressReady", "PredictorReady", "Ready", "Stopped",
+    ]  # fmt: skip
 
 
 # --- from one status to the next -------------------------------------------------------------------------
