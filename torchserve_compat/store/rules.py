@@ -16,7 +16,7 @@ from model_archive.configuration import STORES
 from torchserve_compat.store.known_settings import PROPERTIES, variable
 from torchserve_compat.store.properties import Draft
 
-DEFAULT_MAX_REQUEST_SIZE = 6553500
+_DEFAULT_MAX_REQUEST_SIZE = 6553500
 
 # Read by TorchServe from the environment in another way.
 _NOT_SETTINGS = ("model_server_home",)
@@ -87,7 +87,12 @@ def model_store(draft: Draft, around: Surroundings) -> None:
 def sizes(draft: Draft, around: Surroundings) -> None:
     if around.max_request_size is not None:
         draft.set("max_request_size", str(around.max_request_size), "--max-request-size")
-    if not draft.get("max_request_size", str(DEFAULT_MAX_REQUEST_SIZE)).isdigit():
-        raise ConfigurationError(
-            f"max_request_size in config.properties is not a number of bytes: {draft.get('max_request_size')!r}."
-        )
+    max_request_size(draft.properties)  # raises here, before anything is started
+
+
+def max_request_size(properties: Mapping[str, str]) -> int:
+    """Return the largest body of a client's request, in bytes; raise ConfigurationError if it is no number."""
+    text = properties.get("max_request_size", str(_DEFAULT_MAX_REQUEST_SIZE)).strip()
+    if not text.isdigit():
+        raise ConfigurationError(f"max_request_size in config.properties is not a number of bytes: {text!r}.")
+    return int(text)

@@ -42,7 +42,7 @@ from torchserve_compat.store.archives import Archive, read_store
 from torchserve_compat.store.known_settings import Runtime
 from torchserve_compat.store.models import Model, requested_models, select
 from torchserve_compat.store.properties import Draft
-from torchserve_compat.store.rules import DEFAULT_MAX_REQUEST_SIZE
+from torchserve_compat.store.rules import max_request_size
 from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
 
 log = logging.getLogger("torchserve_adapter")
@@ -105,7 +105,7 @@ def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: so
         listener=listener,
         host=options.host,
         grpc_port=options.grpc_port,
-        max_request_size=int(written.get("max_request_size", DEFAULT_MAX_REQUEST_SIZE)),
+        max_request_size=max_request_size(written),
         request_timeout_s=options.request_timeout,
         grace_period_s=options.grace_period,
         cors=cors_headers(written),

@@ -119,7 +119,7 @@ def _sizes(draft: Draft, around: Surroundings) -> None:
     """TorchServe's limits are for frames; the adapter keeps those for clients."""
     rules.sizes(draft, around)
     # Numbers of one byte and a comma in JSON are tensors of eight.
-    request = 4 * int(draft.get("max_request_size", str(rules.DEFAULT_MAX_REQUEST_SIZE))) + FRAME_BYTES
+    request = 4 * rules.max_request_size(draft.properties) + FRAME_BYTES
     draft.set("max_request_size", _at_most_int(request), "for batches; the adapter keeps the limit of each request")
     response = (whole(draft.properties, "max_response_size") or _MAX_RESPONSE_SIZE) * DEFAULT_MAX_BATCH_SIZE
     draft.set("max_response_size", _at_most_int(response), "for batches of responses")

@@ -36,7 +36,7 @@ class Found:
     @property
     def max_request_size(self) -> int:
         """In bytes."""
-        return int(self.properties.get("max_request_size", rules.DEFAULT_MAX_REQUEST_SIZE))
+        return rules.max_request_size(self.properties)
 
 
 def read(around: rules.Surroundings, service_name: str | None) -> Found:
