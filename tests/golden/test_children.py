@@ -57,4 +57,4 @@ def children_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         objects={ObjectReference(item["kind"], item["metadata"]["name"]): item for item in objects},
     )
     config = parse_config({key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()})
-    return render(resolve(service, runtimes, config, storage), config)
+    return render(resolve(service, runtimes, config, storage=storage), config)

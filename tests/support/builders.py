@@ -169,7 +169,7 @@ def a_resolved(
     service = service or a_service()
     requests = storage_requests(service)
     storage = replace(context, requests=requests) if context else StorageContext(requests)
-    return resolve(service, runtimes, config or OperatorConfig(), storage)
+    return resolve(service, runtimes, config or OperatorConfig(), storage=storage)
 
 
 def the_children(

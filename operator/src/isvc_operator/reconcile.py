@@ -86,7 +86,7 @@ class Reconciler:
             try:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered)
                 rendered = render(resolved, gathered.config(self.config)) if resolved else []
-                applied = await self._children.apply(key, gathered.body, rendered, gathered.children)
+                applied = await self._children.apply(key, gathered.body, rendered=rendered, observed=gathered.children)
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
                     raise
@@ -101,7 +101,7 @@ class Reconciler:
             key, service, resolved, problem=problem, held=applied.held, config=self.config.ingress
         )
         status = derive_status(observation, now := self.now())
-        await write_status(self.api, self.cache, gathered.body, service, status=status, now=now)
+        await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
         if failed is not None:
             raise failed
         resync = RESYNC if resolved and resolved.refers_to_objects else None
@@ -110,8 +110,10 @@ class Reconciler:
 
     async def _resolve(self, service: InferenceService, gathered: Gathered) -> Resolved:
         config, namespace = gathered.config(self.config), service.metadata.namespace or ""
-        storage = await read_storage(self._objects, service, gathered.storage_containers, config.credentials)
-        resolved = resolve(service, gathered.runtimes, config, storage, taken=gathered.taken_hosts)
+        storage = await read_storage(
+            self._objects, service, containers=gathered.storage_containers, config=config.credentials
+        )
+        resolved = resolve(service, gathered.runtimes, config, storage=storage, taken=gathered.taken_hosts)
         if resolved.mounts_ca_bundle and (name := config.storage_initializer.ca_bundle_config_map_name):
             await copy_ca_bundle(self._objects, name, home=self.home, namespace=namespace)
         return resolved

@@ -64,7 +64,7 @@ async def test_what_was_deleted_is_forgotten_and_what_is_there_is_kept(
 
     of_cluster = kind.startswith("Cluster")
     async with connect(str(apiserver.kubeconfig)) as api:
-        found = await remove_deleted(api, cache, kind, "" if everywhere or of_cluster else namespace.name)
+        found = await remove_deleted(api, cache, kind, namespace="" if everywhere or of_cluster else namespace.name)
 
     assert [body["metadata"]["uid"] for body in found] == [gone["metadata"]["uid"]]
     assert [body["metadata"]["uid"] for body in cache.of_kind(kind)] == [there["metadata"]["uid"]]

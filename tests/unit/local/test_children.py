@@ -35,7 +35,7 @@ def test_the_sample_gets_the_operators_own_children_from_the_runtime_that_comes_
 
     (service,), runtimes, config = given.services, Runtimes(cluster=installed), OperatorConfig()
     storage = StorageContext(storage_requests(service))
-    expected = render(resolve(service, runtimes, config, storage), config)
+    expected = render(resolve(service, runtimes, config, storage=storage), config)
     assert list(rendered.children) == expected
     assert server_of(rendered.children)["command"] == ["python", "-m", "mar_runtime"]
 

@@ -159,7 +159,7 @@ def derived(body: dict[str, Any]) -> str:
     except InvalidObject as error:
         return str(error)
     try:
-        resolved = resolve(service, RUNTIMES, CONFIG, StorageContext(storage_requests(service)))
+        resolved = resolve(service, RUNTIMES, CONFIG, storage=StorageContext(storage_requests(service)))
         changes = plan_changes(render(resolved, CONFIG), [], "uid")
         problem, text = None, json.dumps([change.manifest for change in changes])
     except InvalidSpec as error:

@@ -28,7 +28,7 @@ FRAMEWORKS: Final = (
 class StorageSpec(ApiModel):
     """A model location by the name of a storage secret instead of a URI."""
 
-    key: str | None = Field(default=None, description="Entry of the storage secret that holds the credentials.")
+    key: str | None = Field(default=None, description="Entry of the storage secret with the credentials.")
     path: str | None = Field(default=None, description="Path of the model inside the storage.")
     schema_path: str | None = Field(default=None, description="Path of the model's schema file.")
     parameters: dict[str, str] | None = Field(
@@ -56,7 +56,7 @@ class ConfidentialSpec(ApiModel):
     """Confidential model storage."""
 
     enabled: bool | None = Field(default=None, description="Decrypt the model with a key from a key broker.")
-    resource_id: str | None = Field(default=None, description="Key to ask the broker for.")
+    resource_id: str | None = Field(default=None, description="Key to request from the broker.")
 
 
 class PredictorExtensionSpec(ContainerFields):
@@ -88,7 +88,7 @@ class LoggerStorage(ApiModel):
 
     path: str = Field(description="Path inside the storage.")
     parameters: dict[str, str] = Field(description="Settings of the storage, such as type and bucket.")
-    key: str = Field(description="Entry of the storage secret that holds the credentials.")
+    key: str = Field(description="Entry of the storage secret with the credentials.")
     service_account_name: str | None = Field(default=None, description="ServiceAccount that may write there.")
 
 

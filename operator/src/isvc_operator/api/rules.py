@@ -56,7 +56,7 @@ _SERVER_CONTAINER: Final = (
     f"(has(self.containers) && self.containers.exists(c, has(c.name) && c.name == '{CONTAINER_SERVER}'))"
 )
 
-# `app: isvc.<service>-[<predictor>-]predictor` is a label of every pod, and a label holds 63 characters.
+# `app: isvc.<service>-[<predictor>-]predictor` is a label of every pod, which is limited to 63 characters.
 _ROOM_BESIDE_PREDICTOR: Final = 63 - len("isvc.-predictor")
 _ROOM_BESIDE_TRANSFORMER: Final = 63 - len("isvc.-transformer")
 
@@ -64,7 +64,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     InferenceService: (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "must start with a letter and hold only lower-case letters, digits and '-', because "
+            "must start with a letter and contain only lower-case letters, digits and '-', because "
             "Services are named after it; rename the InferenceService",
             field=".metadata.name",
             only_on_create=True,

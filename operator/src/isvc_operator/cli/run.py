@@ -47,12 +47,14 @@ def run_command(arguments: argparse.Namespace) -> None:
         raise UnusableInput("--expect requires --request")
     else:
         sample = _sample(arguments.file)
-        asyncio.run(until_signal(serve(services, settings, sample, _to_stderr, _to_stdout), _to_stderr))
+        asyncio.run(
+            until_signal(serve(services, settings, sample=sample, write=_to_stderr, announce=_to_stdout), _to_stderr)
+        )
 
 
 def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> None:
     body, expected = read_bytes(arguments.request), _expected(arguments.expect)
-    response = asyncio.run(until_signal(request_once(services, settings, body, _to_stderr), _to_stderr))
+    response = asyncio.run(until_signal(request_once(services, settings, body=body, write=_to_stderr), _to_stderr))
     if response is None:
         raise RunFailed("stopped before the response arrived")
     _to_stdout(response)

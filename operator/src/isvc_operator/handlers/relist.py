@@ -33,7 +33,7 @@ async def relist_forever(api: KubeApi, cache: Cache, enqueue: Enqueue, *, by_nam
 
 async def _relist(api: KubeApi, cache: Cache, enqueue: Enqueue, *, kind: str, namespace: str) -> None:
     try:
-        deleted = await remove_deleted(api, cache, kind, namespace)
+        deleted = await remove_deleted(api, cache, kind, namespace=namespace)
     except KubeError as error:
         log.warning("objects of kind %s cannot be listed to find deleted ones: %s", kind, error)
         return

@@ -22,7 +22,7 @@ def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[S
     """Watch every kind that the table says is watched."""
     for kind in KINDS:
         if kind.watched:
-            _watch(registry, kind, cache, enqueue)
+            _watch(registry, kind, cache=cache, enqueue=enqueue)
 
 
 def select_by_label(settings: kopf.OperatorSettings) -> None:
@@ -48,7 +48,7 @@ def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
     return [key for key in keys if not namespace or key.namespace == namespace]
 
 
-def _watch(registry: kopf.OperatorRegistry, kind: Kind, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+def _watch(registry: kopf.OperatorRegistry, kind: Kind, *, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
     resource = (kind.group, kind.version, kind.plural)
 
     @kopf.index(*resource, id=f"cache-{kind.plural}", registry=registry)

@@ -58,7 +58,7 @@ class UnlabelledChildren:
         unlabelled = [kind.name for kind in with_role(Role.CHILD) if not kind.labelled_by_kserve]
         for kind in unlabelled:
             if kind not in replaced:
-                await _delete_owned(self.api, kind, service, service["metadata"]["uid"])
+                await _delete_owned(self.api, kind, namesake=service, owner_uid=service["metadata"]["uid"])
                 self._deleted.add(key)
 
     def forget(self, key: ServiceKey) -> None:
@@ -70,10 +70,10 @@ async def delete_superseded(api: KubeApi, child: Manifest) -> None:
     """Delete what KServe's controller has created for a child, such as a Deployment's HorizontalPodAutoscaler."""
     for kind in with_role(Role.SUPERSEDED):
         if kind.belongs_to == child["kind"]:
-            await _delete_owned(api, kind.name, child, controller_of(child)["uid"])
+            await _delete_owned(api, kind.name, namesake=child, owner_uid=controller_of(child)["uid"])
 
 
-async def _delete_owned(api: KubeApi, kind: str, namesake: Manifest, owner_uid: str) -> None:
+async def _delete_owned(api: KubeApi, kind: str, *, namesake: Manifest, owner_uid: str) -> None:
     try:
         found = json.loads(await api.send(requests.get(kind, namesake["metadata"]["namespace"], name_of(namesake))))
         if controller_of(found).get("uid") == owner_uid:

@@ -33,12 +33,12 @@ class Children:
         self._unlabelled = UnlabelledChildren(api)
 
     async def apply(
-        self, key: ServiceKey, service: Manifest, rendered: Sequence[Manifest], observed: Sequence[Manifest]
+        self, key: ServiceKey, service: Manifest, *, rendered: Sequence[Manifest], observed: Sequence[Manifest]
     ) -> Applied:
         """Send the changes that are due; raises KubeError if one of them fails."""
         uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
         changes = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
-        traffic = plan_traffic(key.name, changes, rendered, observed)
+        traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
         await apply_changes(self._api, self._cache, due.changes)
         await self._unlabelled.delete(key, service, (*rendered, *observed))

@@ -32,7 +32,7 @@ class Drain:
     _since: dict[ServiceKey, float] = field(default_factory=dict)
 
     def due(self, key: ServiceKey, plan: TrafficPlan) -> DueChanges:
-        """Return the changes of a plan whose time has come."""
+        """Return the changes of a plan that can be sent now."""
         if not plan.drained:
             self.forget(key)
             return DueChanges(plan.now)

@@ -69,6 +69,7 @@ class ObjectReader:
 async def read_storage(
     objects: ObjectReader,
     service: InferenceService,
+    *,
     containers: tuple[ClusterStorageContainer, ...],
     config: CredentialsConfig,
 ) -> StorageContext:

@@ -1,4 +1,4 @@
-"""Observes the components of a service: rollouts and pods from the watch cache, logs and Events where they explain."""
+"""Observes the components of a service: rollouts and pods in the watch cache, and logs and Events if necessary."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.manifests import Manifest
 
 
-async def remove_deleted(api: KubeApi, cache: Cache, kind: str, namespace: str = "") -> list[Manifest]:
+async def remove_deleted(api: KubeApi, cache: Cache, kind: str, *, namespace: str = "") -> list[Manifest]:
     """Remove objects of a kind that the API server does not list any more from the cache, and return them.
 
     Raises KubeError if the kind cannot be listed; nothing is removed then. No ``namespace`` means the whole cluster.

@@ -16,7 +16,7 @@ from isvc_operator.observe.events import events_for
 
 
 async def write_status(
-    api: KubeApi, cache: Cache, body: Manifest, service: InferenceService, *, status: InferenceServiceStatus, now: str
+    api: KubeApi, cache: Cache, body: Manifest, *, service: InferenceService, status: InferenceServiceStatus, now: str
 ) -> None:
     """Patch the status of ``body``, which is parsed as ``service``, and record what has changed as Events."""
     before, after = dict(body.get("status") or {}), status.as_dict()

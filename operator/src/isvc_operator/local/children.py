@@ -79,7 +79,7 @@ def _rendered(service: InferenceService, given: Documents, config: OperatorConfi
     taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
     try:
         storage = StorageContext(storage_requests(service), given.storage_containers, objects)
-        resolved = resolve(service, _usable(service, given.runtimes), config, storage, taken=taken)
+        resolved = resolve(service, _usable(service, given.runtimes), config, storage=storage, taken=taken)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
     return Rendered(service, tuple(render(resolved, config)), objects, resolved)

@@ -64,7 +64,9 @@ class Served:
     servers: tuple[Running, ...]
 
 
-async def serve(services: Sequence[Rendered], settings: Settings, sample: str, write: Write, announce: Write) -> None:
+async def serve(
+    services: Sequence[Rendered], settings: Settings, *, sample: str, write: Write, announce: Write
+) -> None:
     """Serve until cancelled; raises RunFailed if a process fails. The printed command sends ``sample``."""
     async with _served(services, settings, write) as served:
         for endpoint in served.endpoints:
@@ -78,7 +80,7 @@ async def serve(services: Sequence[Rendered], settings: Settings, sample: str, w
         raise next(server.failure() for server in served.servers if server.exited.done())
 
 
-async def request_once(services: Sequence[Rendered], settings: Settings, body: bytes, write: Write) -> str:
+async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, write: Write) -> str:
     """Serve for one request, and return the response; raises RunFailed if it fails."""
     if len(services) != 1:
         raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
@@ -154,8 +156,8 @@ def _unreachable(service: Rendered) -> str:
             "configuration (allowedServiceAnnotations), or remove them"
         )
     if taken := service.resolved.hosts.taken:
-        held = ", ".join(f"{host} ({holder})" for host, holder in taken.items())
-        return f"has no host: its hosts belong to other services: {held}; rename it, or use another namespace"
+        hosts = ", ".join(f"{host} ({holder})" for host, holder in taken.items())
+        return f"has no host: its hosts belong to other services: {hosts}; rename it, or use another namespace"
     return (
         "can only be called inside a cluster; "
         f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"

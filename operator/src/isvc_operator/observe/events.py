@@ -26,14 +26,15 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
         state = "Ready" if became_ready else "not Ready"
         reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
         message = ready.message or f"InferenceService [{service.metadata.name}] is {state}"
-        events.append(_event(service, "Warning" if ready.status == "False" else "Normal", reason, message, now))
+        type_ = "Warning" if ready.status == "False" else "Normal"
+        events.append(_event(service, type_, reason=reason, message=message, now=now))
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
-        events.append(_event(service, "Warning", HOST_TAKEN, ingress.message or "", now))
+        events.append(_event(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
     return events
 
 
-def _event(service: InferenceService, type_: str, reason: str, message: str, now: str) -> Mapping[str, Any]:
+def _event(service: InferenceService, type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
     metadata = service.metadata
     return {
         "apiVersion": "v1",

@@ -104,9 +104,9 @@ def _ingress_ready(observed: Observation) -> Condition:
 
 
 def _taken(hosts: Hosts) -> str:
-    held = ", ".join(f"{host} (InferenceService {holder})" for host, holder in islice(hosts.taken.items(), NAMED))
+    taken = ", ".join(f"{host} (InferenceService {holder})" for host, holder in islice(hosts.taken.items(), NAMED))
     return (
-        f"older services have hosts that this one requests: {held}; rename this one, or let the administrator change "
+        f"older services have hosts that this one requests: {taken}; rename this one, or let the administrator change "
         "domainTemplate or additionalDomainTemplates"
     )
 

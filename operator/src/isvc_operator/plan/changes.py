@@ -31,7 +31,7 @@ class ChildChange:
     """One write to a child.
 
     ``adopts``: KServe's controller has created the child, or may have. ``frees_replicas``: the number of pods is no
-    longer rendered, and must not change when the operator gives up that field.
+    longer rendered, and must not change when the operator releases that field.
     """
 
     action: Action

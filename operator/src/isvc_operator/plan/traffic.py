@@ -30,7 +30,7 @@ class TrafficPlan:
 
 
 def plan_traffic(
-    service: str, changes: Sequence[ChildChange], rendered: Sequence[Manifest], observed: Sequence[Manifest]
+    service: str, changes: Sequence[ChildChange], *, rendered: Sequence[Manifest], observed: Sequence[Manifest]
 ) -> TrafficPlan:
     """Order the changes of a service. If it needs no children any more, all changes are sent at once."""
     existing = {name_of(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}

@@ -25,7 +25,7 @@ _STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxU
 def build_deployment(resolved: Resolved, component: Component, config: OperatorConfig) -> dict[str, Any]:
     """Return the Deployment; ``replicas`` is rendered only if the user has set it."""
     service = resolved.service.metadata
-    labels = component_labels(service, component.kind, component.name, component.labels)
+    labels = component_labels(service, component)
     spec: dict[str, Any] = {
         "selector": {"matchLabels": selector(component.name)},
         "strategy": component.strategy or _STRATEGY,
@@ -41,7 +41,7 @@ def build_deployment(resolved: Resolved, component: Component, config: OperatorC
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": child_metadata(service, component.name, labels, component.annotations),
+        "metadata": child_metadata(service, component.name, labels=labels, annotations=component.annotations),
         "spec": spec,
     }
 

@@ -40,7 +40,7 @@ def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] |
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": child_metadata(service, service.name, labels, _annotations(resolved, config)),
+        "metadata": child_metadata(service, service.name, labels=labels, annotations=_annotations(resolved, config)),
         "spec": spec,
     }
 

@@ -8,10 +8,11 @@ from typing import Any
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.inference_service import API_VERSION, KIND
 from isvc_operator.api.names import LABEL_APP, LABEL_COMPONENT, LABEL_SERVICE, app_label
+from isvc_operator.resolve.component import Component
 
 
 def child_metadata(
-    service: ObjectMeta, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]
+    service: ObjectMeta, name: str, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the metadata of a child, which is garbage-collected with the service."""
     owner = {
@@ -31,14 +32,14 @@ def child_metadata(
     }
 
 
-def component_labels(service: ObjectMeta, component: str, child: str, labels: Mapping[str, str]) -> dict[str, str]:
+def component_labels(service: ObjectMeta, component: Component) -> dict[str, str]:
     """Return the user's labels with ours over them (contract §4.2)."""
     ours = {
         LABEL_SERVICE: service.name,
-        LABEL_COMPONENT: component,
-        LABEL_APP: app_label(child),
+        LABEL_COMPONENT: component.kind,
+        LABEL_APP: app_label(component.name),
     }
-    return {**labels, **ours}
+    return {**component.labels, **ours}
 
 
 def selector(child: str) -> dict[str, str]:

@@ -18,12 +18,12 @@ PORT = 80
 def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
     """Return the Service of a component's pods."""
     service = resolved.service.metadata
-    labels = component_labels(service, component.kind, component.name, component.labels)
+    labels = component_labels(service, component)
     headless = {"clusterIP": "None"} if config.service_cluster_ip_none else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": child_metadata(service, component.name, labels, component.annotations),
+        "metadata": child_metadata(service, component.name, labels=labels, annotations=component.annotations),
         "spec": {
             "type": "ClusterIP",
             **headless,

@@ -66,8 +66,8 @@ def resolve(
     service: InferenceService,
     runtimes: Runtimes,
     config: OperatorConfig,
-    storage: StorageContext,
     *,
+    storage: StorageContext,
     taken: Mapping[str, str] = _NONE,
 ) -> Resolved:
     """Resolve a service; raises InvalidSpec if it cannot be served as written.
@@ -77,7 +77,7 @@ def resolve(
     metadata = service.metadata
     chosen, predictor = _predictor(service, runtimes, config, storage)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
-    backend = backend_of(predictor, protocol, metadata.namespace or "", config)
+    backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
     requested = components_of(service)
     wrappers = {
         item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)

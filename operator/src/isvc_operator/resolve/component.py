@@ -87,6 +87,7 @@ def annotations_for(
     service: ObjectMeta,
     component: ComponentExtensionSpec,
     config: OperatorConfig,
+    *,
     runtime: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Merge the annotations of the runtime, the service and the component; the last one wins."""

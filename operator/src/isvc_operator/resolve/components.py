@@ -1,4 +1,4 @@
-"""The components that a service asks for, and the names of their Deployments and Services."""
+"""The components that a service requests, and the names of their Deployments and Services."""
 
 from __future__ import annotations
 

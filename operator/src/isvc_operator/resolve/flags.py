@@ -10,20 +10,20 @@ from isvc_operator.manifests import Container
 
 def flag_value(container: Container, flag: str) -> str | None:
     """Return the value of the last ``--flag value`` or ``--flag=value``; None if the flag is missing."""
-    words = _command_line(container)
+    arguments = _command_line(container)
     values = [
-        word.partition("=")[2] if "=" in word else following
-        for word, following in zip(words, [*words[1:], ""], strict=False)
-        if word.partition("=")[0] == flag
+        item.partition("=")[2] if "=" in item else following
+        for item, following in zip(arguments, [*arguments[1:], ""], strict=False)
+        if item.partition("=")[0] == flag
     ]
     return values[-1] if values else None
 
 
 def with_flags(container: Container, flags: Mapping[str, str]) -> dict[str, Any]:
     """Append the flags that are missing, each as two arguments, as KServe does."""
-    missing = [word for flag, value in flags.items() if flag_value(container, flag) is None for word in (flag, value)]
+    missing = [item for flag, value in flags.items() if flag_value(container, flag) is None for item in (flag, value)]
     return {**container, "args": [*container.get("args", ()), *missing]}
 
 
 def _command_line(container: Container) -> list[str]:
-    return [str(word) for word in (*container.get("command", ()), *container.get("args", ()))]
+    return [str(item) for item in (*container.get("command", ()), *container.get("args", ()))]

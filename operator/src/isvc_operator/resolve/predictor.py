@@ -66,7 +66,7 @@ def resolve_with_runtime(
     """Return the predictor of a model: the runtime's pod with the service's settings."""
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
     server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
-    annotations = annotations_for(service.metadata, predictor, config, runtime.annotations)
+    annotations = annotations_for(service.metadata, predictor, config, runtime=runtime.annotations)
     labels = _service_labels(service, chosen, server_type)
     return Component(
         kind=PREDICTOR,

@@ -41,9 +41,9 @@ def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None =
     ``annotated`` is the runtime in the service's annotation; the spec wins over it.
     """
     if model.runtime:
-        return _named(model.runtime, "spec.predictor.model.runtime", model, runtimes)
+        return _named(model.runtime, model, runtimes, field="spec.predictor.model.runtime")
     if annotated:
-        return _named(annotated, f"the annotation {ANNOTATION_RUNTIME}", model, runtimes)
+        return _named(annotated, model, runtimes, field=f"the annotation {ANNOTATION_RUNTIME}")
     protocol = model.protocol_version or "v1"
     for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
         fitting = [runtime for runtime in group if _fits(runtime, model, protocol)]
@@ -53,7 +53,7 @@ def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None =
     raise InvalidSpec(_nothing_fits(model, protocol, runtimes), "NoSupportingRuntime")
 
 
-def _named(name: str, place: str, model: ModelSpec, runtimes: Runtimes) -> ChosenRuntime:
+def _named(name: str, model: ModelSpec, runtimes: Runtimes, *, field: str) -> ChosenRuntime:
     for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
         for runtime in group:
             if runtime.metadata.name == name:
@@ -61,12 +61,12 @@ def _named(name: str, place: str, model: ModelSpec, runtimes: Runtimes) -> Chose
                 return ChosenRuntime(runtime, cluster_wide, _protocol_for(model, runtime))
     if name in runtimes.unreadable:
         raise InvalidSpec(
-            f"runtime {name!r} of {place} cannot be used: {runtimes.unreadable[name]}. Correct that runtime",
+            f"runtime {name!r} of {field} cannot be used: {runtimes.unreadable[name]}. Correct that runtime",
             "RuntimeNotRecognized",
         )
     known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
     raise InvalidSpec(
-        f"runtime {name!r} of {place} does not exist; there is: {known}. "
+        f"runtime {name!r} of {field} does not exist; there is: {known}. "
         "Correct the name, leave it out, or create that ServingRuntime",
         "RuntimeNotRecognized",
     )

@@ -49,7 +49,7 @@ class Backend:
     protocol: str
 
 
-def backend_of(predictor: Component, protocol: str, namespace: str, config: OperatorConfig) -> Backend:
+def backend_of(predictor: Component, protocol: str, *, namespace: str, config: OperatorConfig) -> Backend:
     """Return the address of the predictor's Service, in KServe's form."""
     port = port_in_address(predictor, config, grpc=protocol.startswith("grpc"))
     return Backend(f"{predictor.name}.{namespace}{port}", protocol)

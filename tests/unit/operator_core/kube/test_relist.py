@@ -83,7 +83,7 @@ async def test_a_list_of_one_namespace_says_nothing_of_the_others() -> None:
     api, elsewhere = Lists([[]]), a_pod("b", namespace="elsewhere")
     cache = cache_with(a_pod("a"), elsewhere)
 
-    assert await remove_deleted(api, cache, "Pod", HERE) == [a_pod("a")]
+    assert await remove_deleted(api, cache, "Pod", namespace=HERE) == [a_pod("a")]
     assert list(cache.of_kind("Pod")) == [elsewhere]
     assert api.asked == [requests.list_metadata("Pod", HERE)]
 

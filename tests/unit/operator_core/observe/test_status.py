@@ -377,7 +377,7 @@ def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
         service,
         Runtimes(namespaced=(a_runtime(namespace=NAMESPACE),)),
         OperatorConfig(),
-        StorageContext(storage_requests(service)),
+        storage=StorageContext(storage_requests(service)),
     )
 
     status = status_of(service=service, resolved=resolved)

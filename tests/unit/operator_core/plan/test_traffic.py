@@ -58,7 +58,7 @@ def traffic(wanted: list[Manifest], there: list[Manifest]) -> TrafficPlan:
         if change.deletes
         or (change.manifest["kind"], change.manifest["metadata"]["name"], str(change.manifest["spec"])) not in kept
     ]
-    return plan_traffic(KEY.name, changes, rendered, there)
+    return plan_traffic(KEY.name, changes, rendered=rendered, observed=there)
 
 
 PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", tells="predictor")

@@ -42,7 +42,7 @@ def test_a_service_may_name_its_runtime_beside_an_older_framework_key_by_an_anno
         service,
         Runtimes(cluster=(a_runtime(), a_runtime("mine"))),
         OperatorConfig(),
-        StorageContext(storage_requests(service)),
+        storage=StorageContext(storage_requests(service)),
     )
 
     assert resolved.chosen.runtime == a_runtime("mine")

@@ -30,7 +30,7 @@ _BY_KEY: Mapping[str, Sequence[str]] = {
 
 
 def credentials_of(account: Manifest | None, secrets: Sequence[Manifest], config: CredentialsConfig) -> Provision:
-    """Return what ``account`` gives the storage-initializer; a secret's value wins over the account's annotation."""
+    """Return the credentials of ``account`` for the storage-initializer; secrets win over the account's annotations."""
     kinds = dict(_classified(secret, config) for secret in secrets)
     return sum(kinds.values(), s3.of_account(account, config.s3) if account else Provision())
 

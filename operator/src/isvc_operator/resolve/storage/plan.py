@@ -91,7 +91,7 @@ def plan_storage(
         folder=common_folder(copied),
         # Each of several sources contains only a part of the layout.
         layout=_LAYOUTS.get(server_type or "", "none") if len(sources) == 1 else "none",
-        provision=_checksums(annotations) + _network(request, copied, config, context.objects),
+        provision=_checksums(annotations) + _network(request, copied, config=config, objects=context.objects),
         container=container.spec.container if container else {},
         resources=_json_object(annotations, ANNOTATION_STORAGE_RESOURCES),
     )
@@ -115,7 +115,7 @@ def _distinct(mounted: Sequence[StorageSource]) -> tuple[StorageSource, ...]:
 
 
 def _network(
-    request: StorageRequest, copied: Sequence[StorageSource], config: OperatorConfig, objects: Objects
+    request: StorageRequest, copied: Sequence[StorageSource], *, config: OperatorConfig, objects: Objects
 ) -> Provision:
     """Return credentials, certificates and the cache, which only downloads over the network need."""
     if not any(source.remote for source in copied):

@@ -1,4 +1,4 @@
-"""What each component asks to have downloaded, and which objects have to be read before that can be planned.
+"""What each component requests to be downloaded, and which objects have to be read before that can be planned.
 
 Some names are known only after another object has been read: a service account lists its secrets. ``references``
 returns the names that are known so far; its caller (``kube``, or ``local`` with the objects of the files) reads those
@@ -41,7 +41,7 @@ class StorageRequest:
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether anything comes from a place that may require credentials."""
+        """Whether a source may require credentials."""
         return self.spec is not None or any(source.remote for source in self.sources)
 
     def annotated_secret(self, config: CredentialsConfig, known: Objects) -> str | None:
@@ -74,7 +74,7 @@ StorageRequests = Mapping[str, StorageRequest]
 
 
 def storage_requests(service: InferenceService) -> StorageRequests:
-    """Return what each component asks for; raises InvalidSpec for a combination of fields that has no meaning."""
+    """Return the request of each component; raises InvalidSpec for fields that contradict each other."""
     requests = ((item.kind, _request_of(service.metadata, item)) for item in components_of(service))
     return {kind: request for kind, request in requests if request}
 
@@ -102,19 +102,20 @@ def _request_of(service: ObjectMeta, component: RequestedComponent) -> StorageRe
 def _of_model(service: ObjectMeta, predictor: PredictorSpec, model: ModelSpec) -> StorageRequest:
     path_in_secret = model.storage is not None and model.storage.path is not None
     sources = given_sources(model.storage_uri, predictor.storage_uris, path_in_secret=path_in_secret)
-    return _request(service, predictor, sources, model.storage)
+    return _request(service, predictor, sources=sources, spec=model.storage)
 
 
 def _of_containers(service: ObjectMeta, component: RequestedComponent) -> StorageRequest:
-    """The user's own containers ask by ``storageUris``, or by the variable ``STORAGE_URI``."""
+    """Return the request of the user's own containers: ``storageUris``, or the variable ``STORAGE_URI``."""
     spec = component.spec
     server, *_ = server_first(without_nulls(spec.containers or []), component.field)
-    return _request(service, spec, given_sources(stored_uri(server), spec.storage_uris))
+    return _request(service, spec, sources=given_sources(stored_uri(server), spec.storage_uris))
 
 
 def _request(
     service: ObjectMeta,
     component: ComponentSpec,
+    *,
     sources: tuple[StorageSource, ...],
     spec: StorageSpec | None = None,
 ) -> StorageRequest:

@@ -1,4 +1,4 @@
-"""The URIs that a component asks to have downloaded, each with its destination folder."""
+"""The URIs that a component requests, each with its destination folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 @dataclass(frozen=True)
-class Scheme:
+class StorageScheme:
     """What the operator has to know of a scheme that the storage-initializer downloads.
 
     ``remote``: whether it is read over the network, so that credentials, certificates and the cache matter.
@@ -37,12 +37,12 @@ class Scheme:
 SCHEMES: Final = {
     scheme.name: scheme
     for scheme in (
-        Scheme("pvc", remote=False),
-        Scheme("file", remote=False),
-        Scheme("s3"),
-        Scheme("gs"),
-        Scheme("http"),
-        Scheme("https"),
+        StorageScheme("pvc", remote=False),
+        StorageScheme("file", remote=False),
+        StorageScheme("s3"),
+        StorageScheme("gs"),
+        StorageScheme("http"),
+        StorageScheme("https"),
     )
 }
 
@@ -62,7 +62,7 @@ class StorageSource:
 
     @property
     def remote(self) -> bool:
-        """Whether it is read over the network; other schemes than ours are."""
+        """Whether it is read over the network; an unknown scheme is."""
         return self.scheme not in SCHEMES or SCHEMES[self.scheme].remote
 
     @property
@@ -94,13 +94,13 @@ def given_sources(
 
 
 def stored_uri(container: Container) -> str | None:
-    """Return the URI in the variable by which a user's own container asks for its model (contract §5.1)."""
+    """Return the URI in the variable ``STORAGE_URI`` of the user's own container (contract §5.1)."""
     uri = next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
     return uri if isinstance(uri, str) else None
 
 
 def with_stored_path(container: Container) -> dict[str, Any]:
-    """Return the container with the path of the downloaded model in that variable."""
+    """Replace the URI in that variable by the path of the downloaded model."""
     if not stored_uri(container):
         return dict(container)
     env = [{**item, "value": MODELS_MOUNT} if item["name"] == STORAGE_URI else item for item in container["env"]]
