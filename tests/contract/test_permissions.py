@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.api.kinds import KINDS, Kind, Role, with_role
+from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.builders import a_child
@@ -50,12 +50,12 @@ def needed_by(request: ApiRequest) -> set[Permission]:
     return {(target["group"] or "", target["resource"] + (target["subresource"] or ""), verb) for verb in verbs}
 
 
-def an_object(kind: Kind) -> dict[str, Any]:
+def an_object(kind: ResourceKind) -> dict[str, Any]:
     body = a_child(kind.name)
     return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "1"}}
 
 
-def requests_of(kind: Kind) -> dict[str, ApiRequest]:
+def requests_of(kind: ResourceKind) -> dict[str, ApiRequest]:
     """What the operator requests of any kind with this role."""
     body = an_object(kind)
     read = {f"read a {kind.name}": requests.get(kind.name, "ns", "name")}
@@ -91,7 +91,7 @@ def test_the_operator_may(request_: ApiRequest) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.watched], ids=lambda kind: kind.name)
-def test_the_operator_may_watch(kind: Kind) -> None:
+def test_the_operator_may_watch(kind: ResourceKind) -> None:
     assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} - granted() == set()
 
 

@@ -28,11 +28,11 @@ class Role(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ResourceKind:
     """A row of the table.
 
-    ``belongs_to``: the child kind whose object a superseded one shares its name with. ``labelled_by_kserve``: whether
-    KServe's controller puts the service's label on it, so that the watch reports what that controller has made.
+    ``belongs_to``: for a superseded kind, the child kind that it is created for; both objects have the same name.
+    ``labelled_by_kserve``: whether KServe's controller creates it with the service's label, which the watch selects.
     """
 
     name: str
@@ -68,19 +68,21 @@ class Kind:
 _RUNTIMES: Final = serving_runtime.VERSION
 _CONTAINERS: Final = storage_container.VERSION
 KINDS: Final = (
-    Kind(inference_service.KIND, GROUP, inference_service.VERSION, inference_service.PLURAL, Role.SERVICE),
-    Kind(serving_runtime.KIND, GROUP, _RUNTIMES, serving_runtime.PLURAL, Role.INPUT),
-    Kind(serving_runtime.CLUSTER_KIND, GROUP, _RUNTIMES, serving_runtime.CLUSTER_PLURAL, Role.INPUT, namespaced=False),
-    Kind(storage_container.KIND, GROUP, _CONTAINERS, storage_container.PLURAL, Role.INPUT, namespaced=False),
-    Kind("Deployment", "apps", "v1", "deployments", Role.CHILD),
-    Kind("Service", "", "v1", "services", Role.CHILD),
-    Kind("Ingress", "networking.k8s.io", "v1", "ingresses", Role.CHILD, labelled_by_kserve=False),
-    Kind("Pod", "", "v1", "pods", Role.POD),
-    Kind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
-    Kind("Secret", "", "v1", "secrets", Role.REFERENCE),
-    Kind("ConfigMap", "", "v1", "configmaps", Role.REFERENCE),
-    Kind("Event", "", "v1", "events", Role.EVENT),
-    Kind(
+    ResourceKind(inference_service.KIND, GROUP, inference_service.VERSION, inference_service.PLURAL, Role.SERVICE),
+    ResourceKind(serving_runtime.KIND, GROUP, _RUNTIMES, serving_runtime.PLURAL, Role.INPUT),
+    ResourceKind(
+        serving_runtime.CLUSTER_KIND, GROUP, _RUNTIMES, serving_runtime.CLUSTER_PLURAL, Role.INPUT, namespaced=False
+    ),
+    ResourceKind(storage_container.KIND, GROUP, _CONTAINERS, storage_container.PLURAL, Role.INPUT, namespaced=False),
+    ResourceKind("Deployment", "apps", "v1", "deployments", Role.CHILD),
+    ResourceKind("Service", "", "v1", "services", Role.CHILD),
+    ResourceKind("Ingress", "networking.k8s.io", "v1", "ingresses", Role.CHILD, labelled_by_kserve=False),
+    ResourceKind("Pod", "", "v1", "pods", Role.POD),
+    ResourceKind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
+    ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),
+    ResourceKind("ConfigMap", "", "v1", "configmaps", Role.REFERENCE),
+    ResourceKind("Event", "", "v1", "events", Role.EVENT),
+    ResourceKind(
         "HorizontalPodAutoscaler",
         "autoscaling",
         "v2",
@@ -92,16 +94,16 @@ KINDS: Final = (
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> ResourceKind:
     """Return the row of a kind; raises KeyError for one that is not in the table."""
     return _BY_NAME[name]
 
 
-def with_role(*roles: Role) -> tuple[Kind, ...]:
+def with_role(*roles: Role) -> tuple[ResourceKind, ...]:
     """Return the kinds that have one of these roles, in the table's order."""
     return tuple(kind for kind in KINDS if kind.role in roles)
 
 
 def is_a(name: str, role: Role) -> bool:
-    """Whether the table gives this role to the kind."""
+    """Whether the kind is in the table with this role."""
     return name in _BY_NAME and _BY_NAME[name].role is role

@@ -1,7 +1,7 @@
 """Every label, annotation, condition, reason and child name that users or other tools can see.
 
-KServe's names are used unchanged, because its SDK, dashboards and scripts depend on them; our own names end in
-``isvc-operator.io``.
+KServe's names are used unchanged, because its SDK, dashboards and scripts depend on them; our own names have the
+domain ``isvc-operator.io``.
 """
 
 from __future__ import annotations

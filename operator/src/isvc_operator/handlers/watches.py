@@ -12,7 +12,7 @@ from typing import Any
 import kopf
 
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.kinds import KINDS, Kind, Role, is_a
+from isvc_operator.api.kinds import KINDS, ResourceKind, Role, is_a
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.manifests import Manifest, name_of
@@ -48,7 +48,9 @@ def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
     return [key for key in keys if not namespace or key.namespace == namespace]
 
 
-def _watch(registry: kopf.OperatorRegistry, kind: Kind, *, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+def _watch(
+    registry: kopf.OperatorRegistry, kind: ResourceKind, *, cache: Cache, enqueue: Callable[[ServiceKey], None]
+) -> None:
     resource = (kind.group, kind.version, kind.plural)
 
     @kopf.index(*resource, id=f"cache-{kind.plural}", registry=registry)

@@ -45,13 +45,16 @@ async def release_finalizer(api: KubeApi, cache: Cache, key: ServiceKey) -> None
 
 @dataclass
 class UnlabelledChildren:
-    """Deletes children of KServe's that no watch reports, because they lack the service's label, once for a service."""
+    """Deletes children that KServe's controller has created without the service's label, so that no watch reports them.
+
+    Each service is checked once.
+    """
 
     api: KubeApi
     _deleted: set[ServiceKey] = field(default_factory=set)
 
     async def delete(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
-        """Delete those that none of ``children``, the rendered and the observed ones, replaces."""
+        """Delete them for each kind that ``children``, the rendered and the observed ones, do not have."""
         if key in self._deleted or not managed_by_kserve(service):
             return
         replaced = {child["kind"] for child in children}

@@ -1,4 +1,4 @@
-"""Brings the children of a service to what was rendered: which changes, in which order, and then sends them."""
+"""Plans the changes of a service's children, orders them, and sends those that are due."""
 
 from __future__ import annotations
 

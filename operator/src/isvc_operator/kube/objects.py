@@ -73,7 +73,7 @@ async def read_storage(
     containers: tuple[ClusterStorageContainer, ...],
     config: CredentialsConfig,
 ) -> StorageContext:
-    """Parse what the service requests to have downloaded, and read the objects that this refers to."""
+    """Parse the service's storage requests, and read the objects that they refer to."""
     requested = storage_requests(service)
     found = await objects.read_all(service.metadata.namespace or "", partial(references, requested, config))
     return StorageContext(requested, containers, found)

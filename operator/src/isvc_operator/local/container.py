@@ -29,7 +29,7 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 @dataclass(frozen=True)
 class LocalBindings:
-    """What replaces the container's environment: ``paths`` and ``ports`` map the container's to this machine's.
+    """Local counterparts of what a container uses: ``paths`` and ``ports`` map the container's to this machine's.
 
     ``objects`` are those in the same files as the service; ``addresses`` are the Services that are planned already.
     """

@@ -12,7 +12,7 @@ import yaml
 from isvc_operator.api import inference_service, storage_container
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
-from isvc_operator.api.kinds import Kind, Role, with_role
+from isvc_operator.api.kinds import ResourceKind, Role, with_role
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.size import excess
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
@@ -20,7 +20,7 @@ from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.manifests import Manifest
 
-_KINDS: Mapping[str, Kind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
+_KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
 
 @dataclass(frozen=True)

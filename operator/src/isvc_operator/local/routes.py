@@ -71,7 +71,7 @@ def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[Ser
 
 
 def _ports(service: Manifest, pod: Pod) -> Mapping[int, int]:
-    """Map the ports of the Service, and those of its pods that it does not use itself."""
+    """Map the ports of the Service and of its pods to local ports; the Service's win."""
     own = {port["port"]: pod.ports[port["targetPort"]] for port in service["spec"]["ports"]}
     return {**pod.ports, **own}
 

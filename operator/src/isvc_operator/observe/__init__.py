@@ -1,1 +1,1 @@
-"""What is true of a service: its rollout, its pods, its conditions, its status and its Events. Pure."""
+"""Observes a service: its rollout, its pods, its conditions, its status and its Events. Pure."""

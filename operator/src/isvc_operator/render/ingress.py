@@ -51,7 +51,7 @@ def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
 
 
 def _explain(explainer: Component | None) -> list[dict[str, Any]]:
-    """Return the explainer's path. Of this path type, a prefix too, ingress-nginx accepts ':' and '.'."""
+    """Return the path of explanations. ingress-nginx accepts ':' and '.' only with this type, also a prefix match."""
     if explainer is None:
         return []
     path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"

@@ -123,7 +123,7 @@ def with_variable(container: Container, name: str, value: str) -> dict[str, Any]
 
 
 def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:
-    """Return the number that the user has fixed; None leaves it to the autoscaler."""
+    """Return the number that the user has set; None leaves it to the autoscaler."""
     if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in _SCALED_BY_OTHERS:
         return None
     return max(1, component.min_replicas)
