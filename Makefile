@@ -87,8 +87,8 @@ deploy: ## Install the CRDs, the operator and the runtimes
 
 ##@ Housekeeping
 
-release: setup ## Build wheels, sdists, manifests, checksums and a bill of materials from the commit into dist/
-	@$(BIN)/python -m release
+release: setup ## Build wheels, sdists, manifests, checksums and a bill of materials from the commit into dist/ (ARGS=--images adds images)
+	@$(BIN)/python -m release $(ARGS)
 
 clean: ## Remove what the other targets made here (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import filecmp
 import os
 import shutil
@@ -9,11 +10,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from release.build import BuildFailed, build
+from release.build import BuildFailed, build, build_images
 from release.version import ROOT
 
 
@@ -21,11 +22,17 @@ class Refused(Exception):
     """There is no release of this tree; the message says why."""
 
 
-def main(root: Path, environment: Mapping[str, str]) -> int:
+def main(root: Path, environment: Mapping[str, str], argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m release", description="Build the release of this commit into dist/."
+    )
+    parser.add_argument("--images", action="store_true", help="add the images as OCI archives (buildah or podman)")
+    with_images = parser.parse_args(argv).images
     try:
         require_clean_tree(root)
         released = datetime.fromtimestamp(int(git(root, "log", "-1", "--format=%ct")), UTC)
-        with tempfile.TemporaryDirectory() as folder:
+        (root / "build").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root / "build") as folder:
             builds = Path(folder, "first"), Path(folder, "second")
             for dist in builds:
                 source = dist.with_name(f"{dist.name}-source")
@@ -33,8 +40,10 @@ def main(root: Path, environment: Mapping[str, str]) -> int:
                 export(root, source)
                 build(source, dist, released, environment)
             require_equal(*builds)
+            if with_images:
+                build_images(source, builds[0], released, environment)
             shutil.rmtree(root / "dist", ignore_errors=True)
-            shutil.copytree(builds[0], root / "dist")
+            shutil.move(builds[0], root / "dist")
     except (Refused, BuildFailed) as error:
         sys.stderr.write(f"release: {error}\n")
         return 1
@@ -68,4 +77,4 @@ def git(root: Path, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(ROOT, os.environ))
+    sys.exit(main(ROOT, os.environ, sys.argv[1:]))

@@ -26,7 +26,7 @@ class BuildFailed(Exception):
 
 def build(source: Path, dist: Path, released: datetime, environment: Mapping[str, str]) -> None:
     """Write the release to the empty folder `dist`; REGISTRY and TAG of the environment name the images."""
-    environment = {**environment, "SOURCE_DATE_EPOCH": str(int(released.timestamp()))}
+    environment = _at(released, environment)
     for distribution in DISTRIBUTIONS:
         _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
     _write_manifests(source, dist, environment)
@@ -34,6 +34,19 @@ def build(source: Path, dist: Path, released: datetime, environment: Mapping[str
     bill = bill_of_materials(sorted(dist.glob("*.whl")), "isvc-operator", current_version(source), released)
     (dist / "sbom.cdx.json").write_text(bill)
     _write_checksums(dist)
+
+
+def build_images(source: Path, dist: Path, released: datetime, environment: Mapping[str, str]) -> None:
+    """Add the images to a release, as OCI archives."""
+    # torch's is what two of them are built on; their archives hold its layer.
+    command = ["bash", "release/images", str(dist), "torch", *IMAGES]
+    if subprocess.run(command, cwd=source, env=_at(released, environment), check=False).returncode:
+        raise BuildFailed("the images could not be built")
+    _write_checksums(dist)
+
+
+def _at(released: datetime, environment: Mapping[str, str]) -> Mapping[str, str]:
+    return {**environment, "SOURCE_DATE_EPOCH": str(int(released.timestamp()))}
 
 
 def _write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -> None:
@@ -48,8 +61,14 @@ def _write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -
 
 def _write_checksums(dist: Path) -> None:
     """Write the file that `sha256sum --check` reads."""
-    lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir()))
-    (dist / "SHA256SUMS").write_text("".join(lines))
+    sums = dist / "SHA256SUMS"
+    lines = [f"{_sha256(path)}  {path.name}\n" for path in sorted(dist.iterdir()) if path != sums]
+    sums.write_text("".join(lines))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:

@@ -19,7 +19,8 @@ import pytest
 
 from release.__main__ import require_equal
 from release.build import DISTRIBUTIONS, build
-from release.version import ROOT, current_version
+from release.version import current_version
+from tests.support.tree import copy_of_the_tree
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
@@ -48,15 +49,6 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | N
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def copy_of_the_tree(target: Path) -> Path:
-    """What would be committed, in a folder of its own."""
-    for name in run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).split("\0"):
-        if name and (ROOT / name).exists():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target / name)
-    return target
 
 
 @pytest.fixture(scope="module")

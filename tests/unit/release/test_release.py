@@ -23,7 +23,7 @@ def test_a_tree_with_changes_is_refused_by_name(tmp_path: Path, capsys: pytest.C
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     (tmp_path / "forgotten.py").write_text("")
 
-    assert main(tmp_path, {}) == 1
+    assert main(tmp_path, {}, []) == 1
     assert "?? forgotten.py" in capsys.readouterr().err
     assert not (tmp_path / "dist").exists()
 
