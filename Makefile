@@ -33,7 +33,7 @@ run: setup ## Serve the sample model from its InferenceService YAML; print its U
 	@$(BIN)/python examples/bert/build.py build/bert
 	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT)
 
-demo: setup ## Serve the sample model, ask it one question through the Host-header ingress, check the answer, stop
+demo: setup ## Serve the sample model, send one request through the Host-header ingress, check the response, stop
 	@$(BIN)/python examples/bert/build.py build/bert
 	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT) --request examples/bert/sample.json --expect '{"predictions": [4]}'
 
@@ -42,44 +42,44 @@ demo: setup ## Serve the sample model, ask it one question through the Host-head
 fmt: setup ## Format the code
 	@$(BIN)/ruff check --fix-only --quiet . && $(BIN)/ruff format .
 
-lint: setup ## Formatting, lint, types, layers
+lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 # What can change in every minute of work: no test of it starts a process or imports torch (tests/support/quick.py).
 QUICK := tests/unit tests/golden tests/contract tests/hostile/limits \
   tests/conformance/test_recordings.py tests/conformance/test_settings_table.py tests/conformance/test_table.py
 
-quick: lint ## Formatting, lint, types, layers, and every test that starts no process and imports no torch: a minute
+quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
 	@$(BIN)/pytest --quick $(PARALLEL) $(QUICK) $(ARGS)
 
 # The stores are built before: a test may not take so long. Without Go, those that want one fail, and say why.
-test: setup ## Unit, golden, contract, integration and conformance tests (a real API server, a real TorchServe)
+test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
 	@bash tests/cluster/stores > /dev/null || true
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
 
-recordings: setup ## Record the real TorchServe's answers again; show and write what differs (ARGS=--check only shows)
+recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
-e2e: setup cluster-up images deploy ## The cluster suite, on the cluster of cluster-up
+e2e: setup cluster-up images deploy ## Run the end-to-end tests on the cluster of cluster-up
 	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
 
-bench: setup ## Measure (ARGS names suites); print the tables and write docs/benchmarks/*.json
+bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)
 
-verify: lint ## Everything generated is up to date
+verify: lint ## Check that everything generated is up to date
 	@$(BIN)/python -m isvc_operator.api.crd crds --check
 	@$(BIN)/python -m release.version
 	@$(BIN)/python -m tests.support.code_map --check
 
 ##@ Cluster
 
-cluster-up: ## A cluster: $KUBECONFIG if set, else kind where Docker runs, else a bare one on this host
+cluster-up: ## Start a cluster: $KUBECONFIG if set, else kind where Docker runs, else a bare one on this host
 	@bash tests/cluster/up
 
 cluster-down: ## Stop what cluster-up started
 	@bash tests/cluster/down
 
-images: ## Build the images and bring them to the cluster
+images: ## Build the images and load them into the cluster
 	@bash tests/cluster/images
 
 deploy: ## Install the CRDs, the operator and the runtimes
@@ -90,6 +90,6 @@ deploy: ## Install the CRDs, the operator and the runtimes
 release: setup ## Build wheels, sdists, manifests, checksums and a bill of materials from the commit into dist/ (ARGS=--images adds images)
 	@$(BIN)/python -m release $(ARGS)
 
-clean: ## Remove what the other targets made here (the cluster first)
+clean: ## Remove what the other targets created (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi
 	@rm -rf .venv build dist .cluster .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

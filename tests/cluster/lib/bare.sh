@@ -68,7 +68,7 @@ require_ports() { # nobody else may listen where the cluster's programs will
   local port owner
   for port in 2379 2380 6443 10250 10256 10257 10259 "$CONTOUR_XDS_PORT" "$HTTP_PORT" "$HTTPS_PORT"; do
     owner=$(ss -Hltnp "sport = :$port" | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/\1 (pid \2)/p;q')
-    [ -z "$owner" ] || fail "port $port is taken by $owner; is a cluster of another checkout up? Run 'make cluster-down' there"
+    [ -z "$owner" ] || fail "port $port is taken by $owner; is a cluster of another checkout running? Run 'make cluster-down' there"
   done
 }
 

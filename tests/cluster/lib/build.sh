@@ -54,7 +54,7 @@ build() { # binary, path
   say "building $(tool_of "$1") $(version_of "$(tool_of "$1")"): $1"
   (cd "$TOOLS/$(tool_of "$1")" &&
     CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -ldflags "-s -w $(version_flags "$1")" \
-      -o "$2.partial" "$(package_of "$1")") > "$log" 2>&1 || fail "could not build $1; the compiler's words are in $log"
+      -o "$2.partial" "$(package_of "$1")") > "$log" 2>&1 || fail "could not build $1; the compiler's log is $log"
   mv "$2.partial" "$2"
   rm "$log"
   say "  built in $((SECONDS - started)) s"

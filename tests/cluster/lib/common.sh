@@ -24,7 +24,7 @@ wait_for() { # seconds, what, command...: until the command succeeds
   local deadline=$((SECONDS + $1)) what=$2
   shift 2
   until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $deadline ] || fail "waited in vain for $what; see the logs in $STATE/log"
+    [ $SECONDS -lt $deadline ] || fail "timed out waiting for $what; see the logs in $STATE/log"
     sleep 0.2
   done
 }
@@ -64,5 +64,5 @@ require_programs() { # program:Debian package ...
   fi
   say "  installing ${missing[*]}"
   { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"; } \
-    > "$STATE/apt.log" 2>&1 || fail "apt-get could not install ${missing[*]}; its words are in $STATE/apt.log"
+    > "$STATE/apt.log" 2>&1 || fail "apt-get could not install ${missing[*]}; its log is $STATE/apt.log"
 }

@@ -8,9 +8,9 @@ existing_up() {
     cat <<< "$flattened" > "$STATE/kubeconfig"
     chmod 600 "$STATE/kubeconfig"
   fi
-  kubectl get --raw /readyz > /dev/null || fail "the cluster that \$KUBECONFIG names does not answer"
+  kubectl get --raw /readyz > /dev/null || fail "the cluster that \$KUBECONFIG names does not respond"
   if kubectl get crd/tlscertificatedelegations.projectcontour.io > /dev/null 2>&1; then wildcard_certificate; fi
-  ingress_answers || say "  nothing answers at http://127.0.0.1:$HTTP_PORT; bring the cluster's ingress there, for Contour by:
+  ingress_answers || say "  nothing listens at http://127.0.0.1:$HTTP_PORT; forward the cluster's ingress there, for Contour with:
     kubectl --namespace projectcontour port-forward service/envoy $HTTP_PORT:80 $HTTPS_PORT:443"
 }
 

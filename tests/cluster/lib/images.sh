@@ -78,7 +78,7 @@ build_image() { # name, build arguments...
   say "building $image"
   replaced=$(image_id "$image")
   run_build "$image" "$(context_of "$name")" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
-    fail "could not build $image; the builder's words are in $STATE/log/image-$name.log"
+    fail "could not build $image; the builder's log is $STATE/log/image-$name.log"
   # gigabytes that nobody would miss until the disk is full; a container may still hold them
   if [ -n "$replaced" ] && [ "$replaced" != "$(image_id "$image")" ]; then "$(builder)" rmi "$replaced" > /dev/null 2>&1 || true; fi
   say "  built in $((SECONDS - started)) s"
@@ -106,7 +106,7 @@ need_python_image() { # where no registry answers, a Debian of debootstrap stand
   local root
   root=$CACHE/python-bookworm-1
   [ -d "$root" ] || bootstrap_python "$root"
-  say "making $PYTHON_IMAGE from $root, as no registry answers"
+  say "making $PYTHON_IMAGE from $root, because no registry responds"
   printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n' |
     buildah build --quiet --tag "$PYTHON_IMAGE" --file - "$root" > /dev/null
 }
@@ -117,7 +117,7 @@ bootstrap_python() { # folder
   say "installing Debian's Python into $1"
   rm -rf "$partial"
   debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$partial" > "$STATE/log/debootstrap.log" 2>&1 ||
-    fail "debootstrap failed; its words are in $STATE/log/debootstrap.log"
+    fail "debootstrap failed; its log is $STATE/log/debootstrap.log"
   ln -s python3 "$partial/usr/bin/python"
   rm -rf "$partial"/var/{cache,lib}/apt/* "$partial"/usr/share/{doc,man,info,locale}/* "$partial"/var/log/*
   mv "$partial" "$1"
@@ -137,7 +137,7 @@ bring_image() { # name: to the nodes, unless they have it
   esac
   mkdir -p "$STATE/images"
   echo "$(provider) $digest" > "$STATE/images/$1"
-  say "brought $image to the cluster in $((SECONDS - started)) s"
+  say "loaded $image into the cluster in $((SECONDS - started)) s"
 }
 
 image_id() { # image; nothing where there is none
