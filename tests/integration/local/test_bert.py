@@ -18,7 +18,7 @@ SAMPLE = Path(__file__).parents[3] / "examples/bert"
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("runtime", ["kserve-torchserve", "isvc-mar"])
-def test_the_sample_answers_its_request_and_nothing_is_left_running(sandbox: Sandbox, runtime: str) -> None:
+def test_the_sample_gets_its_response_and_nothing_is_left_running(sandbox: Sandbox, runtime: str) -> None:
     volume = sandbox.folder / "leeway"
     service = yaml.safe_load((SAMPLE / "inferenceservice.yaml").read_text())
     service["metadata"]["annotations"] = {"isvc-operator.io/runtime": runtime}

@@ -74,7 +74,7 @@ async def test_method_path_headers_and_body_arrive_as_they_were_sent(ends: Ends)
     assert headers == {"Host": HOST, "Cookie": "session=abc", "X-Own": "1", "Connection": "close"}
 
 
-async def test_status_reason_and_headers_of_an_answer_come_back(ends: Ends) -> None:
+async def test_status_reason_and_headers_of_a_response_are_passed_on(ends: Ends) -> None:
     async def refuse(request: web.Request) -> web.Response:
         headers = {"X-Own": "1", "Set-Cookie": "a=b", "Content-Encoding": "gzip"}
         return web.Response(status=422, reason="Not Like This", body=b"zipped", headers=headers)
@@ -100,7 +100,7 @@ async def test_cookies_of_one_caller_are_not_sent_for_another(ends: Ends) -> Non
                 assert await answer.text() == "{}"
 
 
-async def test_a_body_is_passed_on_while_it_comes(ends: Ends) -> None:
+async def test_a_body_is_passed_on_while_it_is_received(ends: Ends) -> None:
     """The answer's second part is sent only when the caller has had the first."""
     has_first = asyncio.Event()
 
@@ -119,7 +119,7 @@ async def test_a_body_is_passed_on_while_it_comes(ends: Ends) -> None:
         assert await answer.content.read() == b"second"
 
 
-async def test_the_answer_to_a_head_request_has_no_body(ends: Ends) -> None:
+async def test_the_response_to_a_head_request_has_no_body(ends: Ends) -> None:
     async def sized(request: web.Request) -> web.Response:
         return web.Response(body=b"12345")
 
@@ -128,7 +128,7 @@ async def test_the_answer_to_a_head_request_has_no_body(ends: Ends) -> None:
         assert (answer.status, answer.headers["Content-Length"], await answer.read()) == (200, "5", b"")
 
 
-async def test_an_answer_that_comes_before_the_whole_body_was_sent_reaches_the_caller(ends: Ends) -> None:
+async def test_a_response_before_the_end_of_the_body_reaches_the_client(ends: Ends) -> None:
     async def too_large(request: web.Request) -> web.Response:
         return web.json_response({"error": "too large"}, status=413, headers={"Connection": "close"})
 
@@ -155,7 +155,7 @@ async def test_a_server_that_breaks_off_is_a_bad_gateway(ends: Ends) -> None:
         assert (await answer.json())["error"].startswith("first-predictor closed the connection: ")
 
 
-async def test_an_answer_that_is_cut_short_is_cut_short_for_the_caller_too(ends: Ends) -> None:
+async def test_a_truncated_response_is_truncated_for_the_client_too(ends: Ends) -> None:
     async def cut_short(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -251,7 +251,7 @@ async def test_a_compressed_body_in_chunks_arrives_as_it_was_sent(ends: Ends) ->
         assert await answer.json() == [True, False]
 
 
-async def test_a_compressed_answer_comes_back_as_it_was_sent(ends: Ends) -> None:
+async def test_a_compressed_response_is_passed_on_unchanged(ends: Ends) -> None:
     body = gzip.compress(b"0" * 1_000_000)
 
     async def zipped(request: web.Request) -> web.Response:
@@ -264,7 +264,7 @@ async def test_a_compressed_answer_comes_back_as_it_was_sent(ends: Ends) -> None
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000_000])
-async def test_a_body_of_any_size_arrives_whole_and_comes_back_whole(ends: Ends, size: int) -> None:
+async def test_a_body_of_any_size_is_passed_on_completely_both_ways(ends: Ends, size: int) -> None:
     async def back(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -292,7 +292,7 @@ async def test_every_connection_field_names_what_ends_here(ends: Ends) -> None:
     assert b"X-Second" not in answer
 
 
-async def test_what_tells_a_request_from_the_next_is_kept_whatever_the_caller_calls_it(ends: Ends) -> None:
+async def test_framing_headers_are_kept_even_if_the_client_names_them_in_connection(ends: Ends) -> None:
     """Who calls Host or Content-Length a field of the connection would else choose what the server takes for them."""
     ends.handler = echo_raw
 
@@ -337,7 +337,7 @@ async def test_a_body_with_trailers_arrives_whole(ends: Ends) -> None:
     assert answer.endswith(b"3]")
 
 
-async def test_one_who_waits_to_be_told_to_go_on_is_told_and_answered(ends: Ends) -> None:
+async def test_a_client_that_expects_100_continue_gets_it_and_a_response(ends: Ends) -> None:
     ends.handler = echo_raw
 
     answer = await talk(ends, as_sent("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 3", body=b"abc"))
@@ -347,7 +347,7 @@ async def test_one_who_waits_to_be_told_to_go_on_is_told_and_answered(ends: Ends
     assert answer.endswith(b"3]")
 
 
-async def test_one_who_waits_to_be_told_to_go_on_is_refused_before_the_body_is_sent(ends: Ends) -> None:
+async def test_a_client_that_expects_100_continue_is_refused_before_it_sends_the_body(ends: Ends) -> None:
     request = as_sent("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 3").replace(b"first", b"other")
 
     assert status_of(await talk(ends, request)) == 404
@@ -397,7 +397,7 @@ async def test_a_head_that_can_be_read_in_two_ways_is_refused(ends: Ends, fields
     "target",
     ["*", "@127.0.0.1:1/", "x@127.0.0.1:1/", ":1/", "http://other.example.com/a", "first.default.example.com:80", ""],
 )
-async def test_a_target_that_is_no_path_is_refused(ends: Ends, target: str) -> None:
+async def test_a_target_that_is_not_a_path_is_refused(ends: Ends, target: str) -> None:
     """Put behind the server's address, some of these would lead to another host or another port."""
     ends.handler = echo_raw
 
@@ -439,7 +439,7 @@ async def test_a_body_that_breaks_off_is_not_taken_for_a_whole_one(ends: Ends) -
     assert await reader.read() == b""
 
 
-async def test_a_broken_chunk_is_the_callers_fault(ends: Ends) -> None:
+async def test_a_broken_chunk_is_a_client_error(ends: Ends) -> None:
     ends.handler = echo_raw
 
     answer = await talk(ends, as_sent("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=b"3\r\nabc\r\nzz\r\n"))
@@ -450,7 +450,7 @@ async def test_a_broken_chunk_is_the_callers_fault(ends: Ends) -> None:
 # --- bounds ----------------------------------------------------------------------------------------------
 
 
-async def test_a_body_that_stops_coming_is_answered_with_408(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_stops_gets_408(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "INGRESS_IDLE_SECONDS", 0.05)
     ends.handler = echo_raw
 
@@ -484,7 +484,9 @@ async def test_a_head_beyond_the_limits_is_refused(ends: Ends, request_: bytes) 
     assert status_of(await talk(ends, request_)) == 400
 
 
-async def test_a_caller_too_many_is_told_so_and_the_others_go_on(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_beyond_the_limit_gets_503_and_the_others_continue(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 2)
     under_way, go_on = asyncio.Semaphore(0), asyncio.Event()
 
@@ -506,7 +508,7 @@ async def test_a_caller_too_many_is_told_so_and_the_others_go_on(ends: Ends, mon
     assert [status_of(await other) for other in others] == [200, 200]
 
 
-async def test_one_more_is_taken_in_the_place_of_the_one_that_asks_nothing_for_longest(
+async def test_a_further_connection_replaces_the_one_that_is_idle_for_longest(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 2)
@@ -528,7 +530,7 @@ async def test_one_more_is_taken_in_the_place_of_the_one_that_asks_nothing_for_l
     assert (status_of(third), of_second, status_of(of_first)) == (200, b"", 200)
 
 
-async def test_a_caller_who_does_not_read_the_answer_is_given_up(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_whose_client_does_not_read_is_aborted(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "INGRESS_UNREAD_SECONDS", 0.2)
     ended = asyncio.Event()
 

@@ -67,7 +67,7 @@ def test_a_bare_model_has_its_services_name_and_gives_its_scores(running: tuple[
 
 
 @pytest.mark.parametrize("service", BARE)
-def test_each_service_answers_at_its_own_announced_address_for_grpc(running: tuple[Sandbox, str], service: str) -> None:
+def test_each_service_is_served_at_its_own_printed_address_for_grpc(running: tuple[Sandbox, str], service: str) -> None:
     sandbox, announced = running
     _, metadata = sandbox.ask(f"{service}.default.example.com", f"/v2/models/{service}")
     (instance,) = json.loads((SAMPLE / "sample-tensor.json").read_text())["instances"]

@@ -36,7 +36,7 @@ def test_one_request_is_answered_by_a_server_that_has_the_model(sandbox: Sandbox
     assert list(sandbox.temporary.iterdir()) == []
 
 
-def test_another_answer_than_the_expected_one_fails_and_is_shown(sandbox: Sandbox) -> None:
+def test_another_response_than_the_expected_one_fails_and_is_printed(sandbox: Sandbox) -> None:
     done = sandbox.run(*arguments(sandbox), *request(sandbox), "--expect", '{"predictions": [3]}')
 
     assert done.returncode == 1
@@ -79,7 +79,7 @@ def test_a_command_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
     assert "isvc: first/kserve-container cannot be started: no-such-server: No such file" in done.stderr
 
 
-def test_two_services_answer_to_their_own_hosts_and_no_other_is_known(sandbox: Sandbox) -> None:
+def test_two_services_have_their_own_hosts_and_no_other_is_known(sandbox: Sandbox) -> None:
     with sandbox.running(*arguments(sandbox, service("first"), service("second"), runtime())) as process:
         announced = read_until(process.stdout, READY)
 

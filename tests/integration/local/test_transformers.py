@@ -50,7 +50,7 @@ def test_a_transformer_is_named_by_its_component(sandbox: Sandbox) -> None:
     assert "no module named digits" in done.stderr
 
 
-def test_a_transformer_that_ends_is_told_while_the_predictor_still_starts(sandbox: Sandbox) -> None:
+def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(sandbox: Sandbox) -> None:
     slow = runtime(command=["python", "-c", "import time\ntime.sleep(600)"], args=["--http-port=8080"])
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
     file = write_yaml(sandbox.folder / "services.yaml", with_wrappers(transformer=broken), slow)
@@ -60,7 +60,7 @@ def test_a_transformer_that_ends_is_told_while_the_predictor_still_starts(sandbo
     assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
 
 
-def test_an_image_alone_cannot_be_run_here_and_what_to_do_is_told(sandbox: Sandbox) -> None:
+def test_an_image_alone_cannot_be_run_here_and_the_message_says_what_to_do(sandbox: Sandbox) -> None:
     done = sandbox.run(
         *arguments(sandbox, with_wrappers(transformer={"containers": [{"image": "registry.example/t"}]}))
     )

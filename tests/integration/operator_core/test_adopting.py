@@ -68,7 +68,7 @@ def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(
     assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 4
 
 
-def test_the_autoscaler_of_kserves_goes_and_no_other(running_operator: None, namespace: Namespace) -> None:
+def test_the_autoscaler_of_kserve_is_deleted_and_no_other(running_operator: None, namespace: Namespace) -> None:
     service = waiting_service(namespace)
     kserves, mine = an_autoscaler(owned_by(service), PREDICTOR), an_autoscaler({}, "mine")
     make_as("manager", namespace, kserves_deployment(service), kserves, mine)
@@ -80,7 +80,7 @@ def test_the_autoscaler_of_kserves_goes_and_no_other(running_operator: None, nam
     assert namespace.find("horizontalpodautoscaler", "mine") is not None
 
 
-def test_the_autoscaler_of_kserves_goes_with_a_service_that_is_stopped(
+def test_the_autoscaler_of_kserve_is_deleted_with_a_stopped_service(
     running_operator: None, namespace: Namespace
 ) -> None:
     service = waiting_service(namespace)
@@ -92,9 +92,7 @@ def test_the_autoscaler_of_kserves_goes_with_a_service_that_is_stopped(
     assert namespace.find("horizontalpodautoscaler", PREDICTOR) is None
 
 
-def test_an_ingress_of_kserves_is_taken_though_no_label_tells_of_it(
-    running_operator: None, namespace: Namespace
-) -> None:
+def test_an_unlabelled_ingress_of_kserve_is_adopted(running_operator: None, namespace: Namespace) -> None:
     service = waiting_service(namespace)
     make_as("manager", namespace, an_ingress(owned_by(service)))
 
@@ -107,7 +105,7 @@ def test_an_ingress_of_kserves_is_taken_though_no_label_tells_of_it(
     assert namespace.condition("Ready")["status"] == "Unknown"
 
 
-def test_an_ingress_of_kserves_goes_where_none_is_wanted(running_operator: None, namespace: Namespace) -> None:
+def test_an_ingress_of_kserve_is_deleted_if_none_is_rendered(running_operator: None, namespace: Namespace) -> None:
     service = waiting_service(namespace)
     finalizer = {"metadata": {"finalizers": ["inferenceservice.finalizers"]}}
     namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={json.dumps(finalizer)}")

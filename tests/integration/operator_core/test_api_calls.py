@@ -29,7 +29,7 @@ def test_a_new_service_costs_three_applies_one_status_and_one_event(
     ]
 
 
-def test_a_change_that_needs_no_answer_gets_none(
+def test_a_change_that_needs_no_write_causes_none(
     running_operator: None, apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace
 ) -> None:
     make_ready(namespace)

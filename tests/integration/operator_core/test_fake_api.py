@@ -120,7 +120,7 @@ async def test_a_status_is_patched_only_at_the_version_that_was_seen(world: tupl
         await api.send(requests.patch_status(seen, {"url": "http://b"}))
 
 
-async def test_the_status_of_a_service_that_is_gone_is_not_found(world: tuple[KubeApi, Put, str]) -> None:
+async def test_the_status_of_a_deleted_service_is_not_found(world: tuple[KubeApi, Put, str]) -> None:
     api, _, namespace = world
     with pytest.raises(ObjectNotFound):
         await api.send(requests.patch_status(a_service_body("nobody", namespace=namespace), {"url": "http://a"}))

@@ -50,7 +50,7 @@ KINDS = ("InferenceService", "ServingRuntime", "ClusterServingRuntime", "Deploym
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("everywhere", [True, False])
-async def test_what_was_deleted_is_forgotten_and_what_is_there_is_kept(
+async def test_deleted_objects_are_removed_and_existing_ones_kept(
     apiserver: ApiServer, namespace: Namespace, kind: str, everywhere: bool
 ) -> None:
     names = [f"{namespace.name}-{name}" for name in ("there", "gone")]

@@ -45,7 +45,7 @@ def test_a_finished_rollout_is_ready_with_its_addresses(running_operator: None, 
     }
 
 
-def test_a_crashed_container_is_named_with_its_exit_code_and_words(
+def test_a_crashed_container_is_named_with_its_exit_code_and_message(
     running_operator: None, namespace: Namespace
 ) -> None:
     namespace.apply_story()
@@ -81,7 +81,9 @@ def test_a_missing_claim_is_named_with_the_cure(running_operator: None, namespac
     )
 
 
-def test_no_runtime_is_said_and_mended_when_one_comes(running_operator: None, namespace: Namespace) -> None:
+def test_a_missing_runtime_is_reported_and_creating_one_repairs_the_service(
+    running_operator: None, namespace: Namespace
+) -> None:
     model = {"modelFormat": {"name": "caffe"}, "storageUri": "pvc://leeway"}
     namespace.apply_story(model=model)
     condition = namespace.wait_for_condition("Ready", "False", "NoSupportingRuntime")
@@ -112,7 +114,7 @@ def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespac
     namespace.wait_for("deployment", PREDICTOR)
 
 
-def test_an_unknown_field_inside_of_a_containers_field_is_told_with_its_path(
+def test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path(
     running_operator: None, namespace: Namespace
 ) -> None:
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway"}

@@ -56,7 +56,7 @@ def test_secrets_of_the_account_reach_the_pod_as_references(running_operator: No
     assert "the-secret" not in json.dumps([deployment, service])
 
 
-def test_a_missing_secret_is_told_and_its_coming_mends_the_service(
+def test_a_missing_secret_is_reported_and_creating_it_repairs_the_service(
     running_operator: None, namespace: Namespace
 ) -> None:
     apply(namespace, an_account("s3"))
@@ -96,7 +96,7 @@ def test_secrets_are_read_by_name_once_and_never_listed(
     assert not [call for call in own if call.namespace == another_namespace.name]
 
 
-def test_a_storage_container_that_comes_serves_the_service_that_waits_for_it(
+def test_a_new_storage_container_serves_the_service_that_waits_for_it(
     running_operator: None, apiserver: ApiServer, namespace: Namespace
 ) -> None:
     namespace.apply_story(model={**MODEL, "storageUri": "custom://models/bert"})
@@ -113,7 +113,7 @@ def test_a_storage_container_that_comes_serves_the_service_that_waits_for_it(
     apiserver.kubectl("delete", "clusterstoragecontainer", "custom")
 
 
-def test_a_claim_that_another_node_has_is_told_from_the_pods_events(
+def test_a_claim_in_use_by_another_node_is_reported_from_the_pods_events(
     running_operator: None, namespace: Namespace
 ) -> None:
     namespace.apply_story()

@@ -75,9 +75,7 @@ def test_components_that_are_taken_out_are_removed_and_requests_go_to_the_predic
     eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
 
 
-def test_callers_are_led_to_a_transformer_while_it_serves_and_never_to_nobody(
-    running_operator: None, namespace: Namespace
-) -> None:
+def test_traffic_goes_to_a_transformer_only_while_it_serves(running_operator: None, namespace: Namespace) -> None:
     apply(namespace)
     namespace.play_finished_rollout()
     namespace.wait_for_condition("Ready", "True")

@@ -61,7 +61,7 @@ def test_an_object_that_is_too_large_is_not_valid(parse: Any, kind: str) -> None
         parse({"kind": kind, "metadata": {"name": "a"}, "spec": nested(2000)})
 
 
-def test_of_many_problems_the_first_are_told() -> None:
+def test_of_many_problems_the_first_are_reported() -> None:
     body = {"spec": {"predictor": {"containers": [{"name": 5}] * 90}}}
 
     with pytest.raises(InvalidObject) as raised:

@@ -27,5 +27,5 @@ MOVED = {
 
 
 @pytest.mark.parametrize(("text", "expected"), MOVED.items(), ids=MOVED.keys())
-def test_a_name_of_the_cluster_becomes_a_place_here(text: str, expected: str) -> None:
+def test_a_cluster_name_becomes_a_local_address(text: str, expected: str) -> None:
     assert localize_addresses(text, [PREDICTOR]) == expected

@@ -27,7 +27,7 @@ def server_of(children: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     return containers[0]
 
 
-def test_the_sample_gets_the_operators_own_children_from_the_runtime_that_comes_with_it() -> None:
+def test_the_sample_gets_the_operators_children_with_the_shipped_runtime() -> None:
     given = parse_documents(read_files([SAMPLE]), "default")
     installed = parse_documents(read_runtimes(None), "default").runtimes
 
@@ -64,7 +64,7 @@ def test_a_stopped_service_is_left_out() -> None:
     assert [item.service.metadata.name for item in rendered] == ["first"]
 
 
-def test_everything_without_effect_is_told() -> None:
+def test_everything_without_effect_is_reported() -> None:
     body = service()
     body["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
     body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
@@ -99,7 +99,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     ]
 
 
-def test_an_annotation_that_the_ingress_does_not_get_is_told() -> None:
+def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
     body = service()
     body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
 

@@ -52,7 +52,7 @@ def test_a_whole_container_becomes_a_process() -> None:
     )
 
 
-def test_this_machines_python_is_not_looked_for_in_the_container() -> None:
+def test_the_path_of_this_machines_python_is_not_replaced() -> None:
     """Where the checkout lies below a path that the container mounts, such as /tmp."""
     place = dataclasses.replace(PLACE, python="/mnt/models/.venv/bin/python")
     process = plan_process("svc/server", {"name": "server", "command": ["python", "/mnt/models/serve.py"]}, place)
@@ -130,7 +130,7 @@ def test_the_initializer_runs_what_its_image_runs() -> None:
         ({"httpGet": {"port": 9000}}, Probe(9000, "/")),
     ],
 )
-def test_a_probe_asks_the_port_that_the_server_has_here(probe: dict[str, Any], expected: Probe) -> None:
+def test_a_probe_uses_the_local_port_of_the_server(probe: dict[str, Any], expected: Probe) -> None:
     assert plan(readinessProbe=probe).probe == expected
 
 

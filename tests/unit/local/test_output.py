@@ -36,7 +36,7 @@ async def test_a_line_is_text_that_does_not_act(text: bytes, lines: list[str]) -
     assert await printed(text) == lines
 
 
-async def test_a_long_line_comes_in_several() -> None:
+async def test_a_long_line_is_yielded_in_parts() -> None:
     lines = await printed(b"x" * 10_000_000 + b"\nend\n")
 
     assert "".join(lines) == "x" * 10_000_000 + "end"
@@ -52,7 +52,7 @@ async def test_a_long_line_comes_in_several() -> None:
     ],
     ids=["left", "printed"],
 )
-async def test_the_words_of_a_process_that_failed_are_bounded(tmp_path: Path, script: str, words: str) -> None:
+async def test_the_message_of_a_failed_process_is_limited(tmp_path: Path, script: str, words: str) -> None:
     log = tmp_path / "log"
     code = f"FILE = {str(log)!r}; {script}; exit(3)"
     async with process_group({}, lambda _: None) as group:

@@ -131,7 +131,7 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
     assert pod.ports == {8080: 40001}
 
 
-def test_every_port_of_the_server_is_moved_wherever_it_is_told() -> None:
+def test_every_port_of_the_server_is_replaced_everywhere() -> None:
     pod = plan(
         ports=[{"containerPort": 8080}, {"containerPort": 8081}],
         args=["--http-port=8080"],
@@ -160,7 +160,7 @@ def test_a_claim_without_a_folder_is_refused_with_the_flag_to_give() -> None:
         plan(uri="pvc://other/bert")
 
 
-def test_a_server_that_is_not_told_its_port_is_refused() -> None:
+def test_a_server_that_does_not_get_its_port_is_refused() -> None:
     with pytest.raises(UnusableInput, match="first/kserve-container does not get its port"):
         plan(args=["--model-dir=/mnt/models"])
 
@@ -243,7 +243,7 @@ def test_a_secret_of_another_namespace_is_not_the_services() -> None:
         planned(secret, uri="s3://b/m")
 
 
-def test_without_an_account_in_the_file_the_initializer_asks_in_the_name_of_this_machine() -> None:
+def test_without_an_account_in_the_file_the_initializer_uses_this_machines_credentials() -> None:
     (initializer,) = plan(uri="s3://b/m").init
 
     assert not [name for name in initializer.env if name.startswith("AWS")]

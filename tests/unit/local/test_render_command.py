@@ -39,9 +39,7 @@ def test_services_and_runtimes_may_lie_in_several_files(tmp_path: Path, capsys: 
     assert [child["metadata"]["name"] for child in deployments] == ["first-predictor", "second-predictor"]
 
 
-def test_a_folder_of_runtimes_takes_the_place_of_those_that_come_with_isvc(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_runtimes_replaces_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_yaml(tmp_path / "fake.yaml", runtime())
 
     assert main(["render", str(SAMPLE), "--runtimes", str(tmp_path)]) == 2
@@ -61,7 +59,7 @@ def test_the_configuration_is_read_from_its_folder(tmp_path: Path, capsys: pytes
     ]
 
 
-def test_a_field_without_effect_is_told_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_field_without_effect_is_reported_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = service()
     body["spec"]["predictor"]["minReplica"] = 2
 

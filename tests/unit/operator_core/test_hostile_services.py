@@ -183,7 +183,7 @@ def test_a_service_of_any_shape_gets_children_or_a_reason(spec: dict[str, Any], 
 # --- large ones: counted work, not time ------------------------------------------------------------------
 
 
-def test_of_many_unknown_fields_only_those_that_are_told_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_unknown_fields_only_the_reported_ones_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     matches = difflib.get_close_matches
 
@@ -234,13 +234,13 @@ def test_a_large_service_gets_children_or_a_reason(spec: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"limits":' * 50_000, '{"a":[' + "1," * 60_000 + "1]}", "9" * 5000])
 @pytest.mark.parametrize("name", ["resources", "sha256"])
-def test_a_hostile_json_text_in_an_annotation_is_told(name: str, text: str) -> None:
+def test_a_hostile_json_text_in_an_annotation_is_reported(name: str, text: str) -> None:
     annotation = f"storage.isvc-operator.io/{name}"
 
     assert derived(a_service_body(annotations={annotation: text})).startswith(f"annotation {annotation} ")
 
 
-def test_what_placeholders_put_in_is_bounded() -> None:
+def test_what_placeholders_insert_is_limited() -> None:
     labels = {"a": "x" * 60}
     fits = {"args": ["{{.Labels.a}}"] * (FILLED_CHARACTERS // 60)}
 
@@ -266,7 +266,7 @@ def test_a_child_of_many_items_is_compared_in_bounded_steps(order: int, monkeypa
     assert compared < 160_000
 
 
-async def test_a_fault_of_the_operators_own_is_told_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_of_the_operator_is_reported_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("oh\nno")
 
@@ -290,7 +290,7 @@ async def test_a_service_whose_status_is_of_another_kind_gets_one_of_ours() -> N
     assert cluster.condition("Ready")["reason"] == "InvalidPredictorSpec"
 
 
-def test_a_storage_uri_that_is_too_long_is_told() -> None:
+def test_a_storage_uri_that_is_too_long_is_reported() -> None:
     fits = "s3://b/" + "a" * (URI_CHARACTERS - 7)
 
     assert derived(a_service_body(model={"storageUri": fits})).startswith("[")

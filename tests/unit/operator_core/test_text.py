@@ -27,7 +27,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates, too
         ("soft\xadhyphen, tag \U000e0041", "soft\\xadhyphen, tag \\U000e0041"),
     ],
 )
-def test_what_would_act_becomes_visible(text: str, shown: str) -> None:
+def test_control_characters_become_visible(text: str, shown: str) -> None:
     assert one_line(text) == shown
 
 

@@ -167,7 +167,7 @@ async def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_and_neve
 
 
 @pytest.mark.parametrize("error", [InvalidSpec("no model"), RuntimeError("a bug")], ids=["known", "unexpected"])
-async def test_a_failure_is_logged_tried_again_later_and_stops_nobody(
+async def test_a_failure_is_logged_retried_later_and_stops_no_other_key(
     error: Exception, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     work = Work(errors={A: error})
@@ -220,7 +220,7 @@ async def test_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success(t
     assert len(timers.delays) == 10
 
 
-async def test_an_attempt_is_told_how_often_its_key_has_failed_since_it_last_worked(timers: Timers) -> None:
+async def test_an_attempt_gets_the_number_of_failures_since_the_last_success(timers: Timers) -> None:
     work = Work(errors={A: InvalidSpec("no model")})
     async with running(work) as worker:
         worker.add(A)
@@ -278,7 +278,7 @@ async def test_failures_of_one_key_do_not_delay_another(timers: Timers) -> None:
     assert timers.delays == [0.5, 1, 0.5]
 
 
-async def test_a_key_that_asks_for_it_is_worked_on_again_later(timers: Timers) -> None:
+async def test_a_key_is_requeued_after_the_returned_time(timers: Timers) -> None:
     work = Work(again={A: 2.0})
     async with running(work) as worker:
         worker.add(A)
@@ -290,7 +290,7 @@ async def test_a_key_that_asks_for_it_is_worked_on_again_later(timers: Timers) -
     assert (work.ended, timers.delays) == ([A, A], [2.0])
 
 
-async def test_a_change_takes_the_place_of_what_was_asked_for(timers: Timers) -> None:
+async def test_a_change_replaces_the_requeue(timers: Timers) -> None:
     work = Work(again={A: 300.0})
     async with running(work) as worker:
         worker.add(A)

@@ -52,7 +52,7 @@ def test_each_file_is_a_key_and_folders_are_none(tmp_path: Path) -> None:
     assert read_config(tmp_path) == expected
 
 
-def test_a_file_that_is_no_text_is_of_no_concern_where_no_key_is_named_so(tmp_path: Path) -> None:
+def test_a_binary_file_is_ignored_if_its_name_is_no_key(tmp_path: Path) -> None:
     (tmp_path / "logo").write_bytes(b"\xff\xfe\x00")
 
     assert read_config(tmp_path) == OperatorConfig()
@@ -88,7 +88,7 @@ async def test_a_change_that_cannot_be_used_is_logged_and_the_next_one_used(
     assert used == [mended]
 
 
-async def test_a_folder_that_is_away_for_a_moment_is_looked_at_again(
+async def test_a_folder_that_is_missing_for_a_moment_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, away = tmp_path / "config", tmp_path / "away"

@@ -60,19 +60,19 @@ async def looked_at(
             await task
 
 
-async def test_a_child_that_is_gone_queues_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_child_queues_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
     child = a_child("Deployment")
     async with looked_at(monkeypatch, Emptied(), child) as (cache, queued):
         assert queued == [OURS]
         assert cache.get(key_of(child)) is None
 
 
-async def test_a_service_that_is_gone_is_queued_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_service_is_queued_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     async with looked_at(monkeypatch, Emptied("other-uid"), a_service_body(), OTHER_SERVICE) as (_, queued):
         assert queued == [OURS]
 
 
-async def test_a_runtime_that_is_gone_queues_the_services_that_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_runtime_queues_the_services_that_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     service = a_service_body()
     api = Emptied(service["metadata"]["uid"])
     async with looked_at(monkeypatch, api, service, a_runtime_body()) as (_, queued):
@@ -94,7 +94,7 @@ async def test_an_operator_of_namespaces_lists_these_and_the_clusters_runtimes(m
         }
 
 
-async def test_a_kind_that_cannot_be_listed_is_logged_and_the_others_are_looked_at(
+async def test_a_kind_that_cannot_be_listed_is_logged_and_the_others_are_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = Emptied(refused="/apis/apps/v1/deployments")

@@ -51,11 +51,11 @@ def watched() -> Watched:
 
 
 @pytest.mark.parametrize("type_", [None, "ADDED", "MODIFIED", "DELETED"])
-async def test_a_service_concerns_itself(watched: Watched, type_: str | None) -> None:
+async def test_a_service_affects_itself(watched: Watched, type_: str | None) -> None:
     assert await watched.event("inferenceservices", a_service_body(), type_) == [OURS]
 
 
-async def test_the_event_of_our_own_write_concerns_nobody(watched: Watched) -> None:
+async def test_the_event_of_our_own_write_affects_no_service(watched: Watched) -> None:
     await watched.event("inferenceservices", a_service_body())
     written = at_version("2", status={"observedGeneration": 1})
     watched.cache.expect({**written, "metadata": a_service_body()["metadata"]})
@@ -64,7 +64,7 @@ async def test_the_event_of_our_own_write_concerns_nobody(watched: Watched) -> N
     assert watched.cache.get(key_of(written)) == written
 
 
-async def test_an_edit_concerns_its_service_also_where_it_takes_back_what_came_after_our_own_write(
+async def test_an_edit_affects_its_service_even_if_it_reverts_a_change_after_our_own_write(
     watched: Watched,
 ) -> None:
     written = at_version("2")
@@ -74,7 +74,7 @@ async def test_an_edit_concerns_its_service_also_where_it_takes_back_what_came_a
     assert await watched.event("inferenceservices", at_version("4")) == [OURS]
 
 
-async def test_the_end_of_a_service_that_we_have_written_concerns_it(watched: Watched) -> None:
+async def test_the_deletion_of_a_service_that_we_have_written_affects_it(watched: Watched) -> None:
     watched.cache.expect(at_version("2"))
 
     assert await watched.event("inferenceservices", at_version("2"), "DELETED") == [OURS]
@@ -94,30 +94,30 @@ def at_version(version: str, **fields: Any) -> dict[str, Any]:
         ("pods", a_ready_pod()),
     ],
 )
-async def test_a_child_concerns_its_service(watched: Watched, plural: str, body: dict[str, Any]) -> None:
+async def test_a_child_affects_its_service(watched: Watched, plural: str, body: dict[str, Any]) -> None:
     assert await watched.event(plural, body) == [OURS]
     assert watched.cache.get(key_of(body)) is not None
 
 
-async def test_a_child_without_a_service_concerns_nobody(watched: Watched) -> None:
+async def test_a_child_without_a_service_affects_no_service(watched: Watched) -> None:
     assert await watched.event("pods", {"kind": "Pod", "metadata": {"name": "p", "namespace": NAMESPACE}}) == []
 
 
-async def test_what_is_deleted_is_forgotten_before_its_service_is_queued(watched: Watched) -> None:
+async def test_a_deleted_object_leaves_the_cache_before_its_service_is_queued(watched: Watched) -> None:
     await watched.event("pods", a_ready_pod())
 
     assert await watched.event("pods", a_ready_pod(), "DELETED") == [OURS]
     assert watched.cache.get(key_of(a_ready_pod())) is None
 
 
-async def test_a_runtime_of_the_cluster_concerns_every_service(watched: Watched) -> None:
+async def test_a_runtime_of_the_cluster_affects_every_service(watched: Watched) -> None:
     await watched.event("inferenceservices", a_service_body())
     await watched.event("inferenceservices", a_service_body("other", namespace="elsewhere"))
 
     assert await watched.event("clusterservingruntimes", a_runtime_body()) == [OURS, OTHER]
 
 
-async def test_a_runtime_of_a_namespace_concerns_the_services_there(watched: Watched) -> None:
+async def test_a_runtime_of_a_namespace_affects_the_services_there(watched: Watched) -> None:
     await watched.event("inferenceservices", a_service_body())
     await watched.event("inferenceservices", a_service_body("other", namespace="elsewhere"))
 
@@ -153,7 +153,7 @@ def test_no_service_has_no_key() -> None:
     assert service_keys(Cache(LABEL_SERVICE)) == []
 
 
-async def test_a_service_that_goes_concerns_the_one_that_asks_for_its_hosts(watched: Watched) -> None:
+async def test_a_deleted_service_affects_the_one_that_requests_its_hosts(watched: Watched) -> None:
     older = a_service_body("bank", namespace="pay-team", uid="a")
     younger = a_service_body("bank-pay", namespace="team", uid="b")
     for body, created in ((older, "2026-01-01"), (younger, "2026-01-02")):

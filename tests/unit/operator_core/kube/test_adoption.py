@@ -52,7 +52,7 @@ def test_what_the_controller_set_in_several_ways_becomes_one_entry() -> None:
     assert adopted_fields(entries, FIXED) == [an_entry("isvc-operator", fields, "Apply"), entries[2]]
 
 
-def test_replicas_that_are_not_rendered_become_nobodys() -> None:
+def test_replicas_that_are_not_rendered_have_no_manager() -> None:
     ours = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}, "Apply")
     without = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}}}, "Apply")
 
@@ -60,7 +60,7 @@ def test_replicas_that_are_not_rendered_become_nobodys() -> None:
     assert adopted_fields([without], a_child()) == [without]
 
 
-def test_a_child_of_nobody_we_know_is_left_as_it_is() -> None:
+def test_a_child_of_an_unknown_manager_is_not_changed() -> None:
     entries = [an_entry("somebody", {"f:spec": {}})]
 
     assert adopted_fields(entries, FIXED) == entries

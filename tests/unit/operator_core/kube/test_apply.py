@@ -41,7 +41,7 @@ async def test_what_was_applied_is_known_at_once_and_not_applied_again(api: Fake
     assert changes_to(RENDERED, cache) == []
 
 
-async def test_what_was_deleted_is_forgotten_at_once(api: FakeKubeApi, cache: Cache) -> None:
+async def test_a_deleted_child_leaves_the_cache_at_once(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache))
 
     await apply_changes(api, cache, changes_to([], cache))
@@ -50,7 +50,7 @@ async def test_what_was_deleted_is_forgotten_at_once(api: FakeKubeApi, cache: Ca
     assert api.objects == {}
 
 
-async def test_a_deletion_of_what_is_gone_is_done(api: FakeKubeApi, cache: Cache) -> None:
+async def test_deleting_a_missing_child_succeeds(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache))
     api.remove("Ingress", NAMESPACE, "torchserve")
 
@@ -105,7 +105,7 @@ async def test_an_object_of_someone_else_is_not_adopted_fields(api: FakeKubeApi,
     )
 
 
-async def test_an_object_of_the_service_that_no_watch_tells_of_is_adopted(api: FakeKubeApi, cache: Cache) -> None:
+async def test_an_unwatched_object_of_the_service_is_adopted(api: FakeKubeApi, cache: Cache) -> None:
     bare = {"name": "torchserve", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
     api.put(a_child("Ingress", metadata=bare))
 
@@ -121,7 +121,7 @@ KSERVES_AUTOSCALER = {
 }
 
 
-async def test_the_autoscaler_of_a_deployment_that_is_adopted_goes(api: FakeKubeApi, cache: Cache) -> None:
+async def test_the_autoscaler_of_an_adopted_deployment_is_deleted(api: FakeKubeApi, cache: Cache) -> None:
     cache.put(api.put(a_child()))
     api.put(KSERVES_AUTOSCALER)
 
@@ -130,9 +130,7 @@ async def test_the_autoscaler_of_a_deployment_that_is_adopted_goes(api: FakeKube
     assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
 
 
-async def test_the_autoscaler_goes_with_a_deployment_of_kserves_that_is_not_wanted(
-    api: FakeKubeApi, cache: Cache
-) -> None:
+async def test_the_autoscaler_is_deleted_with_a_deployment_of_kserves(api: FakeKubeApi, cache: Cache) -> None:
     cache.put(api.put(a_child()))
     api.put(KSERVES_AUTOSCALER)
 
@@ -141,7 +139,7 @@ async def test_the_autoscaler_goes_with_a_deployment_of_kserves_that_is_not_want
     assert api.objects == {}
 
 
-async def test_the_autoscaler_of_a_deployment_that_is_gone_goes_when_that_is_made_again(
+async def test_the_autoscaler_of_a_missing_deployment_is_deleted_when_that_is_created_again(
     api: FakeKubeApi, cache: Cache
 ) -> None:
     api.put(KSERVES_AUTOSCALER)
@@ -190,7 +188,7 @@ async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_nam
     )
 
 
-async def test_a_deletion_that_is_refused_is_told_and_the_child_stays_known(api: FakeKubeApi, cache: Cache) -> None:
+async def test_a_refused_deletion_is_reported_and_the_child_stays_in_the_cache(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache))
     api.failing["DELETE", DEPLOYMENT[1]] = Refused(403, "not allowed")
 

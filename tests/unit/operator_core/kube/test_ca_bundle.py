@@ -70,7 +70,7 @@ async def test_a_change_of_theirs_reaches_the_copy(api: FakeKubeApi, objects: Ob
     assert (api.get("ConfigMap", NAMESPACE, "global-ca-bundle") or {})["data"] == {"cabundle.crt": "new"}
 
 
-async def test_certificates_that_do_not_exist_are_told_with_who_names_them(objects: ObjectReader) -> None:
+async def test_missing_certificates_are_reported_with_what_names_them(objects: ObjectReader) -> None:
     with pytest.raises(InvalidCredentials) as caught:
         await copy_ca_bundle(objects, "missing", home=HOME, namespace=NAMESPACE)
 

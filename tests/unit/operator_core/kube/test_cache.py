@@ -92,7 +92,7 @@ def test_another_object_of_the_same_name_replaces_the_first(cache: Cache) -> Non
     assert cache.get(key_of(second)) == second
 
 
-def test_a_late_event_of_an_object_that_is_gone_does_not_replace_its_namesake(cache: Cache) -> None:
+def test_a_late_event_of_a_deleted_object_does_not_replace_its_namesake(cache: Cache) -> None:
     second = an_object(version=6, uid="u2")
     cache.put(second)
     cache.put(an_object(version=5, uid="u1"))
@@ -100,7 +100,7 @@ def test_a_late_event_of_an_object_that_is_gone_does_not_replace_its_namesake(ca
     assert cache.get(key_of(second)) == second
 
 
-def test_a_removed_object_is_forgotten(cache: Cache) -> None:
+def test_a_removed_object_is_not_found(cache: Cache) -> None:
     cache.put(an_object())
     cache.remove(an_object(version=2))
 

@@ -45,7 +45,7 @@ class StubClient:
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})
 
 
-async def test_a_request_is_sent_as_it_is_and_its_answer_returned() -> None:
+async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
     client = StubClient(body='{"kind": "Straße"}'.encode())
 
     answer = await KubernetesApi(client).send(REQUEST)
@@ -86,7 +86,7 @@ async def test_a_log_that_is_not_utf8_is_still_text() -> None:
         (503, KubeError),
     ],
 )
-async def test_a_status_that_is_no_success_is_an_error_of_its_kind(status: int, kind: type[KubeError]) -> None:
+async def test_a_status_other_than_success_is_an_error_of_its_class(status: int, kind: type[KubeError]) -> None:
     client = StubClient(status, b'{"kind": "Status", "message": "because"}')
 
     with pytest.raises(KubeError) as caught:
@@ -104,14 +104,14 @@ async def test_a_status_that_is_no_success_is_an_error_of_its_kind(status: int, 
         (ConnectionResetError("reset"), "no response from the API server: reset"),
     ],
 )
-async def test_no_answer_is_an_error_without_a_status(error: Exception, message: str) -> None:
+async def test_no_response_is_an_error_without_a_status(error: Exception, message: str) -> None:
     with pytest.raises(KubeError) as caught:
         await KubernetesApi(StubClient(error=error)).send(REQUEST)
 
     assert (caught.value.status, str(caught.value)) == (0, message)
 
 
-async def test_an_error_without_a_body_tells_its_status() -> None:
+async def test_an_error_without_a_body_has_its_status() -> None:
     with pytest.raises(KubeError, match=r"^HTTP 503$"):
         await KubernetesApi(StubClient(503, b"")).send(REQUEST)
 

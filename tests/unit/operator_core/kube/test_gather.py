@@ -46,11 +46,11 @@ def test_a_service_its_runtimes_and_children_are_read() -> None:
     assert [item.metadata.name for item in gathered.runtimes.cluster] == ["kserve-torchserve"]
 
 
-def test_a_service_that_is_gone_has_nothing_to_read() -> None:
+def test_a_deleted_service_has_nothing_to_read() -> None:
     assert gather(cache_with(a_deployment()), KEY) is None
 
 
-def test_a_service_on_its_way_out_is_left_alone() -> None:
+def test_a_service_that_is_being_deleted_is_left_alone() -> None:
     body = a_service_body()
     body["metadata"]["deletionTimestamp"] = NOW
 

@@ -58,7 +58,7 @@ async def test_the_account_is_read_and_then_its_secrets(reading: Reading) -> Non
     }
 
 
-async def test_what_was_read_is_remembered_for_a_while(reading: Reading) -> None:
+async def test_an_object_is_cached_for_a_while(reading: Reading) -> None:
     first, _ = await reading.read()
     reading.clock.passed = FOUND_TTL - 1
 
@@ -76,7 +76,7 @@ async def test_and_read_again_after_that(reading: Reading) -> None:
     assert (known[SECRET] or {})["data"] == a_secret("s3", {"AWS_ACCESS_KEY_ID": "new"})["data"]
 
 
-async def test_what_does_not_exist_is_looked_for_again_soon(reading: Reading) -> None:
+async def test_a_missing_object_is_read_again_soon(reading: Reading) -> None:
     secret = reading.api.objects.pop(path_of("Secret", NAMESPACE, "s3"))
     assert (await reading.read())[0][SECRET] is None
     reading.api.put(secret)

@@ -69,7 +69,7 @@ def asking() -> Asking:
 # --- how far the model is on its way -----------------------------------------------------------------------
 
 
-async def test_a_copy_that_has_just_begun_is_not_asked_about(asking: Asking) -> None:
+async def test_the_log_of_a_copy_that_has_just_begun_is_not_read(asking: Asking) -> None:
     assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
     assert asking.api.calls == []
 
@@ -87,7 +87,7 @@ async def test_after_two_seconds_the_last_line_of_its_log_is_read(asking: Asking
     assert ("tailLines", "1") in call.query
 
 
-async def test_between_two_readings_the_answer_stays_and_nothing_is_read(asking: Asking) -> None:
+async def test_between_two_readings_the_detail_stays_and_nothing_is_read(asking: Asking) -> None:
     await asking.about(LOADING)
     asking.says("42 %")
     asking.clock.passed = PROGRESS_EVERY
@@ -99,14 +99,14 @@ async def test_between_two_readings_the_answer_stays_and_nothing_is_read(asking:
     assert len(asking.api.calls) == 1
 
 
-async def test_a_pod_that_has_its_model_is_not_asked_about_any_more(asking: Asking) -> None:
+async def test_nothing_is_read_of_a_pod_that_has_its_model(asking: Asking) -> None:
     await asking.about(LOADING)
 
     assert await asking.about(None) == PodDetail()
     assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
 
 
-async def test_another_pod_is_asked_about_anew(asking: Asking) -> None:
+async def test_another_pod_is_read_from_the_start(asking: Asking) -> None:
     await asking.about(LOADING)
     asking.says("42 %")
     asking.clock.passed = PROGRESS_EVERY
@@ -175,7 +175,7 @@ async def test_a_server_that_is_in_time_costs_no_call(asking: Asking) -> None:
     assert asking.api.calls == []
 
 
-async def test_components_of_a_service_are_looked_at_apart(asking: Asking) -> None:
+async def test_components_of_a_service_are_read_separately(asking: Asking) -> None:
     transformer = ComponentKey(KEY, "transformer")
     await asking.about(LOADING)
     await asking.details.of_starting(transformer, None)
@@ -188,7 +188,7 @@ async def test_components_of_a_service_are_looked_at_apart(asking: Asking) -> No
 # --- why volumes are not mounted ---------------------------------------------------------------------------
 
 
-async def test_a_pod_that_is_prepared_for_long_is_asked_for_its_events(asking: Asking) -> None:
+async def test_the_events_of_a_pod_that_is_prepared_for_long_are_read(asking: Asking) -> None:
     asking.fails_to_mount()
     assert await asking.about(PREPARING) == PodDetail(requeue_after=MOUNT_LATE)
     asking.clock.passed = MOUNT_LATE

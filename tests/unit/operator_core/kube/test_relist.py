@@ -51,7 +51,7 @@ def cache_with(*items: dict[str, Any]) -> Cache:
     return cache
 
 
-async def test_what_is_not_listed_is_forgotten_and_told() -> None:
+async def test_an_object_that_is_not_listed_is_removed_and_returned() -> None:
     cache = cache_with(a_pod("there"), a_pod("gone"))
 
     assert await remove_deleted(Lists([["there"]]), cache, "Pod") == [a_pod("gone")]
@@ -65,7 +65,7 @@ async def test_a_list_of_nothing_leaves_nothing() -> None:
     assert list(cache.of_kind("Pod")) == []
 
 
-async def test_all_pages_are_read_before_anything_is_forgotten() -> None:
+async def test_all_pages_are_read_before_anything_is_removed() -> None:
     api, cache = Lists([["a"], ["b"]]), cache_with(a_pod("a"), a_pod("b"))
 
     assert await remove_deleted(api, cache, "Pod") == []

@@ -60,11 +60,11 @@ def test_the_service_waits_for_its_transformer_and_says_so() -> None:
     assert found["TransformerReady"] == found["Ready"] == ("Unknown", "StartingServer", words)
 
 
-def test_while_both_are_starting_the_predictor_is_told_first() -> None:
+def test_while_both_are_starting_the_predictor_is_reported_first() -> None:
     assert "torchserve-predictor-1-a" in str(conditions(WAITING, rollout=STARTING)["Ready"][2])
 
 
-def test_a_failed_transformer_is_told_with_its_pod_and_log() -> None:
+def test_a_failed_transformer_is_reported_with_its_pod_and_log() -> None:
     failed = seen("transformer", rollout=STARTING, failure=CRASH, log="ModuleNotFoundError")
     found = conditions(failed)
 
@@ -83,14 +83,14 @@ STUCK = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 avail
 
 
 @pytest.mark.parametrize("rollout", [STARTING, STUCK], ids=["for long", "beyond the deadline"])
-def test_what_a_server_that_is_not_ready_says_is_told(rollout: Rollout) -> None:
+def test_the_log_of_a_server_that_is_not_ready_is_reported(rollout: Rollout) -> None:
     said = "the predictor at http://nowhere.models is not ready: Name or service not known"
     waiting = seen("transformer", rollout=rollout, stage=NOT_READY, log=said)
 
     assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n| {said}")
 
 
-def test_what_stands_in_the_way_of_the_service_stands_in_the_way_of_each() -> None:
+def test_a_problem_of_the_service_is_a_problem_of_each_component() -> None:
     found = conditions(WAITING, resolved=None, problem=Problem("InvalidPredictorSpec", "no such format"))
 
     assert found["PredictorReady"] == found["TransformerReady"] == ("False", "InvalidPredictorSpec", "no such format")

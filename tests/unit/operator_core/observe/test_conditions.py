@@ -22,7 +22,7 @@ def test_what_ready_does_not_depend_on_is_for_information(type_: str, severity: 
     assert condition(type_, True).severity == severity
 
 
-def test_empty_words_are_left_out() -> None:
+def test_empty_reasons_and_messages_are_left_out() -> None:
     assert condition("Ready", True, "", "") == Condition(type="Ready", status="True")
 
 
@@ -104,7 +104,7 @@ def test_a_change_gets_the_time_be_it_of_the(changed: Condition) -> None:
     assert merge([before], [changed], NOW) == [since(changed, NOW)]
 
 
-def test_a_condition_that_is_no_longer_made_goes() -> None:
+def test_a_condition_that_no_longer_applies_is_removed() -> None:
     gone = since(condition("SpecSupported", False, "FieldsIgnored"), EARLIER)
 
     assert merge([gone], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]

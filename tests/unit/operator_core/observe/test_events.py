@@ -69,7 +69,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize(("before", "after", "words"), TOLD.values(), ids=TOLD.keys())
-def test_an_event_tells_of(before: Any, after: Any, words: tuple[str, str, str]) -> None:
+def test_an_event_reports(before: Any, after: Any, words: tuple[str, str, str]) -> None:
     event = event_of_change(before, after)
 
     assert event is not None
@@ -84,7 +84,7 @@ NOT_TOLD = {
 
 
 @pytest.mark.parametrize(("before", "after"), NOT_TOLD.values(), ids=NOT_TOLD.keys())
-def test_no_event_tells_of(before: Any, after: Any) -> None:
+def test_no_event_reports(before: Any, after: Any) -> None:
     assert event_of_change(before, after) is None
 
 

@@ -44,7 +44,7 @@ def test_of_pods_made_at_the_same_time_the_last_by_name_comes_first() -> None:
     assert newest_revision([a, b]) == [b, a]
 
 
-def test_pods_on_their_way_out_do_not_count_even_if_they_are_the_newest() -> None:
+def test_pods_that_are_being_deleted_do_not_count_even_if_they_are_the_newest() -> None:
     staying = a_ready_pod("staying", template="1")
     leaving = a_pod("leaving", template="2", created=NOW, deleted=NOW)
 
@@ -363,7 +363,7 @@ def test_nothing_stops_a_pod_that_is(pod: dict[str, Any]) -> None:
     assert first_failure([pod]) is None
 
 
-def test_the_first_pod_that_fails_is_told() -> None:
+def test_the_first_pod_that_fails_is_reported() -> None:
     fine, first, second = a_ready_pod("fine"), a_crashed_pod("first"), a_crashed_pod("second")
 
     failure = first_failure([fine, first, second])
@@ -372,7 +372,7 @@ def test_the_first_pod_that_fails_is_told() -> None:
     assert failure.pod == "first"
 
 
-def test_the_initializers_failure_is_told_before_what_it_holds_up() -> None:
+def test_the_initializers_failure_is_reported_before_what_waits_for_it() -> None:
     pod = a_pod(initializer=an_initializer(ended(3)), containers=[a_container(state=waiting("ImagePullBackOff"))])
 
     failure = first_failure([pod])
@@ -382,7 +382,7 @@ def test_the_initializers_failure_is_told_before_what_it_holds_up() -> None:
 
 
 @pytest.mark.parametrize(("container", "location"), [(None, "pod p"), ("c", "pod p, container c")])
-def test_a_failures_location_in_words(container: str | None, location: str) -> None:
+def test_the_location_of_a_failure(container: str | None, location: str) -> None:
     assert PodFailure("R", "p", "cause", container=container).location == location
 
 

@@ -42,7 +42,7 @@ def test_a_rollout_is_not_complete_while(deployment: dict[str, Any]) -> None:
     assert not rollout_of(deployment).complete
 
 
-def test_a_deployment_that_was_scaled_to_zero_is_as_it_should_be_and_says_so() -> None:
+def test_a_deployment_scaled_to_zero_is_complete_and_its_message_says_so() -> None:
     deployment = a_deployment(replicas=0, updated=0, total=0, available=0)
 
     assert rollout_of(deployment) == Rollout(

@@ -90,7 +90,7 @@ def test_a_service_that_serves_has_the_conditions_that_kserves_tools_expect() ->
     }
 
 
-def test_a_service_that_starts_tells_its_stage() -> None:
+def test_a_starting_service_reports_its_stage() -> None:
     words = ("LoadingModel", f"{LOADING.message} (1 of 1 pods updated, 0 available)")
 
     assert status_of(rollout=STARTING, pods=[a_pod()], stage=LOADING) == {
@@ -110,7 +110,7 @@ def test_a_service_that_starts_tells_its_stage() -> None:
     }
 
 
-def test_a_service_that_fails_tells_pod_container_exit_code_cause_and_log() -> None:
+def test_a_failed_service_reports_pod_container_exit_code_cause_and_log() -> None:
     seen = {"rollout": STARTING, "pods": [a_crashed_pod()], "failure": CRASH, "log": "line 1\nline 2"}
     message = f"{CRASH_WORDS}\nLast log lines:\n| line 1\n| line 2"
 
@@ -138,7 +138,7 @@ def test_a_service_that_fails_tells_pod_container_exit_code_cause_and_log() -> N
     }
 
 
-def test_an_update_that_fails_tells_that_older_pods_still_serve() -> None:
+def test_a_failed_update_reports_that_older_pods_still_serve() -> None:
     served = status_of()
     rollout = Rollout(complete=False, serving=1, message="1 of 1 pods updated, 1 available")
 
@@ -177,7 +177,7 @@ def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() ->
     }
 
 
-def test_a_deployment_that_may_make_no_pods_tells_why() -> None:
+def test_a_deployment_that_cannot_create_pods_reports_why() -> None:
     rollout = Rollout(complete=False, serving=0, message="0 of 1 pods updated, 0 available", refusal="exceeded quota")
 
     predictor = status_of(rollout=rollout, pods=[])["conditions"][1]
@@ -185,7 +185,7 @@ def test_a_deployment_that_may_make_no_pods_tells_why() -> None:
     assert predictor == condition("PredictorReady", "False", "PodsRefused", "exceeded quota")
 
 
-def test_a_server_that_never_gets_ready_is_told_when_the_deadline_has_passed() -> None:
+def test_a_server_that_never_gets_ready_is_reported_after_the_deadline() -> None:
     rollout = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available", stuck=True)
 
     predictor = status_of(rollout=rollout, pods=[a_pod()])["conditions"][1]
@@ -260,7 +260,7 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
     }
 
 
-def test_a_write_that_failed_is_told_as_such_and_not_as_a_wrong_spec() -> None:
+def test_a_failed_write_is_not_reported_as_an_invalid_spec() -> None:
     problem = Problem("ReconcileFailed", "Deployment torchserve-predictor: no response from the API server")
 
     status = status_of(problem=problem, rollout=STARTING, pods=[])
@@ -274,7 +274,7 @@ def test_a_write_that_failed_is_told_as_such_and_not_as_a_wrong_spec() -> None:
     }
 
 
-def test_fields_that_are_not_honoured_are_named_without_making_the_service_unready() -> None:
+def test_unsupported_fields_are_named_without_making_the_service_unready() -> None:
     conditions = status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.scaleMetric"])[
         "conditions"
     ]
@@ -329,7 +329,7 @@ def test_the_loaded_model_stays_active_while_the_next_one_starts() -> None:
     assert status["modelStatus"]["states"] == {"activeModelState": "Loaded", "targetModelState": "Loading"}
 
 
-def test_the_last_failure_goes_when_its_cause_has_gone() -> None:
+def test_the_last_failure_is_removed_with_its_cause() -> None:
     failed = status_of(rollout=STARTING, pods=[a_crashed_pod()], failure=CRASH)
 
     assert "lastFailureInfo" not in status_of(service=a_service(status=failed))["modelStatus"]
@@ -420,7 +420,7 @@ def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
 
 
 @pytest.mark.parametrize("reason", ["NoSupportingRuntime", "InvalidCredentials", "ReconcileFailed"])
-def test_a_service_that_can_no_longer_be_resolved_answers_where_it_did(reason: str) -> None:
+def test_a_service_that_can_no_longer_be_resolved_keeps_its_addresses(reason: str) -> None:
     service = a_service(status=status_of())
 
     status = status_of(service=service, resolved=None, problem=Problem(reason, "m"))
@@ -435,7 +435,7 @@ def test_the_addresses_are_those_of_what_was_resolved() -> None:
 
 
 @pytest.mark.parametrize("awaited", [{"held": True}, {"problem": Problem("ReconcileFailed", "exceeded quota")}])
-def test_a_service_answers_where_it_did_until_callers_are_led_to_another_component(awaited: dict[str, Any]) -> None:
+def test_a_service_keeps_its_addresses_until_traffic_moves_to_another_component(awaited: dict[str, Any]) -> None:
     renamed = a_service(status=status_of(), predictor={"name": "v2"})
 
     status = status_of(service=renamed, **awaited)
@@ -444,5 +444,5 @@ def test_a_service_answers_where_it_did_until_callers_are_led_to_another_compone
     assert status_of(service=renamed)["address"]["url"] == "http://torchserve-v2-predictor.models.svc.cluster.local"
 
 
-def test_a_first_service_that_cannot_be_made_says_where_it_will_answer() -> None:
+def test_a_first_service_that_cannot_be_applied_reports_its_future_addresses() -> None:
     assert {name: status_of(problem=Problem("ReconcileFailed", "m"))[name] for name in ADDRESSES} == ADDRESSES

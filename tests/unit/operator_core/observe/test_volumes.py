@@ -37,7 +37,7 @@ IN_USE = PodFailure(
 )
 
 
-def test_a_claim_that_another_node_has_is_told_with_the_cure() -> None:
+def test_a_claim_in_use_by_another_node_is_reported_with_the_cure() -> None:
     assert mount_failure(a_pod_of("leeway"), [an_event("FailedAttachVolume", ELSEWHERE)]) == IN_USE
 
 
@@ -61,7 +61,7 @@ def test_the_kubelets_later_time_out_does_not_hide_the_cause() -> None:
         (TIMED_OUT, "see kubectl describe pod, and the log of the volume's driver on that node"),
     ],
 )
-def test_what_cannot_be_mounted_is_told_with_what_to_do(message: str, cure: str) -> None:
+def test_a_volume_that_cannot_be_mounted_is_reported_with_what_to_do(message: str, cure: str) -> None:
     assert mount_failure(a_pod(), [an_event("FailedMount", message)]) == PodFailure(
         "VolumeNotMounted", POD, message, cure
     )

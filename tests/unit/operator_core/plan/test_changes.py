@@ -113,7 +113,7 @@ def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
     assert changes == [ChildChange(Action.UPDATE, wanted, adopts=True)]
 
 
-def test_children_that_no_watch_tells_of_may_be_there_where_kserve_had_the_service() -> None:
+def test_unwatched_children_may_exist_if_kserve_has_managed_the_service() -> None:
     changes = plan_changes(list(RENDERED.values()), [], SERVICE_UID, managed_by_kserve=True)
 
     assert [change.adopts for change in changes] == [True] * 3

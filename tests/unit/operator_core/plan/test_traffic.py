@@ -74,7 +74,7 @@ def test_a_first_service_gets_everything_at_once() -> None:
     ]  # fmt: skip
 
 
-def test_callers_are_led_to_a_new_component_once_it_is_rolled_out() -> None:
+def test_traffic_moves_to_a_new_component_once_it_is_rolled_out() -> None:
     starting = [*ALONE, *a_component("transformer", status=DOWN, tells="predictor")]
 
     assert due(BOTH, ALONE) == NEW_FRONT
@@ -82,7 +82,7 @@ def test_callers_are_led_to_a_new_component_once_it_is_rolled_out() -> None:
     assert due(BOTH, [*ALONE, *TRANSFORMER]) == NEW_INGRESS
 
 
-def test_a_component_to_which_callers_are_led_already_may_roll() -> None:
+def test_a_component_with_traffic_may_roll() -> None:
     there = [*a_component("predictor", status=ROLLING), an_ingress("predictor")]
     other_hosts = an_ingress("predictor", "predictor")
 
@@ -90,7 +90,7 @@ def test_a_component_to_which_callers_are_led_already_may_roll() -> None:
 
 
 @pytest.mark.parametrize("status", [LOST, DOWN, {}])
-def test_callers_stay_where_nobody_serves_for_a_moment_until_the_new_component_does(status: Manifest) -> None:
+def test_traffic_stays_on_an_unavailable_component_until_the_new_one_serves(status: Manifest) -> None:
     there = [*a_component("predictor", status=status), an_ingress("predictor")]
     starting = a_component("transformer", status=DOWN, tells="predictor")
 
@@ -99,7 +99,7 @@ def test_callers_stay_where_nobody_serves_for_a_moment_until_the_new_component_d
 
 
 @pytest.mark.parametrize(("before", "led"), [(UP, []), (LOST, NEW_INGRESS), (DOWN, NEW_INGRESS)])
-def test_a_component_with_some_of_its_pods_gets_only_callers_whom_nobody_serves(
+def test_a_partly_available_component_gets_only_traffic_that_nothing_else_serves(
     before: Manifest, led: list[str]
 ) -> None:
     there = [*a_component("predictor", status=before), an_ingress("predictor")]
@@ -107,14 +107,14 @@ def test_a_component_with_some_of_its_pods_gets_only_callers_whom_nobody_serves(
     assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, tells="predictor")]) == led
 
 
-def test_what_callers_are_led_to_stays_while_it_has_no_pod_for_a_moment() -> None:
+def test_a_component_with_traffic_stays_while_it_has_no_pod_for_a_moment() -> None:
     renamed = [*a_component("predictor", "other"), an_ingress("other")]
     starting = a_component("predictor", "other", status=DOWN)
 
     assert due(renamed, [*a_component("predictor", status=LOST), an_ingress("predictor"), *starting]) == []
 
 
-def test_an_ingress_that_the_user_has_made_leads_no_callers_that_count() -> None:
+def test_an_ingress_that_the_user_has_created_does_not_count() -> None:
     mine = an_ingress("predictor")
     there = [*a_component("predictor", status=DOWN), {**mine, "metadata": {**mine["metadata"], "name": "mine"}}]
     wanted = [*BOTH, there[-1]]
@@ -131,7 +131,7 @@ def test_a_predictor_that_never_came_up_gives_way_to_another_at_once() -> None:
     ]  # fmt: skip
 
 
-def test_a_transformer_without_a_pod_for_a_moment_is_not_told_of_a_predictor_that_is_not_up() -> None:
+def test_a_transformer_without_a_pod_is_not_moved_to_a_predictor_that_is_not_up() -> None:
     there = [*PREDICTOR, *a_component("transformer", status=LOST, tells="predictor"), BOTH[-1]]
     told = a_component("transformer", tells="other")
     wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
@@ -148,7 +148,7 @@ def test_another_predictor_takes_over_when_it_is_up() -> None:
     assert due(renamed, [*ALONE, *a_component("predictor", "other")]) == NEW_INGRESS
 
 
-def test_a_transformer_is_told_of_another_predictor_when_that_is_up() -> None:
+def test_a_transformer_is_moved_to_another_predictor_when_that_is_up() -> None:
     told = a_component("transformer", tells="other")
     wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
     starting = a_component("predictor", "other", status=DOWN)
@@ -161,7 +161,7 @@ def test_a_transformer_is_told_of_another_predictor_when_that_is_up() -> None:
 GONE = ["DELETE Deployment transformer", "DELETE Service transformer"]
 
 
-def test_what_callers_leave_goes_when_they_have_had_time_to_follow() -> None:
+def test_a_component_without_traffic_is_deleted_after_the_drain_period() -> None:
     clock = Seconds()
     drain = Drain(clock)
     there = [*TRANSFORMER, *ALONE]
@@ -173,7 +173,7 @@ def test_what_callers_leave_goes_when_they_have_had_time_to_follow() -> None:
     assert due(ALONE, there, drain) == GONE
 
 
-def test_a_transformer_that_leaves_waits_for_no_rollout_which_may_need_its_room() -> None:
+def test_a_removed_transformer_waits_for_no_rollout_that_may_need_its_resources() -> None:
     clock = Seconds()
     drain = Drain(clock)
     rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
@@ -183,7 +183,7 @@ def test_a_transformer_that_leaves_waits_for_no_rollout_which_may_need_its_room(
     assert due(ALONE, rolling, drain) == GONE
 
 
-def test_what_is_sent_meanwhile_does_not_keep_what_callers_have_left() -> None:
+def test_other_changes_do_not_prolong_the_drain_period() -> None:
     clock = Seconds()
     drain = Drain(clock)
     edited = [*a_component("predictor", tells="something"), ALONE[-1]]
@@ -194,7 +194,7 @@ def test_what_is_sent_meanwhile_does_not_keep_what_callers_have_left() -> None:
     assert due(edited, there, drain) == ["PATCH Deployment predictor", *GONE]
 
 
-def test_what_the_ingress_leads_to_stays() -> None:
+def test_what_the_ingress_routes_to_stays() -> None:
     clock = Seconds()
     drain = Drain(clock)
     starting = a_component("explainer", status=DOWN, tells="predictor")
@@ -213,7 +213,7 @@ def test_what_the_ingress_leads_to_stays() -> None:
         (a_component("explainer", status=DOWN, tells="other"), True),
     ],
 )
-def test_a_predictor_goes_when_another_is_up_and_those_that_called_it_were_told(
+def test_a_predictor_is_deleted_when_another_is_up_and_its_clients_were_moved(
     rolling: list[Manifest], left: bool
 ) -> None:
     clock = Seconds()
@@ -229,7 +229,7 @@ def test_a_predictor_goes_when_another_is_up_and_those_that_called_it_were_told(
     assert due(wanted, [*PREDICTOR, *others, *rolling], drain) == (gone if left else [])
 
 
-def test_the_time_to_follow_is_counted_anew_for_a_service_that_was_forgotten() -> None:
+def test_the_drain_period_starts_again_for_a_service_that_was_forgotten() -> None:
     clock = Seconds()
     drain = Drain(clock)
     there = [*TRANSFORMER, *ALONE]
@@ -240,17 +240,17 @@ def test_the_time_to_follow_is_counted_anew_for_a_service_that_was_forgotten() -
     assert due(ALONE, there, drain) == []
 
 
-def test_what_serves_nobody_goes_at_once() -> None:
+def test_a_component_that_never_served_is_deleted_at_once() -> None:
     there = [*a_component("transformer", status=DOWN), *ALONE]
 
     assert due(ALONE, there) == ["DELETE Deployment transformer", "DELETE Service transformer"]
 
 
-def test_of_a_stopped_service_everything_goes_at_once() -> None:
+def test_all_children_of_a_stopped_service_are_deleted_at_once() -> None:
     assert due([], ALONE) == ["DELETE Deployment predictor", "DELETE Service predictor", "DELETE Ingress torchserve"]
 
 
-def test_an_ingress_that_is_not_wanted_any_more_goes_at_once() -> None:
+def test_an_ingress_that_is_not_rendered_any_more_is_deleted_at_once() -> None:
     assert due(PREDICTOR, ALONE) == ["DELETE Ingress torchserve"]
 
 
@@ -268,7 +268,7 @@ RENAMED = a_component("predictor", "other")
         (ALONE, BOTH, False),
     ],
 )
-def test_callers_are_held_while_another_component_is_to_come_up(
+def test_traffic_is_held_while_another_component_is_not_up(
     wanted: list[Manifest], there: list[Manifest], held: bool
 ) -> None:
     assert traffic(wanted, there).held is held

@@ -131,20 +131,20 @@ async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cl
     assert (await serving.reconcile())[0] == "PATCH deployments/torchserve-predictor"
 
 
-async def test_a_service_that_is_gone_needs_nothing(serving: Cluster) -> None:
+async def test_a_deleted_service_needs_nothing(serving: Cluster) -> None:
     serving.api.remove("InferenceService", *KEY)
 
     assert await serving.reconcile() == []
 
 
-async def test_a_service_on_its_way_out_needs_nothing(serving: Cluster) -> None:
+async def test_a_service_that_is_being_deleted_needs_nothing(serving: Cluster) -> None:
     body = serving.service
     serving.api.put({**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}})
 
     assert await serving.reconcile() == []
 
 
-async def test_a_service_of_kserves_that_is_on_its_way_out_loses_kserves_finalizer_alone(serving: Cluster) -> None:
+async def test_only_kserves_finalizer_is_released_from_a_service_that_is_being_deleted(serving: Cluster) -> None:
     body = serving.service
     leaving = {"deletionTimestamp": NOW, "finalizers": ["mine/first", "inferenceservice.finalizers"]}
     serving.api.put({**body, "metadata": {**body["metadata"], **leaving}})

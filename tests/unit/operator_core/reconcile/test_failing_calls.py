@@ -12,7 +12,7 @@ from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
 DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
-async def test_an_apply_that_fails_is_told_in_a_condition_and_tried_again(cluster: Cluster) -> None:
+async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cluster) -> None:
     cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
 
     with pytest.raises(Refused, match="Deployment torchserve-predictor: exceeded quota"):
@@ -23,7 +23,7 @@ async def test_an_apply_that_fails_is_told_in_a_condition_and_tried_again(cluste
     assert ready["message"] == "Deployment torchserve-predictor: exceeded quota"
 
 
-async def test_an_apply_that_goes_on_failing_writes_the_status_once(cluster: Cluster) -> None:
+async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Cluster) -> None:
     cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
     with pytest.raises(Refused):
         await cluster.reconcile()
@@ -45,7 +45,7 @@ async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_trie
     assert cluster.cache.was_expected(cluster.service)
 
 
-async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Cluster) -> None:
+async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> None:
     cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
     with pytest.raises(Refused):
         await cluster.reconcile()
@@ -55,7 +55,7 @@ async def test_an_apply_that_works_at_last_takes_the_failure_back(cluster: Clust
     assert cluster.condition("Ready")["reason"] == "CreatingPod"
 
 
-async def test_an_api_server_that_is_busy_for_a_moment_is_not_told(serving: Cluster) -> None:
+async def test_an_api_server_that_is_busy_for_a_moment_is_not_reported(serving: Cluster) -> None:
     before = serving.service
     serving.api.failing[DEPLOYMENT] = KubeError(429, "too many requests")
     serving.edit_service(model={"args": ["--debug"]})
@@ -68,7 +68,7 @@ async def test_an_api_server_that_is_busy_for_a_moment_is_not_told(serving: Clus
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
-async def test_an_api_server_that_goes_on_failing_is_told(serving: Cluster, status: int) -> None:
+async def test_an_api_server_that_keeps_failing_is_reported(serving: Cluster, status: int) -> None:
     serving.api.failing[DEPLOYMENT] = KubeError(status, "overloaded")
     serving.edit_service(model={"args": ["--debug"]})
 
@@ -78,7 +78,7 @@ async def test_an_api_server_that_goes_on_failing_is_told(serving: Cluster, stat
     assert serving.condition("Ready")["message"] == "Deployment torchserve-predictor: overloaded"
 
 
-async def test_an_object_of_someone_else_is_told_with_what_to_do(cluster: Cluster) -> None:
+async def test_an_object_of_someone_else_is_reported_with_what_to_do(cluster: Cluster) -> None:
     theirs = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -103,7 +103,7 @@ async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) 
     assert await cluster.reconcile() == [STATUS, "POST events"]
 
 
-async def test_a_service_that_goes_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:
+async def test_a_service_that_is_deleted_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:
     cluster.api.feed(cluster.cache)
     cluster.api.remove("InferenceService", *KEY)
 
@@ -112,7 +112,7 @@ async def test_a_service_that_goes_while_it_is_reconciled_is_no_failure(cluster:
     assert cluster.calls_since(0) == FIRST_CALLS[:4]
 
 
-async def test_a_service_whose_end_no_watch_has_told_is_not_served_again_and_again(cluster: Cluster) -> None:
+async def test_a_service_whose_deletion_no_watch_has_reported_is_reconciled_once(cluster: Cluster) -> None:
     cluster.api.feed(cluster.cache)
     cluster.api.remove("InferenceService", *KEY)
     await cluster.reconciler.reconcile(KEY)

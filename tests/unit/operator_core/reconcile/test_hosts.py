@@ -39,7 +39,7 @@ def hosts(cluster: Cluster) -> list[str]:
     return [rule["host"] for rule in ingress["spec"]["rules"]] if ingress else []
 
 
-async def test_a_further_host_that_an_older_service_has_is_left_to_it_and_told() -> None:
+async def test_an_additional_host_of_an_older_service_is_left_to_it_and_reported() -> None:
     cluster = two_services(ONLY_FURTHER)
 
     await cluster.settle()
@@ -68,7 +68,7 @@ async def test_without_the_host_that_its_url_shows_a_service_is_not_ready() -> N
     assert cluster.service["status"]["components"] == {}
 
 
-async def test_when_the_older_service_goes_the_younger_one_gets_its_host() -> None:
+async def test_the_younger_service_gets_the_host_of_a_deleted_older_one() -> None:
     cluster = two_services(DEFAULT)
     await cluster.settle()
     cluster.cache.hosts.take_changed()
@@ -82,7 +82,7 @@ async def test_when_the_older_service_goes_the_younger_one_gets_its_host() -> No
     assert cluster.condition("IngressReady")["status"] == "True"
 
 
-async def test_an_older_service_that_comes_to_ask_for_a_host_gets_it() -> None:
+async def test_an_older_service_that_requests_a_host_later_gets_it() -> None:
     cluster = cluster_with(a_service_body(labels={"host": "bank"}), a_runtime_body(), config=DEFAULT)
     metadata = {**cluster.service["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}
     cluster.api.put({**cluster.service, "metadata": metadata})
@@ -95,7 +95,7 @@ async def test_an_older_service_that_comes_to_ask_for_a_host_gets_it() -> None:
     assert hosts(cluster) == []
 
 
-async def test_nobody_is_asked_who_has_a_host() -> None:
+async def test_finding_the_owner_of_a_host_sends_no_request() -> None:
     cluster = two_services(ONLY_FURTHER)
 
     await cluster.settle()
@@ -103,7 +103,7 @@ async def test_nobody_is_asked_who_has_a_host() -> None:
     assert [call.path for call in cluster.api.calls if call.method == "GET"] == []
 
 
-async def test_an_annotation_that_is_left_out_of_the_ingress_is_told() -> None:
+async def test_an_annotation_that_is_left_out_of_the_ingress_is_reported() -> None:
     name = "nginx.ingress.kubernetes.io/server-alias"
     cluster = cluster_with(a_service_body(annotations={name: "your.example.com"}), a_runtime_body())
 
@@ -145,7 +145,7 @@ async def test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and
         ),
     ],
 )
-def test_a_taken_host_is_told_once(ready: Any, ingress: Any, reasons: list[str]) -> None:
+def test_a_taken_host_is_reported_once(ready: Any, ingress: Any, reasons: list[str]) -> None:
     status = a_service(status={"conditions": [ready.as_dict(), ingress.as_dict()]}).status
 
     assert [event["reason"] for event in events_for(a_service(), status, NOW)] == reasons

@@ -24,7 +24,7 @@ def with_kserves_ingress(**fields: Any) -> Cluster:
 
 
 @pytest.mark.parametrize("fields", [INTERNAL, STOPPED])
-async def test_kserves_ingress_goes_where_none_is_wanted_and_is_looked_for_once(fields: dict[str, Any]) -> None:
+async def test_kserves_ingress_is_deleted_if_none_is_rendered_and_looked_up_once(fields: dict[str, Any]) -> None:
     cluster = with_kserves_ingress(**fields)
 
     calls = [call for call in await cluster.reconcile() if "ingresses" in call]
@@ -44,7 +44,7 @@ async def test_an_ingress_of_somebody_elses_stays_where_none_is_wanted() -> None
     assert cluster.child("Ingress") == mine
 
 
-async def test_no_ingress_is_looked_for_where_kserve_never_had_the_service() -> None:
+async def test_no_ingress_is_looked_up_if_kserve_never_managed_the_service() -> None:
     cluster = cluster_with(a_service_body(**INTERNAL), a_runtime_body())
 
     assert not any("ingresses" in call for call in await cluster.reconcile())

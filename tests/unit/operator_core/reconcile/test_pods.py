@@ -18,7 +18,7 @@ from tests.support.builders import (
 from tests.support.reconciling import LOG, POD, STATUS, Cluster
 
 
-async def test_a_crash_is_told_with_its_last_log_lines(cluster: Cluster) -> None:
+async def test_a_crash_is_reported_with_its_last_log_lines(cluster: Cluster) -> None:
     await cluster.reconcile()
     cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
     cluster.api.logs[f"{POD}/kserve-container"] = "Traceback …\nValueError: no such layer\n"
@@ -105,7 +105,7 @@ async def test_a_pod_of_the_predictor_before_hides_no_crash_of_one_with_another_
     assert serving.service["status"]["modelStatus"]["copies"] == {"failedCopies": 1, "totalCopies": 0}
 
 
-async def test_a_claim_that_does_not_exist_is_told_without_reading_a_log(cluster: Cluster) -> None:
+async def test_a_missing_claim_is_reported_without_reading_a_log(cluster: Cluster) -> None:
     await cluster.reconcile()
     missing = {
         "type": "PodScheduled",
@@ -120,7 +120,7 @@ async def test_a_claim_that_does_not_exist_is_told_without_reading_a_log(cluster
     assert cluster.condition("Ready")["reason"] == "ClaimNotFound"
 
 
-async def test_progress_is_told_every_two_seconds_and_without_events(cluster: Cluster) -> None:
+async def test_progress_is_reported_every_two_seconds_and_without_events(cluster: Cluster) -> None:
     await cluster.reconcile()
     cluster.roll_out(a_pod(initializer=an_initializer(running())), available=0, progressing="ReplicaSetUpdated")
     calls = {}
@@ -149,7 +149,7 @@ async def test_progress_that_did_not_change_is_not_written(cluster: Cluster) -> 
     assert await cluster.reconcile() == [LOG]
 
 
-async def test_a_claim_that_another_node_has_is_told_once_the_pod_is_late(cluster: Cluster) -> None:
+async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(cluster: Cluster) -> None:
     await cluster.reconcile()
     cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
     event = {

@@ -89,7 +89,7 @@ async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
     )
 
 
-async def test_an_annotation_of_kserves_that_is_not_honoured_is_named_in_the_same_condition() -> None:
+async def test_an_unsupported_annotation_of_kserve_is_named_in_the_same_condition() -> None:
     annotations = {"serving.kserve.io/deploymentMode": "Serverless"}
     cluster = cluster_with(a_service_body(annotations=annotations), a_runtime_body())
 
@@ -100,7 +100,7 @@ async def test_an_annotation_of_kserves_that_is_not_honoured_is_named_in_the_sam
     )
 
 
-async def test_a_body_that_is_not_of_the_kinds_shape_is_told_in_a_condition() -> None:
+async def test_an_invalid_body_is_reported_in_a_condition() -> None:
     cluster = cluster_with(a_service_body(predictor={"minReplicas": "three"}), a_runtime_body())
 
     assert await cluster.reconcile() == [STATUS, "POST events"]

@@ -31,7 +31,7 @@ def initializer_env(cluster: Cluster) -> dict[str, Any]:
     return {item["name"]: item.get("value") for item in initializer["env"]}
 
 
-async def test_a_model_on_a_claim_reads_nothing_by_name_and_is_not_looked_at_again(serving: Cluster) -> None:
+async def test_a_model_on_a_claim_reads_nothing_by_name_and_is_not_requeued(serving: Cluster) -> None:
     assert [call.path for call in serving.api.calls if call.method == "GET"] == []
     assert serving.again is None
 
@@ -48,7 +48,7 @@ async def test_a_second_reconcile_reads_nothing(in_s3: Cluster) -> None:
     assert await in_s3.reconcile() == []
 
 
-async def test_a_secret_that_was_changed_is_seen_when_the_service_is_looked_at_again(in_s3: Cluster) -> None:
+async def test_a_changed_secret_is_seen_at_the_next_resync(in_s3: Cluster) -> None:
     await in_s3.reconcile()
     in_s3.api.put(a_secret("s3", annotations=s3_annotations(region="us-east-1")))
     assert in_s3.again == 300.0
@@ -59,7 +59,7 @@ async def test_a_secret_that_was_changed_is_seen_when_the_service_is_looked_at_a
     assert initializer_env(in_s3)["AWS_DEFAULT_REGION"] == "us-east-1"
 
 
-async def test_a_secret_that_cannot_be_used_is_told_in_a_condition_and_tried_again(in_s3: Cluster) -> None:
+async def test_an_invalid_secret_is_reported_in_a_condition_and_retried(in_s3: Cluster) -> None:
     in_s3.api.put(a_secret("s3", {"AWS_SECRET_ACCESS_KEY": "the-secret"}))
 
     with pytest.raises(InvalidCredentials):
@@ -72,7 +72,7 @@ async def test_a_secret_that_cannot_be_used_is_told_in_a_condition_and_tried_aga
     assert (model["transitionStatus"], model["lastFailureInfo"]["reason"]) == ("BlockedByFailedLoad", "ModelLoadFailed")
 
 
-async def test_a_secret_that_comes_later_mends_the_service(in_s3: Cluster) -> None:
+async def test_a_secret_that_is_created_later_repairs_the_service(in_s3: Cluster) -> None:
     secret = in_s3.api.objects.pop(path_of("Secret", NAMESPACE, "s3"))
     with pytest.raises(InvalidCredentials, match="secret s3, which service account default"):
         await in_s3.reconcile()
@@ -84,7 +84,7 @@ async def test_a_secret_that_comes_later_mends_the_service(in_s3: Cluster) -> No
     assert in_s3.condition("Ready")["reason"] == "CreatingPod"
 
 
-async def test_a_secret_that_may_not_be_read_is_told(in_s3: Cluster) -> None:
+async def test_a_secret_that_may_not_be_read_is_reported(in_s3: Cluster) -> None:
     in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = Refused(403, "secrets is forbidden")
 
     with pytest.raises(Refused):

@@ -50,7 +50,7 @@ async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress
     assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
 
-async def test_addresses_are_those_of_components_that_callers_are_led_to() -> None:
+async def test_addresses_are_those_of_components_with_traffic() -> None:
     cluster = await with_transformer()
     before = cluster.service["status"]
 
@@ -65,7 +65,7 @@ async def test_addresses_are_those_of_components_that_callers_are_led_to() -> No
     assert sorted(after["components"]) == ["predictor", "transformer"]
 
 
-async def test_callers_stay_with_a_predictor_that_loses_its_pod_for_a_moment_while_a_transformer_is_not_up() -> None:
+async def test_traffic_stays_on_a_predictor_without_a_pod_while_a_transformer_is_not_up() -> None:
     cluster = await with_transformer()
     await cluster.settle()
 
@@ -78,7 +78,7 @@ async def test_callers_stay_with_a_predictor_that_loses_its_pod_for_a_moment_whi
     assert led_to(cluster) == "torchserve-predictor"
 
 
-async def test_a_transformer_that_serves_goes_when_callers_have_had_time_to_follow() -> None:
+async def test_a_removed_transformer_is_deleted_after_the_drain_period() -> None:
     cluster = await with_transformer()
     await cluster.settle()
     cluster.roll_out(component="transformer")
@@ -119,7 +119,7 @@ async def test_a_crash_of_the_transformer_is_not_the_predictors() -> None:
     assert message.endswith("unrecognized arguments: --predictor_host")
 
 
-async def test_a_transformer_that_stays_not_ready_is_told_with_its_last_words_and_no_call_is_made_in_between() -> None:
+async def test_a_transformer_that_stays_not_ready_is_reported_with_its_log_and_without_calls_in_between() -> None:
     cluster = await with_transformer()
     await cluster.settle()
     cluster.api.put(a_front_pod(containers=[a_container()]))

@@ -27,7 +27,7 @@ def test_a_flag_is_found_by_its_whole_name(container: dict[str, Any], value: str
     assert flag_value(container, "--name") == value
 
 
-def test_flags_that_were_not_given_are_appended_in_two_words_each() -> None:
+def test_missing_flags_are_appended_as_two_arguments_each() -> None:
     container = {"image": "i", "args": ["--given=1"]}
 
     assert with_flags(container, {"--given": "2", "--new": "3"}) == {"image": "i", "args": ["--given=1", "--new", "3"]}

@@ -100,7 +100,7 @@ def test_a_service_keeps_its_hosts_while_it_is_to_have_an_ingress(fields: dict[s
     assert (HOST in claims.taken_from("team", "bank-pay")) == holds
 
 
-def test_when_the_older_one_goes_the_younger_one_is_told() -> None:
+def test_deleting_the_older_service_affects_the_younger_one() -> None:
     older, younger, other = a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW), a_service("a", "b")
     claims = claims_of(older, younger, other)
     claims.take_changed()
@@ -112,7 +112,7 @@ def test_when_the_older_one_goes_the_younger_one_is_told() -> None:
     assert claims.taken_from("team", "bank-pay") == {}
 
 
-def test_when_the_older_one_gives_a_host_up_the_younger_one_is_told() -> None:
+def test_an_older_service_that_releases_a_host_affects_the_younger_one() -> None:
     claims = claims_of(a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW))
     claims.take_changed()
 
@@ -139,7 +139,7 @@ def test_other_templates_make_other_claims() -> None:
     assert claims.taken_from("team", "bank-pay") == {}
 
 
-def test_no_other_service_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_service_is_affected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change costs as much with one service as with ten thousand."""
     claims = claims_of(*(a_service("a", f"s{number}") for number in range(50)))
     looked_at = []

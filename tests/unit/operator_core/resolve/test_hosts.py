@@ -20,7 +20,7 @@ def hosts_of(config: IngressConfig, **service: Any) -> Hosts:
     return resolve_hosts(metadata, {"predictor": f"{metadata.name}-predictor"}, address=ADDRESS, config=config)
 
 
-def test_a_service_answers_under_the_dotted_and_the_dashed_form() -> None:
+def test_a_service_has_hosts_in_the_dotted_and_the_dashed_form() -> None:
     assert hosts_of(IngressConfig()) == Hosts(
         service=("torchserve.models.example.com", "torchserve-models.example.com"),
         components={

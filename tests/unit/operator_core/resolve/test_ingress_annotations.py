@@ -75,7 +75,7 @@ def test_what_concerns_its_own_requests_is_passed_on(name: str, value: str) -> N
         "haproxy.router.openshift.io/rewrite-target",
     ],
 )
-def test_what_may_reach_the_requests_of_others_is_left_out_and_told(name: str) -> None:
+def test_what_may_affect_the_requests_of_others_is_left_out_and_reported(name: str) -> None:
     assert of(name) == IngressAnnotations({}, (name,))
     (told,) = refused_annotations(a_service(annotations={name: "x"}), IngressConfig())
     assert told.startswith(f"annotation {name} (left out")
@@ -152,7 +152,7 @@ def test_what_leads_hosts_to_a_service_object_does_not_reach_it(name: str) -> No
     assert [told.split()[1] for told in refused_annotations(service, IngressConfig())] == [name]
 
 
-def test_of_a_service_inside_the_cluster_nothing_is_told() -> None:
+def test_nothing_is_reported_for_a_cluster_local_service() -> None:
     service = a_service(
         annotations={f"{NGINX}server-alias": "x"}, labels={"networking.kserve.io/visibility": "cluster-local"}
     )

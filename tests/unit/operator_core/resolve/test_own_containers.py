@@ -103,7 +103,7 @@ CONTEXTS: dict[str, tuple[Container, Container, Container]] = {
 
 
 @pytest.mark.parametrize(("own", "pods", "expected"), CONTEXTS.values(), ids=CONTEXTS.keys())
-def test_a_server_is_restricted_unless_the_user_asks_for(own: Container, pods: Container, expected: Container) -> None:
+def test_a_server_is_restricted_unless_the_user_requests(own: Container, pods: Container, expected: Container) -> None:
     container = {"name": "kserve-container", "securityContext": own}
 
     assert completed(container, {"securityContext": pods}, ResourceConfig())["securityContext"] == expected
@@ -112,7 +112,7 @@ def test_a_server_is_restricted_unless_the_user_asks_for(own: Container, pods: C
 # --- the rest ------------------------------------------------------------------------------------------
 
 
-def test_a_server_goes_on_while_proxies_learn_of_its_end() -> None:
+def test_a_server_keeps_running_while_proxies_notice_its_end() -> None:
     mine = {"preStop": {"exec": {"command": ["drain"]}}}
 
     assert completed({"name": "kserve-container"}, {}, ResourceConfig())["lifecycle"] == {
@@ -122,7 +122,7 @@ def test_a_server_goes_on_while_proxies_learn_of_its_end() -> None:
 
 
 @pytest.mark.parametrize(("grace", "hooks"), [(3, {"preStop": {"sleep": {"seconds": 3}}}), (0, {})])
-def test_a_server_goes_on_no_longer_than_its_pod_may(grace: int, hooks: Container) -> None:
+def test_a_server_keeps_running_no_longer_than_its_grace_period(grace: int, hooks: Container) -> None:
     pod = {"terminationGracePeriodSeconds": grace}
 
     assert completed({"name": "kserve-container"}, pod, ResourceConfig())["lifecycle"] == hooks

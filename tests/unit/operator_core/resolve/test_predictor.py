@@ -102,14 +102,14 @@ def test_annotations_that_belong_to_the_service_alone_are_not_copied() -> None:
 @pytest.mark.parametrize(
     ("protocol", "envelope"), [("v1", "kserve"), ("v2", "kservev2"), ("grpc-v2", "kservev2"), ("grpc-v1", "kserve")]
 )
-def test_torchserve_is_told_the_protocol_by_label_and_environment(protocol: str, envelope: str) -> None:
+def test_torchserve_gets_the_protocol_by_label_and_environment(protocol: str, envelope: str) -> None:
     predictor = predictor_of(a_runtime(protocols=[]), model={"protocolVersion": protocol})
 
     assert predictor.labels == {"serviceEnvelope": envelope}
     assert env_of(predictor)["PROTOCOL_VERSION"] == protocol
 
 
-def test_another_server_is_told_its_services_name_only() -> None:
+def test_another_server_gets_only_its_services_name() -> None:
     predictor = predictor_of(a_runtime(server_type="mlserver"))
 
     assert predictor.labels == {}
@@ -172,7 +172,7 @@ def test_batching_and_the_timeout_are_variables_of_the_server() -> None:
     [{}, {"batcher": {}}, {"batcher": {"maxBatchSize": 0, "maxLatency": -1, "timeout": 0}, "timeout": 0}],
     ids=["not asked for", "asked for without a number", "zero or less"],
 )
-def test_the_servers_defaults_hold_where_nothing_else_is_asked_for(predictor: dict[str, Any]) -> None:
+def test_the_servers_defaults_are_kept_without_settings(predictor: dict[str, Any]) -> None:
     assert predictor_of(predictor=predictor).server == predictor_of().server
 
 
@@ -344,7 +344,7 @@ def test_a_runtimes_transformer_is_merged_with_the_users() -> None:
     assert {name: merged[name] for name in theirs} == {**theirs, "args": ["--workers=1", "--model_name=m"]}
 
 
-def test_a_pod_gets_an_api_token_only_where_someone_asks_for_it() -> None:
+def test_a_pod_gets_an_api_token_only_on_request() -> None:
     allowed = parse_config({"security": '{"autoMountServiceAccountToken": true}'})
 
     assert predictor_of().pod["automountServiceAccountToken"] is False
@@ -396,7 +396,7 @@ def test_a_predictor_of_own_containers_needs_no_runtime_and_gets_no_arguments() 
     assert resolved.predictor.storage is None
 
 
-def test_its_variable_says_what_to_bring_and_is_told_where_that_is() -> None:
+def test_its_variable_has_the_uri_and_becomes_the_path() -> None:
     server = {"image": "i:1", "env": [{"name": "STORAGE_URI", "value": "pvc://leeway/model"}]}
 
     predictor = a_resolved(a_service(model=None, predictor={"containers": [server]})).predictor

@@ -69,7 +69,7 @@ def test_a_runtime_is_not_chosen_when_it_is(runtime: ServingRuntime) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "", "1"])
-def test_a_version_matches_when_it_is_the_same_or_not_asked_for(wanted: str | None) -> None:
+def test_a_version_matches_if_it_is_the_same_or_not_specified(wanted: str | None) -> None:
     model = a_model(modelFormat={"name": "pytorch", "version": wanted})
 
     assert choose_runtime(model, of_cluster(a_runtime())).runtime == a_runtime()
@@ -140,7 +140,7 @@ def test_a_named_runtime_is_taken_whatever_the_others_priority() -> None:
     assert choose_runtime(a_model(runtime="mine"), of_cluster(better, named)).runtime == named
 
 
-def test_a_named_runtime_is_looked_for_in_the_namespace_first() -> None:
+def test_a_named_runtime_is_looked_up_in_the_namespace_first() -> None:
     ours, theirs = a_runtime("same", namespace=NAMESPACE), a_runtime("same")
 
     chosen = choose_runtime(a_model(runtime="same"), Runtimes(namespaced=(ours,), cluster=(theirs,)))
@@ -254,7 +254,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("model", "runtimes", "reason", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_model_is_refused_with_what_to_do_when_it_asks_for(
+def test_a_model_is_refused_with_what_to_do_if_it_requests(
     model: ModelSpec, runtimes: tuple[ServingRuntime, ...], reason: str, message: str
 ) -> None:
     with pytest.raises(InvalidSpec) as caught:
@@ -294,7 +294,7 @@ OF_A_BROKEN_ONE = {
 @pytest.mark.parametrize(
     ("model", "runtimes", "reason", "message"), OF_A_BROKEN_ONE.values(), ids=OF_A_BROKEN_ONE.keys()
 )
-def test_a_runtime_that_is_not_valid_is_told_with_what_is_wrong(
+def test_an_invalid_runtime_is_reported_with_what_is_wrong(
     model: ModelSpec, runtimes: Runtimes, reason: str, message: str
 ) -> None:
     with pytest.raises(InvalidSpec) as caught:

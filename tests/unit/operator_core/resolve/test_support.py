@@ -16,7 +16,7 @@ def told(**fields: Any) -> tuple[str, ...]:
     return unsupported_fields(a_service(**fields).spec)
 
 
-def test_the_story_asks_for_nothing_that_is_not_honoured() -> None:
+def test_the_story_uses_only_supported_fields() -> None:
     assert told() == ()
 
 
@@ -33,7 +33,7 @@ def test_the_story_asks_for_nothing_that_is_not_honoured() -> None:
         ("logger", {"mode": "all"}),
     ],
 )
-def test_a_predictors_field_that_is_not_honoured_is_told(field: str, value: Any) -> None:
+def test_an_unsupported_field_of_the_predictor_is_reported(field: str, value: Any) -> None:
     assert told(predictor={field: value}) == (f"spec.predictor.{field}",)
 
 
@@ -48,18 +48,18 @@ NOT_MADE = {
 
 
 @pytest.mark.parametrize("field", NOT_MADE)
-def test_what_is_not_made_is_told_with_what_happens_instead(field: str) -> None:
+def test_an_unsupported_component_is_reported_with_what_happens_instead(field: str) -> None:
     value, expected = NOT_MADE[field]
     assert told(spec={field: value}) == (expected,)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
-def test_a_wrapper_of_containers_is_made_and_its_workers_and_timeout_honoured(kind: str) -> None:
+def test_a_wrapper_of_containers_is_created_with_its_workers_and_timeout(kind: str) -> None:
     assert told(spec={kind: {**CONTAINERS, "minReplicas": 2, "containerConcurrency": 4, "timeout": 5}}) == ()
 
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
-def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
+def test_an_unsupported_field_of_a_wrapper_is_reported(kind: str) -> None:
     assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
         f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
         f"spec.{kind}.timeout: 0 (the server's default is kept; give a number above 0)",
@@ -68,7 +68,7 @@ def test_a_wrappers_field_that_is_not_honoured_is_told(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "model"), [("model", {"modelFormat": {"name": "pytorch"}}), ("pytorch", {})])
-def test_confidential_storage_is_told_by_the_key_it_stands_under(key: str, model: dict[str, Any]) -> None:
+def test_confidential_storage_is_reported_with_its_key(key: str, model: dict[str, Any]) -> None:
     asked = told(model=None, predictor={key: {**model, "confidential": {"enabled": True}}})
     not_asked = told(model=None, predictor={key: {**model, "confidential": {"enabled": False}}})
 
@@ -100,7 +100,7 @@ def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
     assert told(predictor=predictor) == expected
 
 
-def test_components_are_told_before_the_predictors_fields() -> None:
+def test_components_are_reported_before_the_predictors_fields() -> None:
     assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
         "spec.canary (the predictor is served without it)",
         "spec.predictor.scaleMetric",
@@ -108,13 +108,13 @@ def test_components_are_told_before_the_predictors_fields() -> None:
     )
 
 
-def test_batching_and_the_timeout_are_honoured() -> None:
+def test_batching_and_the_timeout_are_supported() -> None:
     assert told(predictor={"batcher": {"maxBatchSize": 8, "maxLatency": 50, "timeout": 60}, "timeout": 5}) == ()
 
 
 @pytest.mark.parametrize("value", [0, -1])
 @pytest.mark.parametrize("field", ["maxBatchSize", "maxLatency", "timeout"])
-def test_a_batch_setting_that_no_server_could_follow_is_told_with_what_holds_instead(field: str, value: int) -> None:
+def test_an_unusable_batch_setting_is_reported_with_what_happens_instead(field: str, value: int) -> None:
     assert told(predictor={"batcher": {field: value}}) == (
         f"spec.predictor.batcher.{field}: {value} (the server's default is kept; give a number above 0)",
     )
@@ -144,7 +144,7 @@ ANNOTATIONS = {
 
 
 @pytest.mark.parametrize("name", ANNOTATIONS)
-def test_an_annotation_of_kserves_that_is_not_honoured_is_told(name: str) -> None:
+def test_an_unsupported_annotation_of_kserve_is_reported(name: str) -> None:
     value, instead = ANNOTATIONS[name]
     given = {f"serving.kserve.io/{name}": value}
     expected = (f"annotation serving.kserve.io/{name}: {value} ({instead})",)
@@ -165,5 +165,5 @@ def test_an_annotation_of_kserves_that_is_not_honoured_is_told(name: str) -> Non
         ("team", "vision"),
     ],
 )
-def test_an_annotation_that_asks_for_what_is_done_is_not_told(name: str, value: str) -> None:
+def test_an_annotation_for_the_default_behaviour_is_not_reported(name: str, value: str) -> None:
     assert told_annotations(annotations={name: value}) == ()

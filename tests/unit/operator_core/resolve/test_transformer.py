@@ -44,7 +44,7 @@ def args_of(*args: str, **fields: Any) -> list[str]:
 # --- flags ---------------------------------------------------------------------------------------------
 
 
-def test_whoever_says_nothing_is_told_the_name_the_predictor_and_the_port() -> None:
+def test_a_wrapper_gets_the_name_the_predictor_and_the_port() -> None:
     expected = ["--model_name", "torchserve", "--predictor_host", HOST, "--http_port", "8080"]
     assert args_of() == expected
 
@@ -71,7 +71,7 @@ def test_the_port_is_that_of_the_container_and_not_one_for_grpc() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["v2", "grpc-v2"])
-def test_another_protocol_than_v1_is_told(protocol: str) -> None:
+def test_another_protocol_than_v1_is_passed_on(protocol: str) -> None:
     assert args_of(model={"protocolVersion": protocol})[-2:] == ["--predictor_protocol", protocol]
 
 
@@ -176,7 +176,7 @@ def test_storage_named_twice_is_refused() -> None:
         transformer_of({"env": env}, transformer={"storageUris": [{"uri": "pvc://words"}]})
 
 
-def test_a_transformer_in_the_predictors_pod_is_told_nothing_and_takes_the_requests() -> None:
+def test_a_transformer_in_the_predictors_pod_gets_no_flags_and_the_requests() -> None:
     beside = {"name": "transformer-container", "image": "t", "ports": [{"containerPort": 8000}]}
     found = resolved(predictor={"containers": [beside]})
 

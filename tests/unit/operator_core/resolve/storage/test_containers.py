@@ -68,7 +68,7 @@ def test_one_that_is_named_and_not_there_is_refused_with_those_that_are() -> Non
     )
 
 
-def test_one_that_is_named_and_does_not_take_the_uri_is_refused() -> None:
+def test_a_named_one_that_does_not_support_the_uri_is_refused() -> None:
     assert "does not download s3://b/m" in refused("s3://b/m", named="mine", containers=[a_storage_container()])
 
 
@@ -79,7 +79,7 @@ def test_several_uris_need_one_container_for_all() -> None:
     assert chosen("s3://b/1", "s3://b/2", containers=containers) == "a"
 
 
-def test_one_that_takes_one_uri_only_is_refused_for_several() -> None:
+def test_one_that_supports_one_uri_only_is_refused_for_several() -> None:
     containers = [a_storage_container("a", prefix="s3://")]
 
     assert "downloads one URI only" in refused("s3://b/1", "s3://b/2", containers=containers)

@@ -219,13 +219,11 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("data", "told"), BAD.values(), ids=BAD.keys())
-def test_a_secret_that_cannot_be_used_is_told_with_its_key_and_without_its_text(
-    data: dict[str, str], told: str
-) -> None:
+def test_an_invalid_secret_is_reported_with_its_key_and_without_its_value(data: dict[str, str], told: str) -> None:
     assert refused(a_secret("bad", data)) == told
 
 
-def test_a_key_that_is_no_text_is_told() -> None:
+def test_a_value_that_is_not_text_is_reported() -> None:
     secret = a_secret("bad", HTTP_HEADERS)
     secret["data"]["headers"] = "//79"
 

@@ -212,7 +212,7 @@ def test_the_account_of_the_predictor_gives_its_credentials() -> None:
     assert [item["name"] for item in provision.env] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 
 
-def test_a_claim_is_copied_in_nobodys_name() -> None:
+def test_a_claim_is_copied_without_credentials() -> None:
     assert provision_of(plan_of(context=a_context(an_account("s3"), a_secret("s3")))) == Provision()
 
 
@@ -220,7 +220,7 @@ def test_an_account_that_does_not_exist_is_no_error() -> None:
     assert provision_of(plan_of("s3://b/m")) == Provision()
 
 
-def test_a_secret_that_does_not_exist_is_told_with_who_names_it() -> None:
+def test_a_missing_secret_is_reported_with_what_names_it() -> None:
     with pytest.raises(InvalidCredentials) as caught:
         plan_of("s3://b/m", context=a_context(an_account("s3")))
 
@@ -294,7 +294,7 @@ CACHES = {
 
 
 @pytest.mark.parametrize(("cache", "volume"), CACHES.values(), ids=CACHES.keys())
-def test_a_cache_is_mounted_for_what_comes_over_the_network(cache: str, volume: dict[str, Any]) -> None:
+def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any]) -> None:
     config = parse_config({"storageInitializer": f'{{"cache": {cache}}}'})
 
     assert provision_of(plan_of("s3://b/m", config=config)) == Provision(
