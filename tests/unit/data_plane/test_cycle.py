@@ -37,7 +37,7 @@ class Transport(asyncio.Transport):
 def cycle(transport: Transport, method: str = "POST", *, keep_alive: bool = True) -> Cycle:
     log = logging.getLogger("test")
     return Cycle(
-        {"type": "http", "method": method, "http_version": "1.1"},  # type: ignore[arg-type, typeddict-item]
+        {"type": "http", "method": method, "http_version": "1.1", "headers": ()},  # type: ignore[arg-type, typeddict-item]
         transport, FlowControl(transport), log, log, False, [(b"date", b"today")], asyncio.Event(), False, keep_alive,
         lambda: None,
     )  # fmt: skip

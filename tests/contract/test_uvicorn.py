@@ -1,0 +1,429 @@
+"""The parts of uvicorn that are no public API and that our connections are built on: `data_plane/server/connection.py`,
+`cycle.py` and `run.py`.
+
+When a newer uvicorn fails here, read what changed before you raise the bound in `data_plane/pyproject.toml`. The lower
+bound is the oldest version that passes here and in `tests/unit/data_plane`.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.metadata
+import inspect
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httptools
+import pytest
+import uvicorn
+from packaging.requirements import Requirement
+from uvicorn.protocols.http import flow_control, httptools_impl
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import Server, ServerState
+
+from data_plane.server.connection import Connection, _Flow
+from data_plane.server.cycle import Cycle
+from data_plane.server.run import HttpServer
+
+ROOT = Path(__file__).parents[2]
+
+# What Connection reads or sets of HttpToolsProtocol's.
+PROTOCOL = {
+    "access_logger", "app", "config", "cycle", "expect_100_continue", "flow", "headers", "logger", "loop", "parser",
+    "pipeline", "scope", "server_state", "transport", "url", "_start_asgi_task",
+}  # fmt: skip
+# What Connection and Cycle read or set of RequestResponseCycle's.
+CYCLE = {
+    "body", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "more_body", "on_response",
+    "response_complete", "response_started", "scope", "transport", "waiting_for_100_continue",
+}  # fmt: skip
+# What HttpServer reads or sets of Server's.
+SERVERS = {"config", "lifespan", "serve", "server_state", "servers", "should_exit", "started"}
+OVERRIDDEN = {
+    Connection: (HttpToolsProtocol, {
+        "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_headers_complete",
+        "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
+    }),
+    Cycle: (RequestResponseCycle, {"send"}),
+    _Flow: (FlowControl, {"__init__", "resume_reading"}),
+    HttpServer: (Server, {"__init__", "capture_signals", "on_tick", "startup"}),
+}  # fmt: skip
+
+
+# --- the version ----------------------------------------------------------------------------------------
+
+
+def test_the_version_is_bounded_and_the_pinned_one_is_the_newest_within_the_bound() -> None:
+    project = tomllib.loads((ROOT / "data_plane" / "pyproject.toml").read_text())["project"]
+    (bound,) = [one for one in map(Requirement, project["dependencies"]) if one.name == "uvicorn"]
+    pinned = re.search(r"^uvicorn==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned
+    major, minor, _ = map(int, pinned[1].split("."))
+
+    assert bound.specifier.contains(pinned[1])
+    assert bound.specifier.contains(importlib.metadata.version("uvicorn"))
+    assert not bound.specifier.contains(f"{major}.{minor + 1}.0")
+
+
+# --- the names ------------------------------------------------------------------------------------------
+
+
+def uses(file: str, name: str, *owners: str) -> set[str]:
+    """The attributes that a class reads or sets of these expressions."""
+    nodes = ast.walk(ast.parse((ROOT / "data_plane" / "server" / file).read_text()))
+    (tree,) = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
+    return {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) in owners
+    }
+
+
+def own_names(cls: type, *made_in_init: str) -> set[str]:
+    """The attributes that the class itself defines."""
+    return {*vars(cls), *vars(cls).get("__annotations__", ()), *made_in_init}
+
+
+def test_the_names_in_use_are_those_that_are_tested_here() -> None:
+    connection, cycle, server = Connection.__name__, Cycle.__name__, HttpServer.__name__
+    own = own_names(Connection, "_connections", "_patience") - {"cycle"}  # declared there, and uvicorn's
+    of_protocol = uses("connection.py", connection, "self") - own
+    of_cycle = uses("connection.py", connection, "cycle", "self.cycle", "before") | uses("cycle.py", cycle, "self")
+    of_server = uses("run.py", server, "self") - own_names(HttpServer, "_connections", "_listener")
+
+    assert (of_protocol, of_cycle - own_names(Cycle), of_server) == (PROTOCOL, CYCLE, SERVERS)
+
+
+@pytest.mark.parametrize("cls", OVERRIDDEN, ids=lambda cls: cls.__name__)
+def test_what_is_overridden_is_there_with_the_parameters_that_are_passed(cls: type) -> None:
+    base, names = OVERRIDDEN[cls]
+
+    assert {name for name in vars(cls) if name in vars(base) and inspect.isfunction(vars(cls)[name])} == names
+    for name in names - {"__init__"}:
+        assert len(inspect.signature(vars(cls)[name]).parameters) == len(inspect.signature(vars(base)[name]).parameters)
+
+
+def test_a_cycle_is_made_of_these() -> None:
+    assert list(inspect.signature(RequestResponseCycle.__init__).parameters)[1:] == [
+        "scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers", "message_event",
+        "expect_100_continue", "keep_alive", "on_response",
+    ]  # fmt: skip
+
+
+def test_the_texts_and_bounds_are_there() -> None:
+    assert httptools_impl.STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
+    assert flow_control.HIGH_WATER_LIMIT == 65536
+    names = [bool(httptools_impl.HEADER_RE.search(text)) for text in (b"x-a", b"x a", b"x:a", b"x\r\na")]
+    values = [bool(httptools_impl.HEADER_VALUE_RE.search(text)) for text in (b"a b\tc", b"a\r\nb", b"a\0")]
+    assert (names, values) == ([False, True, True, True], [False, True, True])
+
+
+# --- what is called when --------------------------------------------------------------------------------
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written, and what is called besides."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.written = b""
+        self.called: list[str] = []
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return "close" in self.called
+
+    def close(self) -> None:
+        self.called.append("close")
+
+    def pause_reading(self) -> None:
+        self.called.append("pause_reading")
+
+    def resume_reading(self) -> None:
+        self.called.append("resume_reading")
+
+
+class Recorded(HttpToolsProtocol):
+    """uvicorn's own protocol, which keeps what is called of it."""
+
+    called: list[str]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.called = []
+        super().connection_made(transport)
+
+
+def recording(name: str) -> Callable[..., Any]:
+    def method(self: Recorded, *arguments: Any) -> Any:
+        self.called.append(name)
+        return getattr(HttpToolsProtocol, name)(self, *arguments)
+
+    return method
+
+
+# What the parser calls, in this order, and what the protocol and the cycle call besides.
+_BY_PARSER = ["on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete"]
+for _name in (*_BY_PARSER, "on_response_complete", "_start_asgi_task"):
+    setattr(Recorded, _name, recording(_name))
+
+
+App = Callable[[Any, Any, Any], Any]
+
+
+async def respond(scope: Any, receive: Any, send: Any) -> None:
+    """Read the body and send it back."""
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def state() -> ServerState:
+    return ServerState()
+
+
+@pytest.fixture
+async def made(state: ServerState) -> tuple[Recorded, Transport]:
+    return protocol_for(respond, state)
+
+
+def config_for(app: App, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False, **more
+    )
+
+
+def protocol_for(app: App, state: ServerState) -> tuple[Recorded, Transport]:
+    config = config_for(app)
+    transport = Transport()
+    protocol = Recorded(config=config, server_state=state, app_state={})
+    protocol.connection_made(transport)
+    return protocol, transport
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+POST = b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
+
+
+async def test_the_parser_calls_these_for_a_request_and_the_cycle_when_the_response_is_complete(
+    made: tuple[Recorded, Transport],
+) -> None:
+    protocol, transport = made
+
+    protocol.data_received(POST)
+    await turns_of_the_loop()
+
+    assert transport.written == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+    # The request is started when its head is there, and the response is complete after its last message.
+    started = ["on_headers_complete", "_start_asgi_task"]
+    assert list(dict.fromkeys(protocol.called)) == [
+        *_BY_PARSER[:3], *started, *_BY_PARSER[4:], "on_response_complete"
+    ]  # fmt: skip
+    protocol._unset_keepalive_if_required()
+
+
+async def test_a_connection_has_these_when_it_is_made(made: tuple[Recorded, Transport], state: ServerState) -> None:
+    protocol, transport = made
+
+    assert {name for name in PROTOCOL if not hasattr(protocol, name)} == {"url"}  # of each request
+    assert (protocol.transport, protocol.cycle, protocol.scope, protocol.pipeline) == (
+        transport,
+        None,
+        None,
+        type(protocol.pipeline)(),
+    )
+    assert isinstance(protocol.parser, httptools.HttpRequestParser)
+    assert isinstance(protocol.flow, FlowControl)
+    assert state.connections == {protocol}
+    protocol.connection_lost(None)
+    assert (state.connections, protocol.parser) == (set(), None)
+
+
+async def test_each_message_begins_with_a_scope_url_and_headers_of_its_own(made: tuple[Recorded, Transport]) -> None:
+    protocol, _ = made
+
+    protocol.on_message_begin()
+    first = protocol.scope
+    protocol.on_url(b"/a")
+    protocol.on_header(b"Expect", b"100-Continue")
+    assert (protocol.url, protocol.headers, protocol.expect_100_continue) == (
+        b"/a", [(b"expect", b"100-Continue")], True
+    )  # fmt: skip
+    assert first["headers"] is protocol.headers
+    assert {"type", "http_version", "server", "client", "scheme", "headers"} <= first.keys()
+    assert "method" not in first
+
+    protocol.on_message_begin()
+    assert protocol.scope is not first
+    assert (protocol.url, protocol.headers, protocol.expect_100_continue) == (b"", [], False)
+
+
+async def test_a_cycle_has_these_and_waits_for_its_body_with_reading_resumed(state: ServerState) -> None:
+    seen = list[Any]()
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(await receive())
+        seen.append(await receive())
+        await respond(scope, receive, send)
+
+    protocol, transport = protocol_for(reading, state)
+    protocol.data_received(POST[:-1])
+    cycle = protocol.cycle
+    assert {name for name in CYCLE if not hasattr(cycle, name)} == set()
+    assert (cycle.body, cycle.more_body, cycle.response_started, cycle.response_complete, cycle.disconnected) == (
+        b"h", True, False, False, False
+    )  # fmt: skip
+    protocol.flow.pause_reading()
+    await turns_of_the_loop()
+    assert transport.called == ["pause_reading", "resume_reading"]  # `receive` resumes
+
+    protocol.data_received(b"i")
+    await turns_of_the_loop()
+    assert seen == [
+        {"type": "http.request", "body": b"h", "more_body": True},
+        {"type": "http.request", "body": b"i", "more_body": False},
+    ]
+    protocol.connection_lost(None)
+    await turns_of_the_loop()
+
+
+async def test_a_lost_connection_disconnects_its_cycle_and_wakes_it(state: ServerState) -> None:
+    seen = list[Any]()
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(await receive())
+
+    protocol, _ = protocol_for(reading, state)
+    protocol.data_received(POST[:-1])
+    cycle = protocol.cycle
+    protocol.connection_lost(ConnectionResetError())
+
+    await turns_of_the_loop()
+    assert cycle.disconnected
+    assert seen == [{"type": "http.disconnect"}]
+
+
+async def test_requests_in_a_pipeline_are_kept_newest_first_and_started_from_the_end(state: ServerState) -> None:
+    free, paths = asyncio.Event(), list[str]()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        paths.append(scope["path"])
+        await free.wait()
+        await respond(scope, receive, send)
+
+    protocol, transport = protocol_for(slow, state)
+    protocol.data_received(b"".join(POST.replace(b"/a", b"/%d" % number) for number in range(3)))
+    await turns_of_the_loop()
+    assert [cycle.scope["path"] for cycle, _ in protocol.pipeline] == ["/2", "/1"]
+    assert transport.called == ["pause_reading"]
+
+    free.set()
+    for _ in range(3):
+        await turns_of_the_loop()
+    assert paths == ["/0", "/1", "/2"]
+    protocol._unset_keepalive_if_required()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_at_the_shutdown_an_idle_connection_closes_and_a_busy_one_keeps_alive_no_longer(
+    busy: bool, made: tuple[Recorded, Transport]
+) -> None:
+    protocol, transport = made
+    protocol.data_received(POST)
+    if not busy:
+        await turns_of_the_loop()
+
+    protocol.shutdown()
+
+    assert (transport.called, protocol.cycle.keep_alive) == ([] if busy else ["close"], not busy)
+    await turns_of_the_loop()
+    protocol._unset_keepalive_if_required()
+
+
+# --- the server -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server(config_for(respond))
+
+
+async def test_a_tick_is_a_tenth_of_a_second_and_each_tenth_renews_the_default_headers(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept, ticks = list[float](), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def on_tick(counter: int) -> bool:
+        ticks.append(counter)
+        return await Server.on_tick(server, counter) or counter == 2
+
+    monkeypatch.setattr("uvicorn.server.asyncio.sleep", sleep)
+    monkeypatch.setattr(server, "on_tick", on_tick)
+    await server.main_loop()
+
+    assert (ticks, slept) == ([0, 1, 2], [0.1, 0.1])
+    assert [name for name, _ in server.server_state.default_headers] == [b"date"]
+    server.server_state.default_headers = []
+    assert not await Server.on_tick(server, 9)
+    assert server.server_state.default_headers == []
+    server.should_exit = True
+    assert await Server.on_tick(server, 10)
+
+
+async def test_to_serve_is_to_start_up_to_tick_and_to_shut_down_all_connections(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    class Open:
+        def shutdown(self) -> None:
+            called.append("shutdown of a connection")
+            server.server_state.connections.clear()
+
+    class Listening:
+        def close(self) -> None:
+            called.append("close")
+
+        async def wait_closed(self) -> None:
+            called.append("wait_closed")
+
+    async def startup(sockets: Any = None) -> None:
+        called.append(f"startup {sockets}")
+        assert server.lifespan.state == {}
+        server.servers, server.started = [Listening()], True  # type: ignore[list-item]
+        server.server_state.connections.add(Open())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(server, "startup", startup)
+    server.should_exit = False
+
+    async def on_tick(counter: int) -> bool:
+        called.append("tick")
+        return True
+
+    monkeypatch.setattr(server, "on_tick", on_tick)
+    monkeypatch.setattr(server, "capture_signals", HttpServer.capture_signals.__get__(server))
+    await server.serve(sockets=[])
+
+    assert called == ["startup []", "tick", "close", "shutdown of a connection", "wait_closed"]
+
+
+async def test_a_configuration_that_is_loaded_has_these() -> None:
+    config = uvicorn.Config(
+        respond, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False, http=Recorded
+    )
+    config.load()
+
+    assert (config.http_protocol_class, config.ssl, config.backlog, config.loaded) == (Recorded, None, 2048, True)
+    assert config.app is respond
