@@ -18,7 +18,7 @@ from torchserve_compat.store.archives import Archive
 
 
 @dataclass(frozen=True)
-class Model:
+class RequestedModel:
     """A model as clients name it, and the file names of its archives."""
 
     name: str
@@ -46,7 +46,9 @@ def named_in_models(table: Table) -> str:
     return ",".join(f"{reference.model}={reference.archive}" for reference in named) or "all"
 
 
-def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archive], store: str) -> tuple[Model, ...]:
+def requested_models(
+    properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
+) -> tuple[RequestedModel, ...]:
     """Return the models that the effective configuration loads, each of whose archives can be served.
 
     Raise ConfigurationError, or ModelFailed for an archive that must not be unpacked.
@@ -59,7 +61,7 @@ def requested_models(properties: Mapping[str, str], archives: Mapping[str, Archi
     files: dict[str, list[str]] = {}  # a model may have several versions
     for reference in references:
         files.setdefault(reference.model or archives[reference.archive].model_name, []).append(reference.archive)
-    return tuple(Model(name, ", ".join(of_model)) for name, of_model in files.items())
+    return tuple(RequestedModel(name, ", ".join(of_model)) for name, of_model in files.items())
 
 
 @dataclass(frozen=True)

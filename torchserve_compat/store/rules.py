@@ -24,7 +24,7 @@ _PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RuleInputs:
     """What the rules need to know of the world."""
 
     model_dir: Path
@@ -33,33 +33,33 @@ class Surroundings:
     max_request_size: int | None = None
 
 
-S = TypeVar("S", bound=Surroundings)
+S = TypeVar("S", bound=RuleInputs)
 Rule = Callable[[Draft, S], None]
 
 
-def effective(properties: Mapping[str, str], around: S, rules: Sequence[Rule[S]]) -> Draft:
+def effective(properties: Mapping[str, str], inputs: S, rules: Sequence[Rule[S]]) -> Draft:
     """The configuration to serve by, with every change; raises ConfigurationError."""
     draft = Draft(dict(properties))
     for rule in rules:
-        rule(draft, around)
+        rule(draft, inputs)
     return draft
 
 
-def environment(draft: Draft, around: Surroundings) -> None:
+def environment(draft: Draft, inputs: RuleInputs) -> None:
     if not draft.is_true("enable_envvars_config"):
         return
     variables = {variable(name): name for name in PROPERTIES if name not in _NOT_SETTINGS}
-    for name, value in sorted(around.environment.items()):
+    for name, value in sorted(inputs.environment.items()):
         setting = variables.get(name)
         if setting and (setting != "allowed_urls" or draft.is_true("use_env_allowed_urls")):
             draft.set(setting, value, f"from the environment variable {name}")
     draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
 
 
-def placeholders(draft: Draft, around: Surroundings) -> None:
+def placeholders(draft: Draft, inputs: RuleInputs) -> None:
     def value_of(match: re.Match[str]) -> str:
         try:
-            return around.environment[match[1]]
+            return inputs.environment[match[1]]
         except KeyError:
             raise ConfigurationError(
                 f"config.properties uses {match[0]}, but the environment has no {match[1]}; "
@@ -70,11 +70,11 @@ def placeholders(draft: Draft, around: Surroundings) -> None:
         draft.set(setting, _PLACEHOLDER.sub(value_of, value), "environment variables filled in")
 
 
-def model_store(draft: Draft, around: Surroundings) -> None:
+def model_store(draft: Draft, inputs: RuleInputs) -> None:
     named = Path(draft.get("model_store", STORES[0]))
-    candidates = [around.model_dir / name for name in (named, *STORES)]
+    candidates = [inputs.model_dir / name for name in (named, *STORES)]
     for store in candidates:
-        if around.is_directory(store):
+        if inputs.is_directory(store):
             why = "relative to the model directory" if store == candidates[0] else f"there is no {candidates[0]}"
             draft.set("model_store", str(store), why)
             return
@@ -84,9 +84,9 @@ def model_store(draft: Draft, around: Surroundings) -> None:
     )
 
 
-def sizes(draft: Draft, around: Surroundings) -> None:
-    if around.max_request_size is not None:
-        draft.set("max_request_size", str(around.max_request_size), "--max-request-size")
+def sizes(draft: Draft, inputs: RuleInputs) -> None:
+    if inputs.max_request_size is not None:
+        draft.set("max_request_size", str(inputs.max_request_size), "--max-request-size")
     max_request_size(draft.properties)  # raises here, before anything is started
 
 

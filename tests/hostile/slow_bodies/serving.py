@@ -119,8 +119,10 @@ class Served:
 
     def __init__(self) -> None:
         metrics = BatchMetricsRegistry(CollectorRegistry())
-        handler = HandlerModel("handler", "1", Echo(), BatchLimits(), metrics.of_model("handler"), 1)
-        self._bare = TensorModel("bare", "1", EchoEngine(), BatchLimits(), metrics.of_model("bare"))
+        handler = HandlerModel(
+            "handler", "1", Echo(), limits=BatchLimits(), metrics=metrics.of_model("handler"), workers=1
+        )
+        self._bare = TensorModel("bare", "1", EchoEngine(), limits=BatchLimits(), metrics=metrics.of_model("bare"))
         models = serving(handler, self._bare)
         doors = Doors(None, "", 0, MAX_BODY, 120.0, 1)  # type: ignore[arg-type]
         self._app = build_app(doors, models, ServerMetrics())

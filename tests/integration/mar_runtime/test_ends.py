@@ -93,8 +93,7 @@ def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
         assert runtime.wait_exit() == MODEL_FAILED
         assert (given_up.status, given_up.document["error"]) == (504, runtime.termination_message)
         assert runtime.termination_message == (
-            "Model m did not answer within 1 s (responseTimeout); "
-            "a thread cannot be ended, so the server has to start again."
+            "Model m did not answer within 1 s (responseTimeout); a thread cannot be ended, so the server must restart."
         )
 
 

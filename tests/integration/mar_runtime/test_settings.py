@@ -35,7 +35,10 @@ def test_a_handler_has_the_users_threads_and_metrics(tmp_path: Path) -> None:
 
         assert runtime.predict("measuring", {"instances": [1]}).document == {"predictions": [3]}
         assert "config.properties: netty_client_threads 4 has no effect: one event loop takes all" in runtime.log
-        assert "measuring.mar: maxRetryTimeoutInSec 7 has no effect: a worker that dies five times" in runtime.log
+        assert (
+            "measuring.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five"
+            in runtime.log
+        )
         assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="measuring"}}') == 87.5
 
 

@@ -14,7 +14,7 @@ import pytest
 from data_plane.model_server import container
 from mar_runtime import resources
 from mar_runtime.archives.unpack import unpack
-from mar_runtime.pool.process_pool import WorkerPool
+from mar_runtime.pool.process_pool import ProcessPool
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.pool.worker_process import WorkerProcess, workers_context
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
@@ -93,7 +93,10 @@ async def pool(archive: Path, policy: PoolPolicy, gpus: Sequence[int] = ()) -> A
     """Of a pool that has started: how many workers it told of, one after the other."""
     spec = spec_of(archive)
     failed: list[BaseException] = []
-    started = WorkerPool(workers_context(cuda=False), spec, archive.name, policy, gpus, lambda _: None, failed.append)
+    started = ProcessPool(
+            workers_context(cuda=False), spec, policy,
+            archive=archive.name, gpus=gpus, on_result=lambda *_: None, on_failure=failed.append,
+        )  # fmt: skip
     numbers: list[int] = []
     await started.start()
     try:

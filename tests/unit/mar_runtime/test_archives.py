@@ -15,7 +15,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime.archives.unpack import Unpacked, unpack
+from mar_runtime.archives.unpack import UnpackedArchive, unpack
 from model_archive import contents
 from model_archive.manifest import Manifest
 from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
@@ -60,7 +60,9 @@ def test_an_archive_is_unpacked_with_its_manifest(tmp_path: Path, folder: Path) 
 
     unpacked = unpack(archive, folder)
 
-    assert unpacked == Unpacked(folder, Manifest("bert-model", "1.0", "handler.py", "requirements.txt", "c.yaml"))
+    assert unpacked == UnpackedArchive(
+        folder, Manifest("bert-model", "1.0", "handler.py", "requirements.txt", "c.yaml")
+    )
     assert {name: data for name, data in read_tree(folder).items() if "MANIFEST" not in name} == {
         "handler.py": CODE,
         "data/words.txt": b"words",
@@ -70,14 +72,14 @@ def test_an_archive_is_unpacked_with_its_manifest(tmp_path: Path, folder: Path) 
 def test_a_tar_is_unpacked_without_its_top_folder(tmp_path: Path, folder: Path) -> None:
     unpacked = unpack(write_tar(tmp_path / "bert.tar.gz"), folder)
 
-    assert unpacked == Unpacked(folder, Manifest("bert-model", "1.0", "handler.py"))
+    assert unpacked == UnpackedArchive(folder, Manifest("bert-model", "1.0", "handler.py"))
 
 
 def test_a_tar_with_something_beside_its_top_folder_is_unpacked(tmp_path: Path, folder: Path) -> None:
     """tar on macOS adds a file of attributes to each."""
     archive = write_tar(tmp_path / "bert.tar.gz", tarfile.TarInfo("._bert"), tarfile.TarInfo("bert/._handler.py"))
 
-    assert unpack(archive, folder) == Unpacked(folder, Manifest("bert-model", "1.0", "handler.py"))
+    assert unpack(archive, folder) == UnpackedArchive(folder, Manifest("bert-model", "1.0", "handler.py"))
 
 
 def test_an_unpacked_archive_may_be_in_a_lone_folder(tmp_path: Path, folder: Path) -> None:
@@ -85,13 +87,15 @@ def test_an_unpacked_archive_may_be_in_a_lone_folder(tmp_path: Path, folder: Pat
 
     unpacked = unpack(tmp_path / "store/bert", folder)
 
-    assert unpacked == Unpacked(tmp_path / "store/bert/inner", Manifest("bert-model", "1.0", "handler.py"))
+    assert unpacked == UnpackedArchive(tmp_path / "store/bert/inner", Manifest("bert-model", "1.0", "handler.py"))
 
 
 def test_a_folder_is_used_as_it_is(tmp_path: Path, folder: Path) -> None:
     unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "bert")
 
-    assert unpack(tmp_path / "bert", folder) == Unpacked(tmp_path / "bert", Manifest("bert-model", "1.0", "handler.py"))
+    assert unpack(tmp_path / "bert", folder) == UnpackedArchive(
+        tmp_path / "bert", Manifest("bert-model", "1.0", "handler.py")
+    )
     assert not folder.exists()
 
 
@@ -110,7 +114,7 @@ def test_an_empty_folder_is_unpacked(tmp_path: Path, folder: Path) -> None:
 def test_a_tar_of_the_folder_itself_is_unpacked(tmp_path: Path, folder: Path) -> None:
     archive = write_tar(tmp_path / "bert.tar.gz", special(tarfile.DIRTYPE, name="."), top=".")
 
-    assert unpack(archive, folder) == Unpacked(folder, Manifest("bert-model", "1.0", "handler.py"))
+    assert unpack(archive, folder) == UnpackedArchive(folder, Manifest("bert-model", "1.0", "handler.py"))
 
 
 def test_what_an_older_archive_left_is_gone(tmp_path: Path, folder: Path) -> None:

@@ -18,7 +18,7 @@ from torchserve_compat.store.versions import ModelVersion
 
 
 def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> Found:
-    return read(rules.Surroundings(folder, environment or {}, Path.is_dir, limit), "service")
+    return read(rules.RuleInputs(folder, environment or {}, Path.is_dir, limit), "service")
 
 
 def archive(store: Path, name: str, version: str = "1.0") -> Path:

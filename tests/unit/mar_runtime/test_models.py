@@ -15,11 +15,12 @@ from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime import engines
-from mar_runtime.configuration.plan import ArchiveRequest, FileRequest, ModelRequest, Options
+from mar_runtime.configuration.plan import ArchiveRequest, FileRequest, ModelRequest
+from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
 from mar_runtime.engines import CannotLoad
-from mar_runtime.metrics.exposition import SampleMetrics
-from mar_runtime.models import served as served_module
-from mar_runtime.models.served import LoadFailed, ServedModels, Surroundings
+from mar_runtime.metrics.exposition import HandlerMetrics
+from mar_runtime.models import builder
+from mar_runtime.models.supervisor import LoadFailed, ModelSupervisor
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
 from tests.support.model_folder import manifest, write_mar
@@ -41,10 +42,10 @@ class Pools:
         self,
         _context: object,
         spec: HandlerSpec,
-        _archive: str,
         policy: PoolPolicy,
+        *,
         gpus: Sequence[int],
-        *_: object,
+        **_: object,
     ) -> Pool:
         self.gpus[spec.model] = tuple(gpus)
         return Pool(self, spec.model, policy.workers)
@@ -72,7 +73,7 @@ class Pool:
 @pytest.fixture
 async def pools(monkeypatch: pytest.MonkeyPatch) -> Pools:
     pools = Pools()
-    monkeypatch.setattr(served_module, "WorkerPool", pools.pool)
+    monkeypatch.setattr(builder, "ProcessPool", pools.pool)
     return pools
 
 
@@ -82,14 +83,17 @@ def archive(folder: Path, name: str, yaml: bytes = b"minWorkers: 1\n") -> Archiv
     return ArchiveRequest(ModelVersion(name, "1.0", path.name, is_default=True), path)
 
 
-def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = False) -> tuple[ServedModels, Models]:
+def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = False) -> tuple[ModelSupervisor, Models]:
     """A server that serves nothing yet, and these are in its model directory."""
     models = Models()
-    around = Surroundings(
+    settings = RuntimeSettings(
         work_dir=folder / "work", processors=2, threads=None, gpus=gpus, cuda=cuda, metrics=None, withheld=(),
-        properties={}, options=Options(BatchOptions()),
+        properties={}, options=ServingOptions(BatchOptions()),
     )  # fmt: skip
-    return ServedModels(models, ServerMetrics(), SampleMetrics(), around, lambda: there), models
+    supervisor = ModelSupervisor(
+        models, settings, lambda: there, metrics=ServerMetrics(), handler_metrics=HandlerMetrics()
+    )
+    return supervisor, models
 
 
 async def abandon(call: Any, pools: Pools) -> None:
@@ -209,7 +213,7 @@ async def test_a_load_that_is_under_way_ends_with_the_server(tmp_path: Path, poo
     pools.open.set()
     await closing
 
-    assert [task.cancelled() for task in begun] == [True]
+    assert {task.cancelled() for task in begun} == {True}
 
 
 # --- GPUs --------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT, no_piece)
+        answer = pipe.send(b"", PATIENT, no_piece)
         for byte in framed(b"an answer"):
             await loop.sock_sendall(theirs, bytes([byte]))
             await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_large_frame_comes_through_both_ways() -> None:
     loop, large = asyncio.get_running_loop(), bytes(range(256)) * 400_000
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(large, PATIENT, no_piece)
+        answer = pipe.send(large, PATIENT, no_piece)
         received = bytearray()
         while len(received) < HEAD.size + len(large):
             received += await loop.sock_recv(theirs, 1 << 20)
@@ -80,7 +80,7 @@ async def test_last_words_are_kept_and_no_answer() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT, no_piece)
+        answer = pipe.send(b"", PATIENT, no_piece)
         await loop.sock_sendall(theirs, framed("SystemExit: ü".encode(), Kind.EXIT_MESSAGE))
         theirs.close()
         await pipe.lost
@@ -88,14 +88,14 @@ async def test_last_words_are_kept_and_no_answer() -> None:
 
         with pytest.raises(WorkerDied):
             await answer
-        assert pipe.last_words == "SystemExit: ü"
+        assert pipe.exit_message == "SystemExit: ü"
 
 
 async def test_frames_that_nobody_asked_for_are_dropped() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT, no_piece)
+        answer = pipe.send(b"", PATIENT, no_piece)
         await loop.sock_sendall(theirs, framed(b"an answer"))
 
         assert await answer == b"an answer"
@@ -105,7 +105,7 @@ async def test_answers_belong_to_frames_by_their_numbers() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
+        answers = [pipe.send(b"", PATIENT, no_piece) for _ in range(3)]
         answers[1].cancel()  # nobody waits for it any more; its answer comes all the same
         await loop.sock_sendall(theirs, numbered(b"1", 0) + numbered(b"2", 1) + numbered(b"3", 2))
 
@@ -116,7 +116,7 @@ async def test_answers_belong_to_frames_by_their_numbers() -> None:
 async def test_only_the_first_frame_can_have_been_the_end_of_the_process() -> None:
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
+        answers = [pipe.send(b"", PATIENT, no_piece) for _ in range(3)]
         theirs.close()
         await pipe.lost
         pipe.fail(WorkerDied("it exited"))
@@ -129,7 +129,7 @@ async def test_the_time_of_a_frame_runs_from_when_those_before_it_are_answered()
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        first, second = pipe.ask(b"", PATIENT, no_piece), pipe.ask(b"", 0.0, no_piece)
+        first, second = pipe.send(b"", PATIENT, no_piece), pipe.send(b"", 0.0, no_piece)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(second), 0.05)
         assert not second.done()
@@ -145,7 +145,7 @@ async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
         theirs.close()
         await pipe.lost
 
-        answer = pipe.ask(b"too late", PATIENT, no_piece)
+        answer = pipe.send(b"too late", PATIENT, no_piece)
         pipe.fail(WorkerDied("it exited"))
 
         with pytest.raises(WorkerDied):
@@ -156,7 +156,7 @@ async def test_pieces_come_ahead_of_the_answer_they_belong_to() -> None:
     loop, pieces = asyncio.get_running_loop(), list[bytes]()
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
-        first, second = pipe.ask(b"", PATIENT, keeping(pieces)), pipe.ask(b"", PATIENT, no_piece)
+        first, second = pipe.send(b"", PATIENT, keeping(pieces)), pipe.send(b"", PATIENT, no_piece)
         await loop.sock_sendall(
             theirs, framed(b"a", Kind.PIECE) + framed(b"b", Kind.PIECE) + framed(b"c") + numbered(b"d", 1)
         )
@@ -168,7 +168,7 @@ async def test_a_piece_that_nobody_asked_for_is_dropped() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded") + framed(b"stray", Kind.PIECE)) as (pipe, theirs):
         await pipe.first
-        answer = pipe.ask(b"", PATIENT, no_piece)
+        answer = pipe.send(b"", PATIENT, no_piece)
         await loop.sock_sendall(theirs, framed(b"an answer"))
 
         assert await answer == b"an answer"
@@ -179,7 +179,7 @@ async def test_a_piece_gives_its_answer_the_time_anew() -> None:
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
         late, pieces = 0.4, list[bytes]()
-        answer = pipe.ask(b"", late, keeping(pieces))
+        answer = pipe.send(b"", late, keeping(pieces))
         asked_at = loop.time()
         while loop.time() < asked_at + 2 * late:
             await loop.sock_sendall(theirs, framed(b"a", Kind.PIECE))
@@ -193,7 +193,7 @@ async def test_of_a_running_batch_answers_come_in_any_order() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(3)]
+        answers = [pipe.send(b"", PATIENT, no_piece) for _ in range(3)]
         await loop.sock_sendall(theirs, numbered(b"3", 2) + numbered(b"1", 0) + numbered(b"2", 1))
 
         assert await asyncio.gather(*answers) == [b"1", b"2", b"3"]
@@ -203,7 +203,7 @@ async def test_a_request_of_which_nobody_takes_more_leaves_the_running_batch() -
     loop, sent = asyncio.get_running_loop(), Unframer()
     async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
         await pipe.first
-        stays, leaves = pipe.ask(b"a", PATIENT, lambda _: True), pipe.ask(b"b", PATIENT, lambda _: False)
+        stays, leaves = pipe.send(b"a", PATIENT, lambda _: True), pipe.send(b"b", PATIENT, lambda _: False)
         said = framed(b"one", Kind.PIECE, 0) + framed(b"one", Kind.PIECE, 1) + framed(b"two", Kind.PIECE, 1)
         await loop.sock_sendall(theirs, said + numbered(b"end", 0))
 
@@ -219,7 +219,7 @@ async def test_a_request_of_which_nobody_takes_more_leaves_the_running_batch() -
 async def test_all_of_a_running_batch_may_have_been_the_end_of_the_process() -> None:
     async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
         await pipe.first
-        answers = [pipe.ask(b"", PATIENT, no_piece) for _ in range(2)]
+        answers = [pipe.send(b"", PATIENT, no_piece) for _ in range(2)]
         theirs.close()
         await pipe.lost
         pipe.fail(WorkerDied("it exited"))
@@ -231,7 +231,7 @@ async def test_all_of_a_running_batch_may_have_been_the_end_of_the_process() -> 
 async def test_a_running_batch_of_which_nothing_is_heard_is_late_as_a_whole() -> None:
     async with connected(framed(b"loaded"), at_once=True) as (pipe, _):
         await pipe.first
-        answers = [pipe.ask(b"", 0.05, no_piece) for _ in range(2)]
+        answers = [pipe.send(b"", 0.05, no_piece) for _ in range(2)]
 
         outcomes = await asyncio.gather(*answers, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [TimeoutError, TimeoutError]
@@ -241,7 +241,7 @@ async def test_a_request_whose_answer_is_cancelled_leaves_the_running_batch() ->
     loop, sent = asyncio.get_running_loop(), Unframer()
     async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
         await pipe.first
-        pipe.ask(b"a", PATIENT, no_piece).cancel()
+        pipe.send(b"a", PATIENT, no_piece).cancel()
         await asyncio.sleep(0)
 
         assert pipe.pending == 0

@@ -11,7 +11,14 @@ import pytest
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, FileRequest, Options, archive_plan, bare_files
+from mar_runtime.configuration.plan import (
+    ArchivePlan,
+    ArchiveRequest,
+    FileRequest,
+    ServingOptions,
+    archive_plan,
+    bare_files,
+)
 from mar_runtime.pool.worker_pool import PoolPolicy
 from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import BatchOptions
@@ -23,20 +30,20 @@ def archive_manifest(handler: str, requirements_file: str | None = None) -> Mani
 
 
 MANIFEST = archive_manifest("handler.py")
-OPTIONS = Options(BatchOptions())
+OPTIONS = ServingOptions(BatchOptions())
 
 
 def plan(
     manifest: Manifest = MANIFEST,
     yaml: Mapping[str, Any] | None = None,
     properties: Mapping[str, str] | None = None,
-    options: Options = OPTIONS,
+    options: ServingOptions = OPTIONS,
     devices: int = 1,
     **parameters: Any,
 ) -> ArchivePlan:
     version = ModelVersion("bert", "1.0", "bert.mar", is_default=True, parameters=parameters)
     request = ArchiveRequest(version, Path("bert.mar"))
-    return archive_plan(request, manifest, yaml or {}, properties or {}, options, devices)
+    return archive_plan(request, manifest, yaml or {}, properties=properties or {}, options=options, devices=devices)
 
 
 def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
@@ -58,7 +65,7 @@ def test_all_that_can_be_said_is_followed() -> None:
             "install_py_dep_per_model": "TRUE", "job_queue_size": "7", "default_startup_timeout": "300",
             "service_envelope": "json",
         },
-        options=Options(BatchOptions(None, 250, 5000), max_requests=1000, max_memory_mib=2048),
+        options=ServingOptions(BatchOptions(None, 250, 5000), max_requests=1000, max_memory_mib=2048),
         minWorkers=3, responseTimeout=60, batchSize=4, workerType="thread",
     )  # fmt: skip
 
@@ -83,7 +90,7 @@ def test_the_archives_yaml_gives_way_to_a_snapshot_and_wins_over_models(snapshot
 
 
 def test_the_services_batch_size_wins() -> None:
-    assert plan(options=Options(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
+    assert plan(options=ServingOptions(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
 
 
 def test_the_servers_own_times_are_for_models_that_say_none() -> None:
@@ -99,7 +106,7 @@ def test_the_servers_own_times_are_for_models_that_say_none() -> None:
 
 @pytest.mark.parametrize(("batch_timeout", "seconds"), [(None, 1.5), (3000, 3.0)])
 def test_an_archive_says_how_long_its_clients_wait(batch_timeout: int | None, seconds: float) -> None:
-    options = Options(BatchOptions(timeout_ms=batch_timeout))
+    options = ServingOptions(BatchOptions(timeout_ms=batch_timeout))
 
     assert plan(options=options, yaml={"clientTimeoutInMills": 1500}).limits.timeout_s == seconds
     assert plan(yaml={"clientTimeoutInMills": 0}).limits.timeout_s is None
@@ -111,7 +118,7 @@ def test_an_archive_says_how_long_its_clients_wait(batch_timeout: int | None, se
         (lambda: plan(), False),
         (lambda: plan(batchSize=4), True),
         (lambda: plan(yaml={"batchSize": 4}), True),
-        (lambda: plan(options=Options(BatchOptions(16))), True),
+        (lambda: plan(options=ServingOptions(BatchOptions(16))), True),
         (lambda: plan(archive_manifest("image_classifier")), True),
         (lambda: plan(archive_manifest("image_classifier.py")), False),
     ],
@@ -220,7 +227,7 @@ def test_a_running_batch_has_the_size_that_is_stated_or_torchserves_default(yaml
 @pytest.mark.parametrize(
     ("yaml", "words"),
     [
-        ({"workerType": "thread"}, "bert.mar asks for continuousBatching, which needs a process of its own"),
+        ({"workerType": "thread"}, "bert.mar asks for continuousBatching, which needs its own process"),
         ({"sequenceBatching": True}, "continuousBatching and sequenceBatching together are not supported"),
     ],
 )
@@ -233,7 +240,7 @@ SEQUENCES = {"sequenceBatching": True, "sequenceMaxIdleMSec": 1000}
 
 
 def test_a_model_that_keeps_state_has_as_many_workers_as_it_says_and_none_is_replaced() -> None:
-    options = Options(BatchOptions(), max_requests=100, max_memory_mib=2048)
+    options = ServingOptions(BatchOptions(), max_requests=100, max_memory_mib=2048)
 
     made = plan(yaml={**SEQUENCES, "minWorkers": 2, "maxWorkers": 3, "batchSize": 4}, options=options, devices=8)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from data_plane.errors import ClientGone
-from mar_runtime.pool.process_pool import WorkerPool
+from mar_runtime.pool.process_pool import ProcessPool
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, encode
@@ -35,7 +35,7 @@ class Worker:
     def pending(self) -> int:
         return sum(not one.done() for one in self.asked)
 
-    async def ask(self, frame: bytes, timeout_s: float, on_piece: object) -> bytes:
+    async def send(self, frame: bytes, timeout_s: float, on_piece: object) -> bytes:
         self.served += 1
         self.asked.append(asyncio.get_running_loop().create_future())
         return await self.asked[-1]
@@ -44,13 +44,16 @@ class Worker:
         self.is_retired = True
 
 
-def pool(*workers: Worker) -> WorkerPool:
-    made = WorkerPool(cast(Any, None), SPEC, "m.mar", PoolPolicy(), (), lambda *_: None, lambda _: None)
+def pool(*workers: Worker) -> ProcessPool:
+    made = ProcessPool(
+        cast(Any, None), SPEC, PoolPolicy(),
+        archive="m.mar", gpus=(), on_result=lambda *_: None, on_failure=lambda _: None,
+    )  # fmt: skip
     made._workers.extend(cast(Any, workers))
     return made
 
 
-def sending(to: WorkerPool) -> asyncio.Task[HandlerResult]:
+def sending(to: ProcessPool) -> asyncio.Task[HandlerResult]:
     return asyncio.get_running_loop().create_task(to.send(BATCH, lambda: True, lambda _: True))
 
 

@@ -12,7 +12,7 @@ import pytest
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TIME, RESTART_GROWTH, RESTART_PAUSE
 from mar_runtime.pool import process_pool
-from mar_runtime.pool.process_pool import NotStarted, WorkerPool
+from mar_runtime.pool.process_pool import NotStarted, ProcessPool
 from mar_runtime.pool.restarts import Restarts
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.pool.worker_process import CannotStart, WorkerDied, WorkerProcess, workers_context
@@ -53,7 +53,7 @@ def test_an_answer_begins_anew(clock: Clock) -> None:
     restarts = Restarts(clock)
     after(clock, *[restarts.after_death] * (MAX_DEATHS - 1))
 
-    restarts.answered()
+    restarts.responded()
 
     assert after(clock, restarts.after_death) == [pytest.approx(PAUSES[0])]
 
@@ -127,10 +127,11 @@ class Pool:
         await asyncio.sleep(0)
         self.clock.now += seconds
 
-    async def begin(self, workers: int) -> WorkerPool:
+    async def begin(self, workers: int) -> ProcessPool:
         spec = HandlerSpec("m", "", "h.py", "kserve", 1, 1, None, None, True)
-        begun = WorkerPool(
-            workers_context(cuda=False), spec, "m.mar", PoolPolicy(workers), (), lambda _: None, self.failed.append,
+        begun = ProcessPool(
+            workers_context(cuda=False), spec, PoolPolicy(workers),
+            archive="m.mar", gpus=(), on_result=lambda *_: None, on_failure=self.failed.append,
             clock=self.clock, pause=self.pause,
         )  # fmt: skip
         await begun.start()

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from mar_runtime.metrics.exposition import SampleMetrics
+from mar_runtime.metrics.exposition import HandlerMetrics
 from torchserve_compat.frames import HandlerFailure, HandlerResult, Sample
 
 
@@ -17,7 +17,7 @@ def sample(
     return Sample(name, kind, value, labels)
 
 
-async def shown(metrics: SampleMetrics) -> dict[str, float]:
+async def shown(metrics: HandlerMetrics) -> dict[str, float]:
     """Every line but those that change with the clock or with buckets."""
     lines = (await metrics.exposition()).decode().splitlines()
     values = (line.rpartition(" ") for line in lines if not line.startswith("#"))
@@ -25,7 +25,7 @@ async def shown(metrics: SampleMetrics) -> dict[str, float]:
 
 
 async def test_values_of_all_kinds_are_summed_up_by_their_labels() -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([sample("Calls", Level="Model"), sample("Calls", 2.0, Level="Model"), sample("Calls", Level="Other")])
     metrics.add([sample("Size", 3.0, "gauge"), sample("Size", 5.0, "gauge")])
@@ -41,7 +41,7 @@ async def test_values_of_all_kinds_are_summed_up_by_their_labels() -> None:
 
 
 async def test_names_become_what_prometheus_allows() -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([Sample("time.of-step", "gauge", 1.0, {"the step": "one"})])
 
@@ -65,7 +65,7 @@ async def test_names_become_what_prometheus_allows() -> None:
     ],
 )
 async def test_whatever_is_reported_the_others_are_kept(misfit: Sample) -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([sample("Calls", Level="Model"), misfit, sample("Calls", Level="Model")])
 
@@ -73,7 +73,7 @@ async def test_whatever_is_reported_the_others_are_kept(misfit: Sample) -> None:
 
 
 async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     with caplog.at_level(logging.WARNING):
         metrics.add([sample("Calls", -1.0)] * 3)
@@ -84,7 +84,7 @@ async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_a_metric_stays_of_its_kind(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 9.0, "gauge")])
 
@@ -93,7 +93,7 @@ async def test_a_metric_stays_of_its_kind(caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([sample("lat.99"), sample("lat_99", 2.0)])
 
@@ -101,7 +101,7 @@ async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:
 
 
 async def test_the_time_that_a_model_took_last_is_told_by_torchserves_name() -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     for result in (
         HandlerResult([], 0.5),
@@ -114,7 +114,7 @@ async def test_the_time_that_a_model_took_last_is_told_by_torchserves_name() -> 
 
 
 async def test_a_label_of_the_handlers_own_wins() -> None:
-    metrics = SampleMetrics("h")
+    metrics = HandlerMetrics("h")
 
     metrics.add([sample("Calls", Hostname="elsewhere")])
 

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from mar_runtime.pool.thread_pool import HandlerThreads, WorkThread, _Worker
+from mar_runtime.pool.thread_pool import ThreadPool, _Worker
+from mar_runtime.pool.work_thread import WorkThread
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, Piece, RequestPart
@@ -80,7 +81,9 @@ async def test_pieces_of_a_handler_in_a_thread_come_ahead_of_its_result() -> Non
         model="m", folder="/models/m", handler="handler.py", envelope="none", batch_size=1, threads=1, gpu=None,
         packages=None, limit_max_image_pixels=True,
     )  # fmt: skip
-    threads = HandlerThreads(spec, "m.mar", PoolPolicy(), (), lambda *_: None, lambda _: None)
+    threads = ThreadPool(
+        spec, PoolPolicy(), archive="m.mar", gpus=(), on_result=lambda *_: None, on_failure=lambda _: None
+    )
     thread, pieces = WorkThread("worker"), list[bytes]()
     threads._idle.append(_Worker(thread, cast(Any, SendsPieces())))
 

@@ -12,7 +12,7 @@ import orjson
 from ts.context import Context
 
 from mar_runtime.worker.handler import Handler
-from mar_runtime.worker.main import _answer, _step
+from mar_runtime.worker.main import run_batches, run_steps
 from torchserve_compat import frames
 from torchserve_compat.frames import HandlerBatch, HandlerRequest, RequestPart
 from torchserve_compat.wire import Kind, Unframer, framed
@@ -100,7 +100,7 @@ class Gate:
 
 
 def test_batches_are_answered_in_turn_by_their_numbers() -> None:
-    with worker(_answer, lambda rows, _: [row["body"]["text"] for row in rows]) as server:
+    with worker(run_batches, lambda rows, _: [row["body"]["text"] for row in rows]) as server:
         server.ask(7, text="seven")
         server.ask(8, text="eight")
 
@@ -109,7 +109,7 @@ def test_batches_are_answered_in_turn_by_their_numbers() -> None:
 
 def test_a_request_joins_the_running_batch_at_its_next_step_and_leaves_it_at_its_end() -> None:
     gate = Gate()
-    with worker(_step, gate) as server:
+    with worker(run_steps, gate) as server:
         server.ask(1, "a", words=3)
         gate.wait()
         server.ask(2, "b", words=1)
@@ -125,7 +125,7 @@ def test_a_request_joins_the_running_batch_at_its_next_step_and_leaves_it_at_its
 
 def test_a_request_that_is_cancelled_is_not_in_the_next_step() -> None:
     gate = Gate()
-    with worker(_step, gate) as server:
+    with worker(run_steps, gate) as server:
         server.ask(1, "a", words=9)
         gate.wait()
         server.ask(2, "b", words=9)
@@ -143,7 +143,7 @@ def test_a_request_that_is_cancelled_is_not_in_the_next_step() -> None:
 
 def test_after_the_last_request_the_worker_waits_for_the_next() -> None:
     gate = Gate()
-    with worker(_step, gate) as server:
+    with worker(run_steps, gate) as server:
         for number in (1, 2):
             server.ask(number, "a", words=1)
             gate.wait()
@@ -153,7 +153,7 @@ def test_after_the_last_request_the_worker_waits_for_the_next() -> None:
 
 def test_a_large_request_joins_whole() -> None:
     text = "x" * 3_000_000
-    with worker(_step, lambda rows, _: [str(len(row["body"]["text"])) for row in rows]) as server:
+    with worker(run_steps, lambda rows, _: [str(len(row["body"]["text"])) for row in rows]) as server:
         server.ask(1, text=text)
 
         assert server.next() == (1, "result", b"3000000")

@@ -9,7 +9,7 @@ import pytest
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.model_server.errors import ConfigurationError
-from torchserve_adapter.batching import Wishes, form_batches_here
+from torchserve_adapter.batching import BatchRequirements, form_batches_here
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import BatchOptions
@@ -31,8 +31,8 @@ def in_snapshot(**parameters: Any) -> dict[str, str]:
 
 
 def size(properties: dict[str, str], yaml: dict[str, Any] | None = None, options: BatchOptions | None = None) -> int:
-    wishes = Wishes(options or BatchOptions(), properties, {"a.mar": yaml or {}})
-    return wishes.limits("a", "1.0", "a.mar").max_batch_size
+    requirements = BatchRequirements(options or BatchOptions(), properties, {"a.mar": yaml or {}})
+    return requirements.limits("a", "1.0", "a.mar").max_batch_size
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,24 @@ def test_the_batch_size_is_the_one_that_torchserve_would_go_by(
 
 
 def test_a_snapshots_lone_version_may_have_another_name_than_the_archives() -> None:
-    wishes = Wishes(BatchOptions(), in_snapshot(batchSize=4), {})
+    requirements = BatchRequirements(BatchOptions(), in_snapshot(batchSize=4), {})
 
-    assert wishes.limits("a", "7.0", "a.mar").max_batch_size == 4
+    assert requirements.limits("a", "7.0", "a.mar").max_batch_size == 4
 
 
 def test_an_archive_says_how_long_its_clients_wait() -> None:
-    wishes = Wishes(BatchOptions(), {}, {"a.mar": {"clientTimeoutInMills": 1500}})
+    requirements = BatchRequirements(BatchOptions(), {}, {"a.mar": {"clientTimeoutInMills": 1500}})
 
-    assert wishes.limits("a", "1.0", "a.mar").timeout_s == 1.5
+    assert requirements.limits("a", "1.0", "a.mar").timeout_s == 1.5
 
 
 def test_the_flags_win() -> None:
     options = BatchOptions(max_batch_size=16, max_latency_ms=50, timeout_ms=2000)
-    wishes = Wishes(options, {**in_models(batchSize=4), "job_queue_size": "7"}, {})
+    requirements = BatchRequirements(options, {**in_models(batchSize=4), "job_queue_size": "7"}, {})
 
     limits = BatchLimits(max_batch_size=16, max_latency_s=0.05, queue_size=7, timeout_s=2.0)
-    assert wishes.limits("a", "1.0", "a.mar") == limits
-    assert wishes.registered(8, merges_rows=False, continuous=False) == limits
+    assert requirements.limits("a", "1.0", "a.mar") == limits
+    assert requirements.registered(8, merges_rows=False, continuous=False) == limits
 
 
 @pytest.mark.parametrize(
@@ -93,38 +93,38 @@ def test_the_flags_win() -> None:
 def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
     properties: dict[str, str], yaml: dict[str, Any], handler: str, merges: bool
 ) -> None:
-    wishes = Wishes(BatchOptions(), properties, {"a.mar": yaml}, {"a.mar": handler})
+    requirements = BatchRequirements(BatchOptions(), properties, {"a.mar": yaml}, {"a.mar": handler})
 
-    assert wishes.limits("a", "1.0", "a.mar").merges_rows is merges
+    assert requirements.limits("a", "1.0", "a.mar").merges_rows is merges
 
 
 def test_the_services_batcher_merges_rows_as_well() -> None:
-    wishes = Wishes(BatchOptions(max_batch_size=16), {}, {})
+    requirements = BatchRequirements(BatchOptions(max_batch_size=16), {}, {})
 
-    assert wishes.limits("a", "1.0", "a.mar").merges_rows is True
+    assert requirements.limits("a", "1.0", "a.mar").merges_rows is True
 
 
 def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
-    wishes = Wishes(BatchOptions(), in_models(batchSize=4), {})
+    requirements = BatchRequirements(BatchOptions(), in_models(batchSize=4), {})
 
-    assert wishes.registered(8, merges_rows=True, continuous=False) == BatchLimits(max_batch_size=8)
-    assert wishes.registered(32, merges_rows=False, continuous=False) == BatchLimits(merges_rows=False)
-    assert wishes.unsized({}, "handler.py") == BatchLimits(merges_rows=False)
-    assert wishes.unsized({}, "text_classifier") == BatchLimits()
-    assert wishes.unsized({"batchSize": 6}, "handler.py") == BatchLimits(max_batch_size=6)
+    assert requirements.registered(8, merges_rows=True, continuous=False) == BatchLimits(max_batch_size=8)
+    assert requirements.registered(32, merges_rows=False, continuous=False) == BatchLimits(merges_rows=False)
+    assert requirements.unsized({}, "handler.py") == BatchLimits(merges_rows=False)
+    assert requirements.unsized({}, "text_classifier") == BatchLimits()
+    assert requirements.unsized({"batchSize": 6}, "handler.py") == BatchLimits(max_batch_size=6)
 
 
 @pytest.mark.parametrize("properties", [in_models(batchSize=0), in_snapshot(batchSize="four")])
 def test_a_batch_size_that_makes_no_sense_is_named_before_anything_is_started(properties: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"batchSize is .*; write a whole number"):
-        Wishes(BatchOptions(), properties, {}).check()
+        BatchRequirements(BatchOptions(), properties, {}).check()
 
 
 @pytest.mark.parametrize(("setting", "written"), [("models", in_models), ("model_snapshot", in_snapshot)])
 def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
     draft = Draft(written(batchSize=4, maxBatchDelay=5000))
 
-    form_batches_here(draft, ARCHIVES, wishes(draft))
+    form_batches_here(draft, ARCHIVES, requirements(draft))
 
     assert draft.properties == written(batchSize=1, maxBatchDelay=5000)
     assert [(change.setting, change.why) for change in draft.changes] == [(setting, f"batchSize 1: {WHY}")]
@@ -134,7 +134,7 @@ def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
 def test_what_does_not_batch_stays_to_the_letter(properties: dict[str, str]) -> None:
     draft = Draft(dict(properties))
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, {"batchSize": 1}))
+    form_batches_here(draft, ARCHIVES, requirements(draft, {"batchSize": 1}))
 
     assert (draft.properties, draft.changes) == (properties, [])
 
@@ -150,7 +150,7 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
     )
     yaml = {"batchSize": 8, "maxBatchDelay": 50, "minWorkers": 1, "maxWorkers": 4, "responseTimeout": 30, "own": {}}
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, yaml))
+    form_batches_here(draft, ARCHIVES, requirements(draft, yaml))
 
     assert json.loads(draft.properties["model_snapshot"]) == {
         "modelCount": 2,
@@ -184,15 +184,15 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
 def test_workers_of_a_yaml_that_do_not_fit_are_left_out_as_torchserve_does() -> None:
     draft = Draft({"model_store": "/store", "load_models": "a.mar"})
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}))
+    form_batches_here(draft, ARCHIVES, requirements(draft, {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}))
 
     (parameters,) = json.loads(draft.properties["model_snapshot"])["models"]["a"].values()
     assert (parameters["minWorkers"], parameters["maxWorkers"]) == (1, 1)
 
 
-def wishes(draft: Draft, yaml: Any = None, options: BatchOptions | None = None) -> Wishes:
+def requirements(draft: Draft, yaml: Any = None, options: BatchOptions | None = None) -> BatchRequirements:
     """Of a user who wrote what the draft has, and `yaml` into the archive a.mar."""
-    return Wishes(options or BatchOptions(), dict(draft.properties), {"a.mar": yaml or {}})
+    return BatchRequirements(options or BatchOptions(), dict(draft.properties), {"a.mar": yaml or {}})
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_running_batch_is_torchserves_to_form_and_waits_for_nobody(
     draft = Draft({"model_store": "/store", "load_models": "all"})
     yaml = {**yaml, "continuousBatching": True, "maxBatchDelay": 50}
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, yaml, options))
+    form_batches_here(draft, ARCHIVES, requirements(draft, yaml, options))
 
     made = json.loads(draft.properties["model_snapshot"])["models"]
     assert {name: one["1.0"] for name, one in made.items() if name == "a"} == {
@@ -220,7 +220,7 @@ def test_a_running_batch_is_torchserves_to_form_and_waits_for_nobody(
 def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
     draft = Draft(in_snapshot(batchSize=4, marName="a.mar"))
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, {"continuousBatching": True}))
+    form_batches_here(draft, ARCHIVES, requirements(draft, {"continuousBatching": True}))
 
     assert draft.properties == in_snapshot(batchSize=4, maxBatchDelay=0, marName="a.mar")
     assert [change.why for change in draft.changes] == [
@@ -229,7 +229,7 @@ def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
 
 
 def test_a_running_batch_that_is_registered_has_the_size_that_torchserve_says() -> None:
-    registered = Wishes(BatchOptions(), {}, {}).registered(8, merges_rows=True, continuous=True)
+    registered = BatchRequirements(BatchOptions(), {}, {}).registered(8, merges_rows=True, continuous=True)
 
     assert registered == BatchLimits(max_batch_size=8, continuous=True)
 
@@ -238,7 +238,7 @@ def test_running_batches_and_sequences_together_are_refused() -> None:
     both = {"continuousBatching": True, "sequenceBatching": True}
 
     with pytest.raises(ConfigurationError, match="continuousBatching and sequenceBatching together"):
-        Wishes(BatchOptions(), {}, {"a.mar": both}).limits("a", "1.0", "a.mar")
+        BatchRequirements(BatchOptions(), {}, {"a.mar": both}).limits("a", "1.0", "a.mar")
 
 
 STATEFUL = {"batchSize": 4, "sequenceBatching": True, "sequenceMaxIdleMSec": 1000}
@@ -248,7 +248,7 @@ STATEFUL = {"batchSize": 4, "sequenceBatching": True, "sequenceMaxIdleMSec": 100
 def test_torchserve_itself_makes_the_batches_of_an_archive_that_keeps_state(written: dict[str, str]) -> None:
     draft = Draft(dict(written))
 
-    form_batches_here(draft, ARCHIVES, wishes(draft, STATEFUL))
+    form_batches_here(draft, ARCHIVES, requirements(draft, STATEFUL))
 
     assert draft.properties == written
 
@@ -257,7 +257,7 @@ def test_beside_one_that_batches_an_archive_that_keeps_state_has_its_own_size_in
     draft = Draft({"load_models": "all", "model_store": "/store"})
 
     yaml = {"a.mar": STATEFUL, "b.mar": {"batchSize": 8}}
-    form_batches_here(draft, ARCHIVES, Wishes(BatchOptions(), dict(draft.properties), yaml))
+    form_batches_here(draft, ARCHIVES, BatchRequirements(BatchOptions(), dict(draft.properties), yaml))
 
     made = json.loads(draft.get("model_snapshot"))["models"]
     assert (made["a"]["1.0"]["batchSize"], made["b"]["2.0"]["batchSize"]) == (4, 1)

@@ -15,14 +15,14 @@ from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
 from data_plane.messages import Request, Response
 from tests.support.model_folder import manifest, write_mar
 from torchserve_adapter import management
-from torchserve_adapter.batching import Wishes
+from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.settings import BatchOptions
 
-WISHES = Wishes(BatchOptions(), {}, {})
+WISHES = BatchRequirements(BatchOptions(), {}, {})
 
 
 class FakeClient:

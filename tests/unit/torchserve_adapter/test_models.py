@@ -13,7 +13,7 @@ from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest
 from torchserve_compat.store.archives import Archive, read_archive, read_store
-from torchserve_compat.store.models import Model, requested_models, select
+from torchserve_compat.store.models import RequestedModel, requested_models, select
 
 ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
 SNAPSHOT = json.dumps(
@@ -29,17 +29,20 @@ SNAPSHOT = json.dumps(
 @pytest.mark.parametrize(
     ("properties", "models"),
     [
-        ({"load_models": "all"}, (Model("first", "a.mar"), Model("second", "b.mar"))),
-        ({"load_models": "ALL"}, (Model("first", "a.mar"), Model("second", "b.mar"))),
-        ({"load_models": "b.mar"}, (Model("second", "b.mar"),)),
-        ({"load_models": "x=b.mar, a.mar,"}, (Model("x", "b.mar"), Model("first", "a.mar"))),
-        ({"load_models": "x=model-store/b.mar"}, (Model("x", "b.mar"),)),
-        ({"load_models": "x=https://host/x.mar"}, (Model("x", "https://host/x.mar"),)),
-        ({"load_models": "all", "model_snapshot": SNAPSHOT}, (Model("bert", "a.mar, b.mar"), Model("other", "b.mar"))),
+        ({"load_models": "all"}, (RequestedModel("first", "a.mar"), RequestedModel("second", "b.mar"))),
+        ({"load_models": "ALL"}, (RequestedModel("first", "a.mar"), RequestedModel("second", "b.mar"))),
+        ({"load_models": "b.mar"}, (RequestedModel("second", "b.mar"),)),
+        ({"load_models": "x=b.mar, a.mar,"}, (RequestedModel("x", "b.mar"), RequestedModel("first", "a.mar"))),
+        ({"load_models": "x=model-store/b.mar"}, (RequestedModel("x", "b.mar"),)),
+        ({"load_models": "x=https://host/x.mar"}, (RequestedModel("x", "https://host/x.mar"),)),
+        (
+            {"load_models": "all", "model_snapshot": SNAPSHOT},
+            (RequestedModel("bert", "a.mar, b.mar"), RequestedModel("other", "b.mar")),
+        ),
     ],
 )
 def test_models_come_from_the_snapshot_else_from_load_models(
-    properties: dict[str, str], models: tuple[Model, ...]
+    properties: dict[str, str], models: tuple[RequestedModel, ...]
 ) -> None:
     assert requested_models(properties, ARCHIVES, "/store") == models
 

@@ -11,7 +11,7 @@ import pytest
 
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import FRAME_BYTES
-from torchserve_adapter.rules import Surroundings, as_written, effective
+from torchserve_adapter.rules import TorchServeInputs, as_written, effective
 from torchserve_compat.store.known_settings import PROPERTIES, Effect, Runtime
 from torchserve_compat.store.properties import dump, parse
 
@@ -58,8 +58,8 @@ def around(
     store: str = "model-store",
     memory_bytes: int | None = None,
     max_request_size: int | None = None,
-) -> Surroundings:
-    return Surroundings(
+) -> TorchServeInputs:
+    return TorchServeInputs(
         model_dir=Path("/mnt/models"),
         environment=environment or {},
         is_directory=lambda path: path == Path("/mnt/models", store),

@@ -21,7 +21,7 @@ from data_plane.model import Call, IndexEntry, Models
 from data_plane.model_server.errors import ModelFailed
 from data_plane.protocol.torchserve.requests import RawRequest
 from tests.support.batching import turns_of_the_loop
-from torchserve_adapter.batching import Wishes
+from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import TorchServe, WorkerDeaths
 from torchserve_adapter.served import ServedVersions
@@ -29,10 +29,10 @@ from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.transport import OnPiece
-from torchserve_compat.store.models import Model
+from torchserve_compat.store.models import RequestedModel
 from torchserve_compat.store.settings import BatchOptions
 
-BERT = Model("bert", "bert.mar")
+BERT = RequestedModel("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 ANSWERED = "bert 1.0 has answered"
 KILLED = "without a Python exception; if it was killed for memory, raise the container's memory limit. Last problems"
@@ -128,9 +128,9 @@ class Watched:
         self.models = Models(["bert"] if configured else [])
         self.client = ScriptedClient(torchserve, self.models, script)
         client = cast(TorchServeClient, self.client)
-        wishes = Wishes(BatchOptions(), {}, {"bert.mar": {"batchSize": 6}})
+        requirements = BatchRequirements(BatchOptions(), {}, {"bert.mar": {"batchSize": 6}})
         metrics = BatchMetricsRegistry(CollectorRegistry())
-        self.served = ServedVersions(self.models, client, wishes, metrics, torchserve.deaths)
+        self.served = ServedVersions(self.models, client, requirements, metrics, torchserve.deaths)
         self._watch = ModelWatch(
             [BERT] if configured else [], self.models, self.served, client, cast(TorchServe, torchserve), folder,
             registering=registering, clock=lambda: torchserve.now,

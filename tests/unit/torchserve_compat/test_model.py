@@ -51,7 +51,7 @@ class InProcess:
 
 def model(transport: InProcess) -> HandlerModel:
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
-    return HandlerModel("m", "1", transport, BatchLimits(), metrics, workers=1)
+    return HandlerModel("m", "1", transport, limits=BatchLimits(), metrics=metrics, workers=1)
 
 
 def echo(data: list[Any], _: Any) -> list[Any]:

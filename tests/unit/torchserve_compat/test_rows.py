@@ -43,7 +43,7 @@ async def sizes(
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
     recording = Recording()
     limits = BatchLimits(max_batch_size, merges_rows=merges_rows)
-    model = HandlerModel("m", "1", recording, limits, metrics, 1, envelope=envelope)
+    model = HandlerModel("m", "1", recording, limits=limits, metrics=metrics, workers=1, envelope=envelope)
     instances = decode_request(b'{"instances": [1]}')
     inputs = InferRequest((Tensor.from_numpy("x", np.array([1])),))
     ask = {

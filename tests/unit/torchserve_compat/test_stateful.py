@@ -79,7 +79,14 @@ def stateful(*workers: Worker, limits: SequenceLimits = LIMITS, batch_size: int 
     envelope = options.pop("envelope", "none")
     models = [
         HandlerModel(
-            "m", "1", worker, BatchLimits(max_batch_size=batch_size), metrics, 1, envelope=envelope, stateful=True
+            "m",
+            "1",
+            worker,
+            limits=BatchLimits(max_batch_size=batch_size),
+            metrics=metrics,
+            workers=1,
+            envelope=envelope,
+            stateful=True,
         )
         for worker in workers
     ]

@@ -49,7 +49,7 @@ class Scripted:
 
 def model(transport: Scripted, limits: BatchLimits | None = None) -> HandlerModel:
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
-    return HandlerModel("m", "1", transport, limits or BatchLimits(), metrics, 1)
+    return HandlerModel("m", "1", transport, limits=limits or BatchLimits(), metrics=metrics, workers=1)
 
 
 def call(id: str = "1") -> Call:  # noqa: A002

@@ -25,11 +25,11 @@ from data_plane.model_server.serving import serve
 from data_plane.model_server.work_dir import claimed
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration import model_directory
-from mar_runtime.configuration.plan import Options
+from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
 from mar_runtime.configuration.withheld import withheld_variables
 from mar_runtime.metrics import definitions
-from mar_runtime.metrics.exposition import SampleMetrics
-from mar_runtime.models.served import ServedModels, Surroundings
+from mar_runtime.metrics.exposition import HandlerMetrics
+from mar_runtime.models.supervisor import ModelSupervisor
 from mar_runtime.resources import gpus, threads
 from torchserve_compat.store import rules
 from torchserve_compat.store.settings import BatchOptions, cors_headers, whole
@@ -56,14 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, value)
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
-            around = rules.Surroundings(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
-            found = model_directory.read(around, options.service_name)
+            inputs = rules.RuleInputs(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
+            found = model_directory.read(inputs, options.service_name)
             doors = Doors(
                 listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
                 options.grace_period, cors=cors_headers(found.properties),
                 max_connections=options.max_connections, budget=request_budget(options.max_buffered_bytes),
             )  # fmt: skip
-            uvloop.run(_run(options, around, found, doors))
+            uvloop.run(_run(options, inputs, found, doors))
     except StartError as error:
         return fail(options.termination_log, str(error), error.exit_code)
     except Exception as error:
@@ -73,15 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(
-    options: argparse.Namespace, around: rules.Surroundings, found: model_directory.Found, doors: Doors
+    options: argparse.Namespace, inputs: rules.RuleInputs, found: model_directory.Found, doors: Doors
 ) -> None:
     names = dict.fromkeys(request.name for request in found.models)
     log.info("serving %s", ", ".join(names))
-    models, metrics, samples = Models(names, options.service_name), ServerMetrics(), SampleMetrics()
+    models, metrics, handler_metrics = Models(names, options.service_name), ServerMetrics(), HandlerMetrics()
     for name, why in found.missing.items():
         models.record(name, Event.FAIL, why)
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
-    surroundings = Surroundings(
+    settings = RuntimeSettings(
         work_dir=options.work_dir,
         processors=processors(),
         threads=threads(os.environ),
@@ -90,17 +90,18 @@ async def _run(
         metrics=definitions.find(found.properties, options.model_dir),
         withheld=withheld_variables(found.properties, os.environ),
         properties=found.properties,
-        options=Options(batching, options.worker_max_requests, options.worker_max_memory),
+        options=ServingOptions(batching, options.worker_max_requests, options.worker_max_memory),
     )
-    served = ServedModels(
-        models, metrics, samples, surroundings, lambda: model_directory.read(around, options.service_name).models
-    )
-    models.repository = served
-    doors.budget.drop_gone = served.drop_gone
+    supervisor = ModelSupervisor(
+        models, settings, lambda: model_directory.read(inputs, options.service_name).models,
+        metrics=metrics, handler_metrics=handler_metrics,
+    )  # fmt: skip
+    models.repository = supervisor
+    doors.budget.drop_gone = supervisor.drop_gone
     try:
-        await serve(doors, models, metrics, [served.run(found.models)], samples.exposition)
+        await serve(doors, models, metrics, [supervisor.run(found.models)], handler_metrics.exposition)
     finally:
-        await served.close()
+        await supervisor.close()
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

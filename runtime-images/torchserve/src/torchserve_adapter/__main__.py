@@ -25,12 +25,12 @@ from data_plane.model_server.work_dir import claimed
 from data_plane.server.run import listen
 from model_archive.configuration import CONFIG
 from torchserve_adapter.archive_settings import read_settings
-from torchserve_adapter.batching import Wishes, form_batches_here
+from torchserve_adapter.batching import BatchRequirements, form_batches_here
 from torchserve_adapter.launch import prepare
 from torchserve_adapter.ports import LoopbackPorts
 from torchserve_adapter.rules import (
     LOOPBACK,
-    Surroundings,
+    TorchServeInputs,
     as_written,
     check_names,
     effective,
@@ -40,7 +40,7 @@ from torchserve_adapter.supervisor import Service, supervise
 from torchserve_compat.store import notices, properties
 from torchserve_compat.store.archives import Archive, read_store
 from torchserve_compat.store.known_settings import Runtime
-from torchserve_compat.store.models import Model, requested_models, select
+from torchserve_compat.store.models import RequestedModel, requested_models, select
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.rules import max_request_size
 from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         LoopbackPorts(reserved) as ports,
         claimed(options.work_dir),
     ):
-        around = Surroundings(
+        inputs = TorchServeInputs(
             model_dir=options.model_dir,
             environment=environment,
             is_directory=Path.is_dir,
@@ -80,9 +80,9 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         )
         path = options.model_dir / CONFIG
         given = properties.parse(_read_configuration(path), str(path))
-        written = as_written(given, around)
+        written = as_written(given, inputs)
         with _open_management(written, ports) as management:
-            service = _configure(options, given, written, around)
+            service = _configure(options, given, written, inputs)
             launch = prepare(
                 options.work_dir, service.properties, environment, container.processor_limit(), service.batch_sizes
             )
@@ -115,31 +115,36 @@ def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: so
 
 
 def _configure(
-    options: argparse.Namespace, given: Mapping[str, str], written: Mapping[str, str], around: Surroundings
+    options: argparse.Namespace, given: Mapping[str, str], written: Mapping[str, str], inputs: TorchServeInputs
 ) -> Service:
     said = notices.of_properties(Runtime.TORCHSERVE, written)
-    draft = effective(given, around)
+    draft = effective(given, inputs)
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     missing = _leave_out_missing(draft, archives)
     settings = {file: read_settings(store / file) for file in archives}
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
     handlers = {file: archive.handler for file, archive in archives.items()}
-    wishes = Wishes(batching, written, settings, handlers)
-    wishes.check()
+    requirements = BatchRequirements(batching, written, settings, handlers)
+    requirements.check()
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)
     for file in {file for model in models for file in model.archive.split(", ")}:
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
         sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served
-    form_batches_here(draft, archives, wishes)
+    form_batches_here(draft, archives, requirements)
     for change in draft.changes:
         log.info("config.properties: %s", change)
     for notice in said:
         log.warning("%s", notice)
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
     return Service(
-        draft.properties, models, wishes, _batch_sizes(wishes, models, archives), missing, options.service_name
+        draft.properties,
+        models,
+        requirements,
+        _batch_sizes(requirements, models, archives),
+        missing,
+        options.service_name,
     )
 
 
@@ -154,12 +159,14 @@ def _leave_out_missing(draft: Draft, archives: Mapping[str, Archive]) -> Mapping
     return selection.missing
 
 
-def _batch_sizes(wishes: Wishes, models: Iterable[Model], archives: Mapping[str, Archive]) -> dict[str, dict[str, int]]:
+def _batch_sizes(
+    requirements: BatchRequirements, models: Iterable[RequestedModel], archives: Mapping[str, Archive]
+) -> dict[str, dict[str, int]]:
     """Not of archives that TorchServe fetches: nothing is known of them."""
     sizes: dict[str, dict[str, int]] = {}
     for model in models:
         for archive in (archives[file] for file in model.archive.split(", ") if file in archives):
-            size = wishes.stated_batch_size(model.name, archive.model_version, archive.file)
+            size = requirements.stated_batch_size(model.name, archive.model_version, archive.file)
             sizes.setdefault(model.name, {})[archive.model_version] = size
     return sizes
 

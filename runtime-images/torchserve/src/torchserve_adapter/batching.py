@@ -38,7 +38,7 @@ Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Wishes:
+class BatchRequirements:
     """What was asked for on batches: by flags, in config.properties, and in the archives' YAML (by file name).
 
     `handlers` are those that the archives' manifests name, by file name as well.
@@ -94,13 +94,13 @@ class Wishes:
         return {**_table("models", self.properties).get(model, {}).get(version, {}), **yaml}
 
 
-def form_batches_here(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) -> None:
+def form_batches_here(draft: Draft, archives: Mapping[str, Archive], requirements: BatchRequirements) -> None:
     """TorchServe gets batchSize 1 for every version in the configuration, but for those with a running batch, and those
     that keep state: of their sequences it makes the batches itself."""
-    usable = [_usable(yaml) for file, yaml in wishes.archives.items() if not wishes.keeps_state(file)]
+    usable = [_usable(yaml) for file, yaml in requirements.archives.items() if not requirements.keeps_state(file)]
     yaml_batches = any(yaml.get("batchSize", 1) > 1 or yaml.get("continuousBatching") for yaml in usable)
     if yaml_batches and "model_snapshot" not in draft.properties:
-        draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, wishes)), f"batchSize 1: {_WHY}")
+        draft.set("model_snapshot", json.dumps(_as_snapshot(draft, archives, requirements)), f"batchSize 1: {_WHY}")
         return
     for setting in ("model_snapshot", "models"):
         document = parse_table(setting, draft.get(setting) or "{}")
@@ -108,9 +108,9 @@ def form_batches_here(draft: Draft, archives: Mapping[str, Archive], wishes: Wis
         whys = set()
         for name, version, parameters in entries(setting, table):
             archive = parameters.get("marName", "")
-            if wishes.keeps_state(archive):
+            if requirements.keeps_state(archive):
                 continue
-            formed, why = _formed(wishes.limits(name, version, archive))
+            formed, why = _formed(requirements.limits(name, version, archive))
             if {"batchSize": 1, **parameters} != {"batchSize": 1, **parameters, **formed}:
                 parameters.update(formed)
                 whys.add(why)
@@ -125,17 +125,17 @@ def _formed(limits: BatchLimits) -> tuple[dict[str, int], str]:
     return {"batchSize": 1}, f"batchSize 1: {_WHY}"
 
 
-def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], wishes: Wishes) -> dict[str, Any]:
+def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], requirements: BatchRequirements) -> dict[str, Any]:
     """The same models, as the one form of configuration that an archive's YAML does not win over."""
     models: Table = {}
     for one in requested_versions(draft.properties, archives, draft.get("model_store")):
-        yaml = _usable(wishes.archives.get(one.archive, {}))
+        yaml = _usable(requirements.archives.get(one.archive, {}))
         workers = whole(draft.properties, "default_workers_per_model") or 1
         parameters = {"minWorkers": workers, "maxWorkers": workers, "maxBatchDelay": 100, **one.parameters, **yaml}
         parameters = {name: value for name, value in parameters.items() if name not in _BATCHINGS}
         parameters |= {"marName": one.archive, "defaultVersion": one.is_default}
-        if not wishes.keeps_state(one.archive):
-            parameters |= _formed(wishes.limits(one.name, one.version, one.archive))[0]
+        if not requirements.keeps_state(one.archive):
+            parameters |= _formed(requirements.limits(one.name, one.version, one.archive))[0]
         models.setdefault(one.name, {})[one.version] = parameters
     return {"modelCount": len(models), "models": models}
 

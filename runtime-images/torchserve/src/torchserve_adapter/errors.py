@@ -37,12 +37,6 @@ class ConnectionBroken(UpstreamBroken):
     component = COMPONENT
 
 
-class WorkerBroken(UpstreamBroken):
-    """A worker died while it held the request."""
-
-    component = "worker"
-
-
 class WorkerTooSlow(UpstreamTimeout):
     """TorchServe gave up on its worker, or never answered."""
 

@@ -22,7 +22,7 @@ from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from data_plane.server.routing import Route
 from model_archive.configuration import file_name
 from torchserve_adapter.archive_settings import read_settings
-from torchserve_adapter.batching import Wishes
+from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.errors import COMPONENT, message_of
 from torchserve_adapter.served import ServedVersions
@@ -39,12 +39,17 @@ class ManagementEndpoints:
     """TorchServe's own API: every request goes on to it."""
 
     def __init__(
-        self, client: TorchServeClient, watch: ModelWatch, served: ServedVersions, wishes: Wishes, store: Path
+        self,
+        client: TorchServeClient,
+        watch: ModelWatch,
+        served: ServedVersions,
+        requirements: BatchRequirements,
+        store: Path,
     ) -> None:
         self._client = client
         self._watch = watch
         self._served = served
-        self._wishes = wishes
+        self._requirements = requirements
         self._store = store
 
     def routes(self) -> tuple[Route, ...]:
@@ -81,7 +86,7 @@ class ManagementEndpoints:
         settings = await asyncio.to_thread(read_settings, archive)
         handler = (await asyncio.to_thread(read_archive, archive)).handler if size is None else ""
         with _refusing():
-            limits = self._wishes.unsized(settings, handler)
+            limits = self._requirements.unsized(settings, handler)
             sequence_limits(archive.name, settings, batch_size=1, workers=1)
         if size is None:
             size, merges_rows = limits.max_batch_size, limits.merges_rows
@@ -100,7 +105,7 @@ class StoreRepository:
     client: TorchServeClient
     watch: ModelWatch
     served: ServedVersions
-    wishes: Wishes
+    requirements: BatchRequirements
     store: Path
     workers: int
 
@@ -112,9 +117,11 @@ class StoreRepository:
         if (archive := archives.get(name)) is None:
             raise ModelNotFound(name, archives)
         settings = await asyncio.to_thread(read_settings, self.store / archive.file)
-        wishes = replace(self.wishes, archives={archive.file: settings}, handlers={archive.file: archive.handler})
+        requirements = replace(
+            self.requirements, archives={archive.file: settings}, handlers={archive.file: archive.handler}
+        )
         with _refusing():
-            limits = wishes.limits(name, archive.model_version, archive.file)
+            limits = requirements.limits(name, archive.model_version, archive.file)
             sequence_limits(archive.file, settings, batch_size=1, workers=1)
         if self.watch.has_given_up(name):
             await self.unload(name)

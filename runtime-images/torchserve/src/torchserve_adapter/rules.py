@@ -35,21 +35,21 @@ _JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
-class Surroundings(rules.Surroundings):
+class TorchServeInputs(rules.RuleInputs):
     """The same, and what matters to a JVM with ports of its own."""
 
     port_for: Callable[[int], int] = int  # the wanted port if it can be had, else a free one
     memory_bytes: int | None = None
 
 
-def as_written(properties: Mapping[str, str], around: Surroundings) -> Mapping[str, str]:
+def as_written(properties: Mapping[str, str], inputs: TorchServeInputs) -> Mapping[str, str]:
     """The user's own settings, with what the environment and the flags say on top; raises ConfigurationError."""
-    return rules.effective(properties, around, _READING).properties
+    return rules.effective(properties, inputs, _READING).properties
 
 
-def effective(properties: Mapping[str, str], around: Surroundings) -> Draft:
+def effective(properties: Mapping[str, str], inputs: TorchServeInputs) -> Draft:
     """The configuration that TorchServe gets, with every change; raises ConfigurationError."""
-    return rules.effective(properties, around, _RULES)
+    return rules.effective(properties, inputs, _RULES)
 
 
 def check_names(models: Iterable[str]) -> None:
@@ -66,20 +66,20 @@ def management_port(written: Mapping[str, str]) -> int | None:
     return None
 
 
-def _addresses(draft: Draft, around: Surroundings) -> None:
+def _addresses(draft: Draft, inputs: TorchServeInputs) -> None:
     for setting, default in _HTTP_PORTS.items():
         wanted = _port_of(setting, draft.get(setting), default)
-        port = around.port_for(wanted)
+        port = inputs.port_for(wanted)
         moved = "" if port == wanted else f"; port {wanted} is taken"
         draft.set(setting, f"http://{LOOPBACK}:{port}", f"the adapter is the pod's only door{moved}")
     for api, default in _GRPC_PORTS.items():
         wanted = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
         draft.set(f"grpc_{api}_address", LOOPBACK, "the adapter is the pod's only door")
-        if (port := around.port_for(wanted)) != wanted:
+        if (port := inputs.port_for(wanted)) != wanted:
             draft.set(f"grpc_{api}_port", str(port), f"port {wanted} is taken")
 
 
-def _models(draft: Draft, _: Surroundings) -> None:
+def _models(draft: Draft, _: TorchServeInputs) -> None:
     if draft.get("model_snapshot"):
         snapshot = parse_table("model_snapshot", draft.get("model_snapshot"))
         _give_a_worker(draft, "model_snapshot", snapshot, snapshot_models(snapshot))
@@ -106,7 +106,7 @@ def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: 
         draft.set(setting, json.dumps(document), "minWorkers 0 → 1: a model without a worker cannot answer")
 
 
-def _protocol(draft: Draft, _: Surroundings) -> None:
+def _protocol(draft: Draft, _: TorchServeInputs) -> None:
     if "service_envelope" in draft.properties:
         draft.set_default("service_envelope", "none", "nothing stands there")
     draft.set_default("service_envelope", "kserve", 'so that {"instances": […]} reaches the handler as its list')
@@ -115,9 +115,9 @@ def _protocol(draft: Draft, _: Surroundings) -> None:
     )
 
 
-def _sizes(draft: Draft, around: Surroundings) -> None:
+def _sizes(draft: Draft, inputs: TorchServeInputs) -> None:
     """TorchServe's limits are for frames; the adapter keeps those for clients."""
-    rules.sizes(draft, around)
+    rules.sizes(draft, inputs)
     # Numbers of one byte and a comma in JSON are tensors of eight.
     request = 4 * rules.max_request_size(draft.properties) + FRAME_BYTES
     draft.set("max_request_size", _at_most_int(request), "for batches; the adapter keeps the limit of each request")
@@ -131,7 +131,7 @@ def _at_most_int(number: int) -> str:
     return str(min(number, 2**31 - 1))
 
 
-def _metrics(draft: Draft, _: Surroundings) -> None:
+def _metrics(draft: Draft, _: TorchServeInputs) -> None:
     draft.set("enable_metrics_api", "true", "the adapter's /metrics includes TorchServe's")
     draft.set("metrics_mode", "prometheus", "the adapter's /metrics includes TorchServe's")
     draft.set_default(
@@ -139,11 +139,11 @@ def _metrics(draft: Draft, _: Surroundings) -> None:
     )
 
 
-def _jvm(draft: Draft, around: Surroundings) -> None:
-    if around.memory_bytes is None:
+def _jvm(draft: Draft, inputs: TorchServeInputs) -> None:
+    if inputs.memory_bytes is None:
         draft.set_default("vmargs", _JVM_FLAGS, "a quick start")
         return
-    heap = min(max(around.memory_bytes // 8 // _MIB, 128), 1024)
+    heap = min(max(inputs.memory_bytes // 8 // _MIB, 128), 1024)
     draft.set_default(
         "vmargs",
         f"-Xmx{heap}m {_JVM_FLAGS}",
@@ -162,7 +162,7 @@ def _port_of(setting: str, address: str, default: int) -> int:
         ) from error
 
 
-_RULES: tuple[rules.Rule[Surroundings], ...] = (
+_RULES: tuple[rules.Rule[TorchServeInputs], ...] = (
     rules.environment,
     rules.placeholders,
     rules.model_store,
@@ -173,4 +173,4 @@ _RULES: tuple[rules.Rule[Surroundings], ...] = (
     _sizes,
     _jvm,
 )
-_READING: tuple[rules.Rule[Surroundings], ...] = (rules.environment, rules.placeholders, rules.sizes)
+_READING: tuple[rules.Rule[TorchServeInputs], ...] = (rules.environment, rules.placeholders, rules.sizes)

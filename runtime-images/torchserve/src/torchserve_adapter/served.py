@@ -14,7 +14,7 @@ from data_plane.batching.queue import BatchQueue
 from data_plane.errors import NotReady
 from data_plane.model import Models
 from model_archive.configuration import file_name
-from torchserve_adapter.batching import Wishes
+from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.process import WorkerDeaths
 from torchserve_adapter.transport import VersionTransport
@@ -42,13 +42,13 @@ class ServedVersions:
         self,
         models: Models,
         client: TorchServeClient,
-        wishes: Wishes,
+        requirements: BatchRequirements,
         metrics: BatchMetricsRegistry,
         deaths: WorkerDeaths,
     ) -> None:
         self._models = models
         self._client = client
-        self._wishes = wishes
+        self._requirements = requirements
         self._metrics = metrics
         self._deaths = deaths
         self._versions: dict[str, dict[str, _Served]] = {}
@@ -98,24 +98,26 @@ class ServedVersions:
 
     def _make(self, name: str, version: Version, configured: bool) -> _Served:
         if configured:
-            limits = self._wishes.limits(name, version.version, version.archive)
+            limits = self._requirements.limits(name, version.version, version.archive)
         else:
             merges_rows = file_name(version.archive) not in self._rows_alone
-            limits = self._wishes.registered(version.batch_size, merges_rows=merges_rows, continuous=version.continuous)
+            limits = self._requirements.registered(
+                version.batch_size, merges_rows=merges_rows, continuous=version.continuous
+            )
         log.info("model %s, version %s: %s", name, version.version, _said(limits, stateful=bool(version.sequences)))
         answered = functools.partial(self._deaths.forgive, name, version.version)
         transport = self._client.transport(name, version, answered)
         metrics = self._metrics.of_model(name)
-        envelope = self._wishes.envelope
+        envelope = self._requirements.envelope
         stateful = version.sequences is not None
         model = HandlerModel(
-            name, version.version, transport, limits, metrics, version.workers,
-            envelope=envelope, stateful=stateful,
+            name, version.version, transport,
+            limits=limits, metrics=metrics, workers=version.workers, envelope=envelope, stateful=stateful,
             merging=not stateful,  # with sequences, TorchServe makes the batches; a frame is one request to it
         )  # fmt: skip
         if version.sequences is None:
             return _Served(model, model.queue, transport, model.slots)
-        headers = sequence_headers(self._wishes.properties)
+        headers = sequence_headers(self._requirements.properties)
         sequences = StatefulModel([model], version.sequences, headers, timeout_s=limits.timeout_s, marks=True)
         return _Served(sequences, model.queue, transport, version.batch_size)
 

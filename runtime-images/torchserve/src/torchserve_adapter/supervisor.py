@@ -15,7 +15,7 @@ from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
 from data_plane.server.run import HttpServer
-from torchserve_adapter.batching import Wishes
+from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient
 from torchserve_adapter.launch import Launch
 from torchserve_adapter.limits import MAX_MANAGEMENT_CONNECTIONS
@@ -23,7 +23,7 @@ from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
-from torchserve_compat.store.models import Model
+from torchserve_compat.store.models import RequestedModel
 from torchserve_compat.store.settings import whole
 
 
@@ -32,8 +32,8 @@ class Service:
     """What is served, and how."""
 
     properties: Mapping[str, str]  # TorchServe's
-    configured: Sequence[Model]
-    wishes: Wishes
+    configured: Sequence[RequestedModel]
+    requirements: BatchRequirements
     batch_sizes: Mapping[str, Mapping[str, int]]  # by model and version, that handlers are told
     missing: Mapping[str, str]  # models that cannot be served, and why
     alias: str | None
@@ -49,7 +49,7 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
         models.record(name, Event.FAIL, why)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
-        served = ServedVersions(models, client, service.wishes, metrics.batches, torchserve.deaths)
+        served = ServedVersions(models, client, service.requirements, metrics.batches, torchserve.deaths)
         watch = ModelWatch(
             service.configured, models, served, client, torchserve, launch.failures,
             registering=management is not None,
@@ -58,8 +58,8 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
         if management:
             store = Path(service.properties["model_store"])
             workers = whole(service.properties, "default_workers_per_model") or 1
-            models.repository = StoreRepository(client, watch, served, service.wishes, store, workers)
-            endpoints = ManagementEndpoints(client, watch, served, service.wishes, store)
+            models.repository = StoreRepository(client, watch, served, service.requirements, store, workers)
+            endpoints = ManagementEndpoints(client, watch, served, service.requirements, store)
             app = App(Router(endpoints.routes()), metrics, doors.max_request_size, doors.budget)
             server = HttpServer(app, management, doors.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
             must_not_end.append(server.run_until_drained())

@@ -17,12 +17,12 @@ from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.errors import (
     COMPONENT,
     ConnectionBroken,
-    WorkerBroken,
     WorkerTooSlow,
     broken_connections,
     message_of,
 )
 from torchserve_compat import frames
+from torchserve_compat.server.errors import WorkerBroken
 from torchserve_compat.server.stateful import take_sequence
 from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.wire import Kind, Unframer

@@ -28,7 +28,7 @@ from torchserve_adapter.client import TorchServeClient, Version
 from torchserve_adapter.limits import MAX_DEATHS, MAX_WITHOUT_WORKER
 from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
-from torchserve_compat.store.models import Model
+from torchserve_compat.store.models import RequestedModel
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _READY_POLL_S = 5.0
 class _Watched:
     """A model that the configuration has, or that was registered while TorchServe runs."""
 
-    configured: Model | None = None
+    configured: RequestedModel | None = None
     was_ready: bool = False
     lost_at: float | None = None  # since when it has been without a worker
 
@@ -50,7 +50,7 @@ class ModelWatch:
 
     def __init__(
         self,
-        configured: Iterable[Model],
+        configured: Iterable[RequestedModel],
         models: Models,
         served: ServedVersions,
         client: TorchServeClient,
@@ -109,11 +109,11 @@ class ModelWatch:
             judge = self._judge_running if watched.was_ready else self._judge_start
             judge(watched.configured, versions)
         elif versions:
-            self._judge_registered(Model(name, versions[0].archive), versions)
+            self._judge_registered(RequestedModel(name, versions[0].archive), versions)
         elif versions is not None:
             self._forget(name)
 
-    def _judge_registered(self, model: Model, versions: tuple[Version, ...]) -> None:
+    def _judge_registered(self, model: RequestedModel, versions: tuple[Version, ...]) -> None:
         if model.name not in self._watched:
             self._forget_earlier(model.name, versions)
             self._watched[model.name] = _Watched()
@@ -126,12 +126,12 @@ class ModelWatch:
         except ModelFailed as error:
             self._give_up(model, error)
 
-    def _check_start(self, model: Model, versions: Sequence[Version]) -> None:
+    def _check_start(self, model: RequestedModel, versions: Sequence[Version]) -> None:
         died = any(self._torchserve.deaths.count(model.name, one.version) for one in versions)
         if died or self._report(model.name).exists():
             raise ModelFailed(self._describe_failure(model))
 
-    def _judge_start(self, model: Model, versions: tuple[Version, ...] | None) -> None:
+    def _judge_start(self, model: RequestedModel, versions: tuple[Version, ...] | None) -> None:
         self._check_start(model, versions or ())
         if versions and all(one.workers for one in versions):
             self._serve(model.name, versions, configured=True)
@@ -141,7 +141,7 @@ class ModelWatch:
                 f"TorchServe could not load model {model.name} ({model.archive}). {self._torchserve.last_problems()}"
             )
 
-    def _judge_running(self, model: Model, described: tuple[Version, ...] | None) -> None:
+    def _judge_running(self, model: RequestedModel, described: tuple[Version, ...] | None) -> None:
         if described is None:
             return
         # A version that is being registered is not waited for.
@@ -154,7 +154,7 @@ class ModelWatch:
         elif self._watched[model.name].was_ready:
             self._lose(model, versions)
 
-    def _check_deaths(self, model: Model, versions: Sequence[Version]) -> None:
+    def _check_deaths(self, model: RequestedModel, versions: Sequence[Version]) -> None:
         if any(one.sequences and self._torchserve.deaths.has_lost(model.name, one.version) for one in versions):
             raise ModelFailed(
                 f"A worker of model {_named(model)} died, and TorchServe does not serve sequences (sequenceBatching) "
@@ -164,7 +164,7 @@ class ModelWatch:
         if deaths >= MAX_DEATHS:
             raise ModelFailed(f"The worker of model {_named(model)} died {deaths} times in a row; {self._last(model)}")
 
-    def _check_patience(self, model: Model, versions: Sequence[Version]) -> None:
+    def _check_patience(self, model: RequestedModel, versions: Sequence[Version]) -> None:
         watched, now = self._watched[model.name], self._clock()
         watched.lost_at = now if watched.lost_at is None else watched.lost_at
         without_worker_s = now - watched.lost_at
@@ -195,13 +195,13 @@ class ModelWatch:
             self._torchserve.deaths.forget(name, one.version)
         self._report(name).unlink(missing_ok=True)
 
-    def _lose(self, model: Model, versions: Sequence[Version]) -> None:
+    def _lose(self, model: RequestedModel, versions: Sequence[Version]) -> None:
         if self._models.record(model.name, Event.WORKERS_LOST, "lost its worker; TorchServe is restarting it"):
             log.warning("model %s lost its worker; TorchServe is restarting it", model.name)
         self._served.scale(model.name, versions)
         self._check_patience(model, versions)
 
-    def _give_up(self, model: Model, error: ModelFailed) -> None:
+    def _give_up(self, model: RequestedModel, error: ModelFailed) -> None:
         log.error("model %s is given up: %s", model.name, error)
         reason = f"is given up until it is registered anew. {str(error).rstrip('.')}"
         self._models.record(model.name, Event.FAIL, reason)
@@ -210,13 +210,13 @@ class ModelWatch:
     def _report(self, name: str) -> Path:
         return self._failures / f"{name}.json"
 
-    def _describe_failure(self, model: Model) -> str:
+    def _describe_failure(self, model: RequestedModel) -> str:
         """Why the model could not be loaded."""
         if report := self._read_report(model.name):
             return f"Model {_named(model)} could not be loaded: {_cause(report)}"
         return f"The worker of model {_named(model)} died {self._silently()}"
 
-    def _last(self, model: Model) -> str:
+    def _last(self, model: RequestedModel) -> str:
         """How its worker ended the last time."""
         report = self._read_report(model.name)
         return f"the last time by {_cause(report)}" if report else f"the last time {self._silently()}"
@@ -241,7 +241,7 @@ class ModelWatch:
             await asyncio.wait_for(self._torchserve.deaths.news.wait(), pause)
 
 
-def _named(model: Model) -> str:
+def _named(model: RequestedModel) -> str:
     return f"{model.name} ({model.archive})"
 
 

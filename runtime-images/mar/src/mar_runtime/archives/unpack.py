@@ -15,22 +15,22 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Unpacked:
+class UnpackedArchive:
     """A folder with an archive's files, and its manifest."""
 
     folder: Path
     manifest: Manifest
 
 
-def unpack(archive: Path, folder: Path) -> Unpacked:
+def unpack(archive: Path, folder: Path) -> UnpackedArchive:
     """Unpack a .mar or .tar.gz, or use a folder as it is; raise ModelFailed for an invalid or unsafe archive."""
     try:
         manifest = read_manifest(archive, archive.name)
         if archive.is_dir():
-            return Unpacked(model_folder(archive), manifest)
+            return UnpackedArchive(model_folder(archive), manifest)
         rmtree(folder, ignore_errors=True)
         _unpack(archive, folder)
-        return Unpacked(folder, manifest)
+        return UnpackedArchive(folder, manifest)
     except InvalidArchive as error:
         raise ModelFailed(f"{error}.") from error
     except OSError as error:

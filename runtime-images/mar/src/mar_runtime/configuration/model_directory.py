@@ -39,12 +39,12 @@ class Found:
         return rules.max_request_size(self.properties)
 
 
-def read(around: rules.Surroundings, service_name: str | None) -> Found:
+def read(inputs: rules.RuleInputs, service_name: str | None) -> Found:
     """Raises ConfigurationError where there is nothing to serve, or where the configuration is wrong."""
-    folder = around.model_dir
+    folder = inputs.model_dir
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} is not a directory; give the folder with the models by --model-dir.")
-    settings = _configuration(around)
+    settings = _configuration(inputs)
     models, missing = _archives(settings)
     if not models:
         models = bare_files((path for path in folder.iterdir() if path.is_file()), service_name)
@@ -56,17 +56,17 @@ def read(around: rules.Surroundings, service_name: str | None) -> Found:
     return Found(models, settings, missing)
 
 
-def _configuration(around: rules.Surroundings) -> Mapping[str, str]:
-    folder = around.model_dir
+def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
+    folder = inputs.model_dir
     path = folder / CONFIG
     if path.is_file():
-        draft = rules.effective(properties.parse(path.read_bytes(), str(path)), around, _RULES)
+        draft = rules.effective(properties.parse(path.read_bytes(), str(path)), inputs, _RULES)
     elif any((folder / name).is_dir() for name in STORES):
-        draft = rules.effective({}, around, _RULES)
+        draft = rules.effective({}, inputs, _RULES)
     elif any(folder.glob("*.mar")):
-        draft = rules.effective({"model_store": "."}, around, _RULES)
+        draft = rules.effective({"model_store": "."}, inputs, _RULES)
     else:
-        draft = rules.effective({}, around, (rules.sizes,))
+        draft = rules.effective({}, inputs, (rules.sizes,))
     for change in draft.changes:
         log.info("config.properties: %s", change)
     for notice in notices.of_properties(Runtime.MAR, draft.properties):

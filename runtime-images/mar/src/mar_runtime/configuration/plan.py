@@ -1,6 +1,6 @@
-"""How each model is to be served. Pure.
+"""Plans how each model is served. Pure.
 
-`requested` things come from the model directory; once an archive is unpacked, its manifest and its YAML complete them.
+Requests come from the model directory. The manifest and the YAML of an unpacked archive complete them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal, cast
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
+from mar_runtime.configuration.settings import ServingOptions
 from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.pool.worker_pool import PoolPolicy
 from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
-    BatchOptions,
     batch_limits,
     envelope,
     sequence_limits,
@@ -30,20 +30,20 @@ ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 
 WorkerType = Literal["process", "thread"]
 
-# Of a model that is told no number. On a large machine without limits more would hold its memory for nothing.
+# For a model without a configured number. On a large machine without limits, more workers would only use memory.
 _MOST_WORKERS = 4
 
 
 @dataclass(frozen=True)
 class ArchiveRequest:
-    """One version of a model, in an archive that is not unpacked yet."""
+    """One version of a model in an archive that is not unpacked yet."""
 
     version: ModelVersion
     path: Path
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """Return the model's name."""
         return self.version.name
 
 
@@ -59,40 +59,33 @@ ModelRequest = ArchiveRequest | FileRequest
 
 
 @dataclass(frozen=True)
-class Options:
-    """From the command line, and with it from the service."""
-
-    batching: BatchOptions
-    max_requests: int = 0  # batches after which a worker is replaced; 0 for never
-    max_memory_mib: int = 0
-
-
-@dataclass(frozen=True)
 class ArchivePlan:
     """How one archive's handler is served."""
 
     handler: str
     envelope: str
-    requirements: str | None  # file in the archive whose packages are to be installed
+    requirements: str | None  # file in the archive that lists the packages to install
     limits: BatchLimits
-    stated_batch_size: int  # that the handler is told
+    stated_batch_size: int  # the batch size in the handler's context
     policy: PoolPolicy
     worker_type: WorkerType
-    sequences: SequenceLimits | None = None  # of a handler that keeps state between requests
+    sequences: SequenceLimits | None = None  # for a handler that keeps state between requests
 
 
 def archive_plan(
     request: ArchiveRequest,
     manifest: Manifest,
     yaml_config: Mapping[str, Any],
+    *,
     properties: Mapping[str, str],
-    options: Options,
+    options: ServingOptions,
     devices: int,
 ) -> ArchivePlan:
-    """As in TorchServe, a model_snapshot wins over the archive's YAML, and that over `models`.
+    """Plan how an archive is served; raises ConfigurationError.
 
-    A model that is told no number of workers has one for each of its `devices`, its share of the processors or GPUs.
-    A manifest's envelope is not looked at, as TorchServe 0.12 does not. Raises ConfigurationError.
+    As in TorchServe, a model_snapshot overrides the archive's YAML, which overrides `models`. A model without a number
+    of workers has one for each of its `devices`, its share of the processors or GPUs. The envelope in a manifest is
+    ignored, as in TorchServe 0.12.
     """
     own = request.version.parameters
     parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
@@ -104,7 +97,7 @@ def archive_plan(
     limits = batch_limits(options.batching, parameters, properties, manifest.handler)
     if limits.continuous and worker_type == "thread":
         raise ConfigurationError(
-            f"{request.version.archive} asks for continuousBatching, which needs a process of its own; "
+            f"{request.version.archive} asks for continuousBatching, which needs its own process; "
             "serve it with workerType: process."
         )
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
@@ -143,7 +136,7 @@ def archive_plan(
 
 
 def bare_files(files: Iterable[Path], service_name: str | None) -> tuple[FileRequest, ...]:
-    """Model files in a directory without configuration; a lone one has the service's name."""
+    """Return the model files of a directory without configuration; a single one has the service's name."""
     models = sorted(path for path in files if path.suffix in SUFFIXES)
     if len(models) == 1 and service_name:
         return (FileRequest(service_name, models[0]),)

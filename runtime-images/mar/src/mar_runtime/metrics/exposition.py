@@ -25,7 +25,7 @@ class _Metric:
     prometheus: Gauge | Histogram
 
 
-class SampleMetrics:
+class HandlerMetrics:
     """A registry of its own: names are the handlers' to choose, and must not get in the way of the server's.
 
     As with TorchServe every value has the host's name, and there is the time that each model took last.

@@ -26,7 +26,7 @@ from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_le
 from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
-from mar_runtime.pool.thread_pool import WorkThread
+from mar_runtime.pool.work_thread import WorkThread
 
 # Of instances that cannot be read together so many are tried one by one.
 _LOOKED_AT = 1000
@@ -41,9 +41,9 @@ class TensorModel:
         name: str,
         version: str,
         engine: Engine,
+        *,
         limits: BatchLimits,
         metrics: BatchMetrics,
-        *,
         ahead: bool = False,
     ) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The server's end of the connection with a worker process: batches go out, responses and pieces of them come back."""
+"""The server's end of the connection with a worker process: it sends batches, and receives results and pieces."""
 
 from __future__ import annotations
 
@@ -10,90 +10,90 @@ from typing import cast
 from data_plane.errors import ClientGone
 from torchserve_compat.wire import HEAD, Kind, Unframer
 
-# Takes the frame of a piece; False where nobody takes more of its response.
+# Takes the frame of a piece; returns False if no more pieces are wanted.
 OnPiece = Callable[[bytes], bool]
 
 
 class WorkerDied(Exception):
-    """The process ended while it was asked, or before it was ready; the text says how."""
+    """The process ended while it ran a batch, or before it was ready; the message says how."""
 
 
 class NeverStarted(Exception):
-    """The process ended before it came to this frame: another may have it."""
+    """The process ended before it read this frame; another worker may run it."""
 
 
-_NUMBERS = 1 << 32  # as many as a head can hold
+_NUMBERS = 1 << 32  # as many as a frame's header can hold
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
-    """A frame on the other side."""
+class _SentFrame:
+    """A frame without a result."""
 
-    response: asyncio.Future[bytes]
+    result: asyncio.Future[bytes]
     timeout_s: float
     on_piece: OnPiece
 
 
 class Pipe(asyncio.Protocol):
-    """Frames that are answered one after the other; or, `at_once`, in any order, as the worker has all of them in hand.
+    """Sends frames; the worker runs them in order, or, `at_once`, all at the same time.
 
-    A frame's time runs from when those before it are answered, and anew with each piece of its response. At once, it is
-    for the worker to say anything.
+    A frame's timeout starts when the frames before it are done, and restarts with each piece. At once, it restarts with
+    anything that the worker sends.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
         loop = asyncio.get_running_loop()
         self.first: asyncio.Future[bytes] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
-        self.last_words = ""
+        self.exit_message = ""
         self._at_once = at_once
         self._received = Unframer()
         self._next = 0
-        self._asked: dict[int, _Asked] = {}
+        self._sent: dict[int, _SentFrame] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
     @property
     def pending(self) -> int:
-        """Frames without a response."""
-        return len(self._asked)
+        """Return the number of frames without a result."""
+        return len(self._sent)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
-        """The response. A frame for a lost connection goes nowhere: `fail` tells who waits for it.
+    def send(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> asyncio.Future[bytes]:
+        """Send a frame; the future has its result. If the connection is lost, `fail` sets the exception.
 
-        At once, a request leaves the worker's batch when its response is cancelled, and when nobody takes its pieces:
-        then it is ClientGone.
+        At once, a request leaves the worker's batch when its future is cancelled, and when no more pieces are wanted:
+        then the future raises ClientGone.
         """
         number, self._next = self._next, (self._next + 1) % _NUMBERS
         self._write(Kind.WHOLE, number, frame)
-        asked = _Asked(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
-        self._asked[number] = asked
+        sent = _SentFrame(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
+        self._sent[number] = sent
         if self._at_once:
-            asked.response.add_done_callback(lambda response: self._leave(number) if response.cancelled() else None)
-        if len(self._asked) == 1:
+            sent.result.add_done_callback(lambda result: self._leave(number) if result.cancelled() else None)
+        if len(self._sent) == 1:
             self._start_clock()
-        return asked.response
+        return sent.result
 
     def fail(self, error: WorkerDied) -> None:
-        """Of what was asked, only what the process had in hand can have been its end."""
+        """Fail all frames: those that the process was running with `error`, all others with NeverStarted."""
         self._stop_clock()
         _settle(self.first, error)
-        in_hand = self._in_hand()
-        for asked in self._asked.values():
-            _settle(asked.response, error if asked in in_hand else NeverStarted())
-        self._asked.clear()
+        running = self._running()
+        for sent in self._sent.values():
+            _settle(sent.result, error if sent in running else NeverStarted())
+        self._sent.clear()
 
     def data_received(self, data: bytes) -> None:
         for kind, number, frame in self._received.feed(data):
             if kind == Kind.WHOLE:
-                self._answer(number, frame)
+                self._receive_result(number, frame)
             elif kind == Kind.PIECE:
-                self._pass_on(number, frame)
+                self._receive_piece(number, frame)
             else:
-                self.last_words = frame.decode("utf-8", "replace")
+                self.exit_message = frame.decode("utf-8", "replace")
         if self._timer:
             self._stop_clock()
             self._start_clock()
@@ -109,31 +109,31 @@ class Pipe(asyncio.Protocol):
         if self._transport and not self.lost.done():
             self._transport.writelines((HEAD.pack(kind, number, len(frame)), frame))
 
-    def _answer(self, number: int, frame: bytes) -> None:
+    def _receive_result(self, number: int, frame: bytes) -> None:
         if not self.first.done():
             self.first.set_result(frame)
-        elif (asked := self._asked.pop(number, None)) and not asked.response.done():
-            asked.response.set_result(frame)
+        elif (sent := self._sent.pop(number, None)) and not sent.result.done():
+            sent.result.set_result(frame)
 
-    def _pass_on(self, number: int, piece: bytes) -> None:
-        asked = self._asked.get(number)
-        if asked and not asked.on_piece(piece) and self._at_once:
-            _settle(asked.response, ClientGone())
+    def _receive_piece(self, number: int, piece: bytes) -> None:
+        sent = self._sent.get(number)
+        if sent and not sent.on_piece(piece) and self._at_once:
+            _settle(sent.result, ClientGone())
             self._leave(number)
 
     def _leave(self, number: int) -> None:
-        if self._asked.pop(number, None):
+        if self._sent.pop(number, None):
             self._write(Kind.LEAVE, number)
 
-    def _in_hand(self) -> list[_Asked]:
-        """What the process may be at work on now."""
-        asked = list(self._asked.values())
-        return asked if self._at_once else asked[:1]
+    def _running(self) -> list[_SentFrame]:
+        """Return the frames that the process may be running."""
+        sent = list(self._sent.values())
+        return sent if self._at_once else sent[:1]
 
     def _start_clock(self) -> None:
-        if in_hand := self._in_hand():
-            # asyncio.timeout costs more than the way to the worker and back.
-            self._timer = asyncio.get_running_loop().call_later(in_hand[0].timeout_s, self._expire)
+        if running := self._running():
+            # asyncio.timeout costs more than a round trip to the worker.
+            self._timer = asyncio.get_running_loop().call_later(running[0].timeout_s, self._expire)
 
     def _stop_clock(self) -> None:
         if self._timer:
@@ -141,8 +141,8 @@ class Pipe(asyncio.Protocol):
             self._timer = None
 
     def _expire(self) -> None:
-        for asked in self._in_hand():
-            _settle(asked.response, TimeoutError())
+        for sent in self._running():
+            _settle(sent.result, TimeoutError())
 
 
 def _settle(waiting: asyncio.Future[bytes], failure: Exception) -> None:

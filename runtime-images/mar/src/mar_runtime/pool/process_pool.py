@@ -1,4 +1,4 @@
-"""The worker processes of one model version: kept alive, replaced when old, given up when they keep dying."""
+"""The worker processes of one model version: replaced when they are old or die, given up when they keep dying."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from multiprocessing.context import ForkServerContext
 
-from data_plane.errors import ClientGone, NotReady, UpstreamBroken
+from data_plane.errors import ClientGone, NotReady
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
@@ -20,39 +20,34 @@ from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_fai
 from mar_runtime.pool.worker_process import CannotStart, WorkerProcess
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
+from torchserve_compat.server.errors import WorkerBroken
 from torchserve_compat.server.transport import OnPiece
 
 log = logging.getLogger(__name__)
 
-_PENDING = 2  # batches of a worker: the one that it runs, and the next
+_PENDING = 2  # batches at a worker: the one that runs, and the next
 _MEMORY_CHECK_S = 1.0
-_ROOM = 2  # times what a worker holds, free before there is another: batches take memory too
+_FREE_MEMORY_FACTOR = 2  # times a worker's memory must be free before another starts: batches need memory, too
 _MIB = 1024 * 1024
 
 
-class WorkerBroken(UpstreamBroken):
-    """A worker died while it held the request."""
-
-    component = "worker"
-
-
 class NotStarted(ModelFailed):
-    """There is no process for a worker, through no fault of the model."""
+    """The system could not start a process for a worker; the model is not the cause."""
 
 
-class WorkerPool:
-    """Runs a handler in worker processes. `on_failure` learns why there can be none any more."""
+class ProcessPool:
+    """Runs a handler in worker processes. `on_failure` is called with the reason when no worker can run any more."""
 
     def __init__(
         self,
         context: ForkServerContext,
         spec: HandlerSpec,
-        archive: str,
         policy: PoolPolicy,
+        *,
+        archive: str,
         gpus: Sequence[int],
         on_result: Callable[[str, frames.HandlerResult], None],
         on_failure: Callable[[BaseException], None],
-        *,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -66,9 +61,9 @@ class WorkerPool:
         self._room = spec.batch_size if spec.continuous else _PENDING
         self._on_change: Callable[[int, str], None] = lambda *_: None
         self._workers: list[WorkerProcess] = []
-        self._not_gone: set[WorkerProcess] = set()  # the workers, and those that end
-        self._waiting: deque[asyncio.Future[None]] = deque()  # for a worker that can take a batch
-        self._replacing: dict[WorkerProcess, bool] = {}  # those too old, and whether the new one is there
+        self._not_gone: set[WorkerProcess] = set()  # the workers, and those that are ending
+        self._waiting: deque[asyncio.Future[None]] = deque()  # batches that wait for a worker
+        self._replacing: dict[WorkerProcess, bool] = {}  # workers to replace, and whether the replacement is ready
         self._memory_checked: dict[WorkerProcess, float] = {}
         self._restarts = Restarts(clock)
         self._pause = pause
@@ -77,12 +72,12 @@ class WorkerPool:
         self._given_up = False
 
     def watch(self, on_change: Callable[[int, str], None]) -> None:
-        """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
+        """Call `on_change` now and at each change, with the number of workers and how the last one ended."""
         self._on_change = on_change
-        self._tell()
+        self._report()
 
     async def start(self) -> None:
-        """Returns when as many as there must be are ready; raises ModelFailed where the handler cannot be loaded."""
+        """Return when the required workers are ready; raises ModelFailed if the handler cannot be loaded."""
         starting = [asyncio.ensure_future(self._add_worker(self._gpu(index))) for index in range(self._policy.workers)]
         try:
             await asyncio.gather(*starting)
@@ -96,8 +91,11 @@ class WorkerPool:
     async def send(
         self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
     ) -> frames.HandlerResult:
-        """A worker's result. A batch that a worker did not come to before it died goes to another; one that nobody
-        waits for by the time that a worker is free is dropped."""
+        """Return a worker's result.
+
+        A batch that a worker had not started when it died goes to another worker. A batch whose clients are gone when a
+        worker becomes free is dropped.
+        """
         frame = frames.encode(batch)
         while True:
             worker = await self._free_worker()
@@ -105,13 +103,13 @@ class WorkerPool:
                 self._wake()  # the worker is free for others
                 raise ClientGone
             try:
-                response = await worker.ask(
+                response = await worker.send(
                     frame, self._policy.response_timeout_s, lambda piece: on_piece(frames.decode_piece(piece))
                 )
             except NeverStarted:
                 continue
-            except (ClientGone, asyncio.CancelledError):  # it has left the running batch: its place is for others
-                self._look_after(worker)
+            except (ClientGone, asyncio.CancelledError):  # it left the running batch: its slot is free
+                self._check_age(worker)
                 self._wake()
                 raise
             except TimeoutError:
@@ -124,18 +122,18 @@ class WorkerPool:
                 raise WorkerBroken(
                     f"The worker of model {self._spec.model} died while it had the request: {error}."
                 ) from None
-            return self._answered(worker, response)
+            return self._finish(worker, response)
 
-    def _answered(self, worker: WorkerProcess, response: bytes) -> frames.HandlerResult:
-        self._restarts.answered()
-        self._look_after(worker)
+    def _finish(self, worker: WorkerProcess, response: bytes) -> frames.HandlerResult:
+        self._restarts.responded()
+        self._check_age(worker)
         self._wake()
         result = frames.decode_result(response)
         self._on_result(self._spec.model, result)
         return result
 
     async def _free_worker(self) -> WorkerProcess:
-        """The one with the least to do; waits for one that can take a batch."""
+        """Return the worker with the fewest batches; wait until one can take another batch."""
         while not (free := [worker for worker in self._workers if self._is_free(worker)]):
             if self._closed or self._given_up:
                 raise NotReady(f"Model {self._spec.model} has no worker any more.")
@@ -154,7 +152,7 @@ class WorkerPool:
                 waiting.set_result(None)
 
     async def close(self) -> None:
-        """End all workers, also those that are being started; returns when they are gone."""
+        """End all workers, including those that are starting; return when they are gone."""
         self._closed = True
         starting = [*self._tasks]
         for task in starting:
@@ -167,11 +165,11 @@ class WorkerPool:
         return self._gpus[worker % len(self._gpus)] if self._gpus else None
 
     async def _add_more(self) -> None:
-        """One after another, as long as there is room; a model goes on without them."""
+        """Add the optional workers one by one, as long as memory suffices; the model works without them."""
         wanted = self._policy.workers + self._policy.more_workers
         for index in range(self._policy.workers, wanted):
             held = max((worker.private_bytes() for worker in self._workers), default=0)
-            if (free := resources.free_memory()) < _ROOM * held:
+            if (free := resources.free_memory()) < _FREE_MEMORY_FACTOR * held:
                 log.info(
                     "model %s: %d of %d workers, as one holds %d MiB and %d MiB are free; minWorkers sets their number",
                     self._spec.model, index, wanted, held // _MIB, free // _MIB,
@@ -207,11 +205,11 @@ class WorkerPool:
         self._workers.append(worker)
         self._not_gone.add(worker)
         worker.gone.add_done_callback(lambda gone: self._is_gone(worker, gone.result()))
-        self._tell()
+        self._report()
         self._wake()
 
-    def _look_after(self, worker: WorkerProcess) -> None:
-        """It has answered: is it too old, or only here to finish what it has?"""
+    def _check_age(self, worker: WorkerProcess) -> None:
+        """Replace a worker that is too old, and retire one that is replaced and has no batch left."""
         if worker not in self._workers:
             return
         if self._replacing.get(worker):
@@ -235,11 +233,11 @@ class WorkerPool:
         return ""
 
     async def _replace(self, worker: WorkerProcess) -> None:
-        """The new one first: there is no moment without a worker. One that is busy then retires after its batches."""
+        """Start the replacement first, so that there is always a worker; a busy worker retires after its batches."""
         try:
             await self._add_worker(worker.gpu)
         except ModelFailed as error:
-            if worker not in self._workers:  # it died meanwhile
+            if worker not in self._workers:  # it died in the meantime
                 self._lose(error, worker.gpu)
             else:
                 log.error("model %s: worker %d is kept: %s", self._spec.model, worker.pid, error)
@@ -256,20 +254,20 @@ class WorkerPool:
     def _retire(self, worker: WorkerProcess) -> None:
         self._forget(worker)
         worker.retire()
-        self._tell()
+        self._report()
 
     def _is_gone(self, worker: WorkerProcess, how: str) -> None:
         self._not_gone.discard(worker)
         self._drop(worker, how)
 
     def _drop(self, worker: WorkerProcess, how: str) -> None:
-        """A worker is gone, or will be: a new one takes its place, unless one does already or they keep dying."""
+        """Remove a worker that is gone or ending; restart it, unless it is being replaced or workers keep dying."""
         if worker not in self._workers:
             return
         is_replaced = worker in self._replacing
         self._forget(worker)
         log.error("model %s: worker %d is gone: %s", self._spec.model, worker.pid, how)
-        self._tell(how)
+        self._report(how)
         if not is_replaced:
             model = f"model {self._spec.model} ({self._archive})"
             why = f"The worker of {model} died {MAX_DEATHS} times in a row; the last time {how}."
@@ -280,7 +278,7 @@ class WorkerPool:
         self._replacing.pop(worker, None)
         self._memory_checked.pop(worker, None)
 
-    def _tell(self, how: str = "") -> None:
+    def _report(self, how: str = "") -> None:
         self._on_change(len(self._workers), how)
 
     def _lose(self, error: ModelFailed, gpu: int | None) -> None:
@@ -302,9 +300,9 @@ class WorkerPool:
     def _spawn(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._spawned)
+        task.add_done_callback(self._on_task_done)
 
-    def _spawned(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self._give_up(error)

@@ -1,4 +1,4 @@
-"""When a worker is started in the place of one that has died, and when that has no point any more. Pure."""
+"""When to restart a worker that died, and when to give up. Pure."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TI
 
 @dataclass(slots=True)
 class Restarts:
-    """Of the workers of one model. Each pause is in seconds, and longer than the one before it in a row."""
+    """The restarts of one model's workers. Pauses are in seconds; each is longer than the previous one in a row."""
 
     clock: Callable[[], float]
     _deaths: int = 0  # in a row
     _restart_at: float = 0.0
-    _tries: int = 0  # in a row, for which there was no process
+    _tries: int = 0  # in a row, for which no process could be started
     _trying_since: float = 0.0
 
-    def answered(self) -> None:
-        """A worker did what it is there for."""
+    def responded(self) -> None:
+        """Record that a worker returned a result."""
         self._deaths = 0
 
     def started(self) -> None:
-        """There is a process for a worker."""
+        """Record that a worker was started."""
         self._tries = 0
 
     def after_death(self) -> float | None:
-        """The pause before the next start; None where the workers died too often. Those that die during a pause have
-        died of the same: they are started at its end."""
+        """Return the pause before the next start; None if workers died too often.
+
+        Workers that die during a pause count as one death and start when the pause ends.
+        """
         now = self.clock()
         if now >= self._restart_at:
             self._deaths += 1
@@ -36,7 +38,7 @@ class Restarts:
         return None if self._deaths >= MAX_DEATHS else self._restart_at - now
 
     def after_failed_start(self) -> float | None:
-        """The pause after a start for which there was no process; None where that has gone on for too long."""
+        """Return the pause after a start for which no process was available; None if that lasts too long."""
         now = self.clock()
         if not self._tries:
             self._trying_since = now
@@ -45,5 +47,5 @@ class Restarts:
 
 
 def _pause(number: int) -> float:
-    # The exponent is bounded as well: no number of tries makes a power that cannot be computed.
+    # The exponent is bounded, too, so that the power never overflows.
     return float(min(MAX_RESTART_PAUSE, RESTART_PAUSE * RESTART_GROWTH ** min(number - 1, 100)))

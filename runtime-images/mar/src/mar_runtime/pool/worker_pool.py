@@ -1,4 +1,4 @@
-"""What runs a handler, be it in processes or in threads: the way to it, its policy, how its failures read."""
+"""The workers of one handler, in processes or in threads: their interface, policy and error messages."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Protocol
 from data_plane.errors import UpstreamTimeout
 from torchserve_compat.server.transport import Transport
 
-# Of torch.load's long message, what is the matter with the file.
+# The cause in torch.load's long message.
 _WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class PoolPolicy:
-    """How many workers, and when one is taken out of service. Nothing is recycled at 0.
+    """How many workers there are, and when one is replaced; 0 disables a limit.
 
-    `more_workers` come behind those that there must be, as far as memory goes.
+    `more_workers` start after the required ones, as far as memory suffices.
     """
 
     workers: int = 1
@@ -29,24 +29,24 @@ class PoolPolicy:
     max_memory_mib: int = 0
 
 
-class Runner(Transport, Protocol):
+class WorkerPool(Transport, Protocol):
     """The workers of one handler."""
 
     def watch(self, on_change: Callable[[int, str], None]) -> None:
-        """`on_change` learns now, and whenever it changes, how many workers there are and how the last one ended."""
+        """Call `on_change` now and at each change, with the number of workers and how the last one ended."""
         ...
 
     async def start(self) -> None:
-        """Returns when as many as there must be are ready; raises ModelFailed where the handler cannot be loaded."""
+        """Return when the required workers are ready; raises ModelFailed if the handler cannot be loaded."""
         ...
 
     async def close(self) -> None:
-        """End all workers; returns when they are gone."""
+        """End all workers; return when they are gone."""
         ...
 
 
 class WorkerTimeout(UpstreamTimeout):
-    """A worker took too long and is given up."""
+    """A worker took too long and is replaced."""
 
     component = "worker"
 
@@ -55,7 +55,7 @@ class WorkerTimeout(UpstreamTimeout):
 
 
 def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -> str:
-    """One line: the model, the exception, the place in the user's code, what to do."""
+    """Return one line: the model, the exception, the place in the user's code, and the fix."""
     message = failure["message"] or ""
     if why := _WEIGHTS_ONLY.search(message):
         message = why[1]
@@ -73,7 +73,7 @@ def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -
 
 
 def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
-    """One line: what took too long and where to set how long it may take."""
+    """Return one line: what took too long, and the setting for the limit."""
     return (
         f"Model {model} ({archive}) was not loaded within {timeout_s:g} s "
         "(startupTimeout); raise it, or load less in `initialize`."

@@ -1,4 +1,4 @@
-"""One worker process, seen from the server: started, asked, watched, ended."""
+"""The server's side of one worker process: start it, send it batches, watch it, end it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 
 log = logging.getLogger(__name__)
 
-# The end of a process and the end of its connection follow each other within this time, in any order.
+# A process and its connection end within this time of each other, in any order.
 _END_S = 1.0
 # A killed process is gone within this time, unless the kernel waits for a device.
 _KILLED_S = 5.0
 
 
 def workers_context(*, cuda: bool) -> ForkServerContext:
-    """Where workers are forked from: a process that has imported what all of them need.
+    """Return the context whose forkserver process has imported what all workers need.
 
-    With CUDA only torch is imported there: it does not survive a fork, and TorchServe's handlers touch it on import.
+    With CUDA, it imports only torch: CUDA does not survive a fork, and TorchServe's handlers initialize it on import.
     """
     context = multiprocessing.get_context("forkserver")
     touching_cuda = [] if cuda else ["mar_runtime.worker.handler", "ts.torch_handler.base_handler"]
@@ -39,11 +39,11 @@ def workers_context(*, cuda: bool) -> ForkServerContext:
 
 
 class CannotStart(Exception):
-    """There is no process: files, processes or memory are short. The text says which."""
+    """No process could be started, because files, processes or memory are short; the message says which."""
 
 
 class WorkerProcess:
-    """Serves one batch after another. `gone` is done when the process is, and tells how it ended."""
+    """A process that runs batches. The future `gone` is done when the process has ended, with a description of how."""
 
     def __init__(self, process: BaseProcess, pipe: Pipe, gpu: int | None) -> None:
         loop = asyncio.get_running_loop()
@@ -59,15 +59,18 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, context: ForkServerContext, spec: HandlerSpec, timeout_s: float) -> WorkerProcess:
-        """Returns when the handler is loaded; raises HandlerNotLoaded, CannotStart, WorkerDied and TimeoutError."""
+        """Start a process; return when its handler is loaded.
+
+        Raises HandlerNotLoaded, CannotStart, WorkerDied and TimeoutError.
+        """
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise CannotStart(f"{error!r}") from error
-        # No daemon: those must not have children, and handlers have, for loading data in parallel.
+        # Not a daemon: daemons must not have children, and handlers may load data in parallel.
         process = context.Process(target=run, args=(spec, theirs), daemon=False, name=f"worker of {spec.model}")
         starting = asyncio.ensure_future(asyncio.to_thread(process.start))
-        # Also where nobody waits for it any more: a process without a connection ends by itself.
+        # Even if the caller is gone: a process without a connection ends by itself.
         starting.add_done_callback(lambda _: theirs.close())
         try:
             await asyncio.shield(starting)
@@ -92,35 +95,35 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Return the process id."""
         return self._process.pid or 0
 
     @property
     def pending(self) -> int:
-        """How many frames it has not answered yet."""
+        """Return the number of frames without a result."""
         return self._pipe.pending
 
     @property
     def is_ending(self) -> bool:
-        """It takes no frame any more, though what it sent before may still be read."""
+        """Return whether the process accepts no more frames; results that it sent before may still arrive."""
         return self._exited.done() or self._pipe.lost.done()
 
-    async def ask(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
-        """The response to a frame; raises WorkerDied, NeverStarted, and TimeoutError when its own run takes too long.
+    async def send(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
+        """Send a frame and return its result; raises WorkerDied, NeverStarted, and TimeoutError if it runs too long.
 
-        Pieces of the response go to `on_piece`; with each its time begins anew.
+        Pieces go to `on_piece`; each restarts the timeout.
         """
         if self.is_ending:
             raise NeverStarted
         self.served += 1
-        return await self._pipe.ask(frame, timeout_s, on_piece)
+        return await self._pipe.send(frame, timeout_s, on_piece)
 
     def memory_bytes(self) -> int:
-        """What the process holds in memory now."""
+        """Return the memory of the process in bytes."""
         return memory_bytes(self.pid)
 
     def private_bytes(self) -> int:
-        """What of it another process would not share; 0 when it is gone."""
+        """Return the memory that the process does not share, in bytes; 0 if it is gone."""
         try:
             held: int = psutil.Process(self.pid).memory_full_info().uss
         except psutil.Error:
@@ -128,23 +131,23 @@ class WorkerProcess:
         return held
 
     def retire(self) -> None:
-        """Let it end by itself: it does when its connection is closed."""
+        """Close the connection, so that the process ends by itself."""
         self._pipe.close()
 
     def kill(self) -> None:
-        """End it now, whatever it does, and what its handler started."""
-        for end in (os.killpg, os.kill):  # just forked, it has no group of its own yet
+        """Kill the process and the processes that its handler started."""
+        for end in (os.killpg, os.kill):  # a process that was just forked has no group of its own yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(self.pid, signal.SIGKILL)
                 return
 
     async def end(self) -> None:
-        """Kill it; returns when it is gone and its connection is closed."""
+        """Kill the process; return when it is gone and its connection is closed."""
         self.kill()
         await asyncio.wait([self.gone], timeout=_KILLED_S)
 
     def _on_end(self) -> None:
-        """The process that this one was forked from tells that it has ended, or has itself been ended."""
+        """Handle a sentinel: the process has ended, or the forkserver process has."""
         asyncio.get_running_loop().remove_reader(self._process.sentinel)
         if _runs(self.pid):
             log.warning("worker %d goes on: the process that it was forked from has died", self.pid)
@@ -153,7 +156,7 @@ class WorkerProcess:
             self._exited.set_result(None)
 
     async def _watch(self) -> None:
-        """Until the process has ended; what it sent before that is read to the end."""
+        """Wait until the process has ended and everything that it sent has been read."""
         exited, lost = self._exited, self._pipe.lost
         await asyncio.wait((exited, lost), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((exited, lost), timeout=_END_S)
@@ -161,7 +164,7 @@ class WorkerProcess:
         self.kill()
         self._pipe.close()
         self._pipe.fail(WorkerDied(how))
-        if self._is_orphan:  # this process' own to collect, where it is a container's first
+        if self._is_orphan:  # reap it here: as a container's first process, the server is its parent now
             with contextlib.suppress(ChildProcessError):
                 await asyncio.to_thread(os.waitpid, self.pid, 0)
         self.gone.set_result(how)
@@ -174,8 +177,8 @@ class WorkerProcess:
         if code < 0:
             hint = "; if that was for memory, raise the container's memory limit" if -code == signal.SIGKILL else ""
             return f"it was ended by {signal.Signals(-code).name}{hint}"
-        words = f": {self._pipe.last_words}" if self._pipe.last_words else ""
-        return f"it exited with code {code}{words}"
+        reason = f": {self._pipe.exit_message}" if self._pipe.exit_message else ""
+        return f"it exited with code {code}{reason}"
 
 
 def _runs(pid: int) -> bool:

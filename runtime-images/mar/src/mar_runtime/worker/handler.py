@@ -1,4 +1,4 @@
-"""A loaded handler, in a worker process or in a thread of the server. Imports torch and TorchServe's wheel."""
+"""A loaded handler, in a worker process or a thread of the server. Imports torch and TorchServe's wheel."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Handler:
         self._context = service.context
         self._calls = loader.calls
 
-    def response(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
-        """The result's frame for a batch's frame; `send_piece` gets the frames of what goes ahead of it."""
+    def run_frame(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
+        """Return the frame of the result for the frame of a batch; `send_piece` gets the frames of pieces."""
         return frames.encode(self.run(frames.decode_batch(frame), lambda piece: send_piece(frames.encode(piece))))
 
     def run(self, batch: frames.HandlerBatch, emit: Emit) -> frames.HandlerResult:
-        """The result of a batch, with what the handler reported meanwhile; pieces of responses go to `emit`."""
+        """Return the result of a batch, with the metrics that the handler reported; pieces go to `emit`."""
         result = self._calls.run(batch, self._context, emit)
         samples = taken()
         if not samples:
@@ -52,27 +52,27 @@ class Handler:
         return frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
 
     def running_batch(self) -> RunningBatch[int]:
-        """An empty one."""
+        """Return an empty running batch."""
         return self._calls.running_batch()
 
     def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.HandlerResult]]:
-        """One call of the handler for all in the batch; what it said to each. What it reported goes with a result."""
-        said = batch.step(self._context)
-        samples = taken() if any(isinstance(one, frames.HandlerResult) for _, one in said) else []
-        for place, (number, one) in enumerate(said):
+        """Call the handler once; return a piece or result for each request. Reported metrics go with a result."""
+        outputs = batch.step(self._context)
+        samples = taken() if any(isinstance(one, frames.HandlerResult) for _, one in outputs) else []
+        for place, (number, one) in enumerate(outputs):
             if samples and isinstance(one, frames.HandlerResult):
-                said[place] = number, frames.HandlerResult(one.responses, one.seconds, one.failure, samples)
+                outputs[place] = number, frames.HandlerResult(one.responses, one.seconds, one.failure, samples)
                 break
-        return said
+        return outputs
 
-    def last_words(self, error: BaseException) -> str:
-        """What the handler ended by, and where."""
+    def exit_message(self, error: BaseException) -> str:
+        """Return the exception that ended the handler, and its place."""
         failure = describe(self._spec.model, self._spec.folder, error)
         return f"{failure.type}: {failure.message} (at {failure.where})"
 
 
 def _metrics(spec: HandlerSpec) -> Any:
-    """TorchServe's metrics, as they are defined; what handlers add goes into samples, not into the log."""
+    """Return TorchServe's metrics cache; reported values are collected as samples instead of printed."""
     cache = MetricsCacheYamlImpl(spec.metrics or str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
     cache.initialize_cache()
     cache.model_name = spec.model

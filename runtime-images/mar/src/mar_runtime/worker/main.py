@@ -1,7 +1,7 @@
-"""A worker process: holds one handler and runs one batch at a time, until its socket is closed.
+"""The worker process: runs one handler, one batch at a time, until its socket is closed.
 
-It is forked from a process that has imported torch already, so a new one is there in a moment. One whose archive brings
-packages of its own, or modules of the same names, gives that up and begins afresh: it would not find them.
+It is forked from a process that has already imported torch, so it starts quickly. If its archive has its own packages,
+or a module with the name of an imported one, it executes a new interpreter, which finds the archive's modules first.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AFRESH = "from mar_runtime.worker.main import go_on; go_on()"
+_RESTARTED = "from mar_runtime.worker.main import run_restarted; run_restarted()"
 
 
 class Loaded(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's first message: nothing if the handler is loaded, else why it is not."""
+    """A worker's first message: empty if the handler is loaded, else why it is not."""
 
     failure: dict[str, str | None] | None = None
 
 
 def run(spec: HandlerSpec, connection: socket.socket) -> None:
-    """The process' main function; ends when the other side closes the connection."""
+    """Run the worker; ends when the server closes the connection."""
     for name in spec.withheld:
         os.environ.pop(name, None)
     if spec.packages or _has_imported_names(spec.folder):
-        _begin_afresh(spec, connection)
+        _restart(spec, connection)
     _work(spec, connection)
 
 
 def _has_imported_names(folder: str) -> bool:
-    """Whether the archive has a module of the name of one that is imported already."""
+    """Return whether the archive has a module with the name of an imported one."""
     names = {path.stem for path in Path(folder).glob("*.py")}
     names.update(path.parent.name for path in Path(folder).glob("*/__init__.py"))
     return not names.isdisjoint(sys.modules)
 
 
-def _begin_afresh(spec: HandlerSpec, connection: socket.socket) -> NoReturn:
-    """The same process, and the same connection, with an interpreter that has imported nothing."""
+def _restart(spec: HandlerSpec, connection: socket.socket) -> NoReturn:
+    """Execute a new interpreter in the same process, with the same connection."""
     connection.set_inheritable(True)
     document = msgspec.json.encode(spec).decode()
-    os.execv(sys.executable, [sys.executable, "-c", _AFRESH, document, str(connection.fileno())])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-c", _RESTARTED, document, str(connection.fileno())])  # noqa: S606
 
 
-def go_on() -> None:
-    """The main function of a process that has begun afresh."""
+def run_restarted() -> None:
+    """Run the worker after `_restart`."""
     document, descriptor = sys.argv[1:]
     connection = socket.socket(fileno=int(descriptor))
     connection.set_inheritable(False)
@@ -74,10 +74,10 @@ def go_on() -> None:
 
 
 def _work(spec: HandlerSpec, connection: socket.socket) -> None:
-    os.setsid()  # signals for the server's group are not for it, and what the handler starts can be ended with it
-    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
+    os.setsid()  # no signals for the server's group; and the handler's child processes can be killed with it
+    threading.Thread(target=_exit_on_hangup, args=(connection.fileno(),), daemon=True).start()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a handler prints is not lost with its process, and may be any text.
+        # Printed text is not lost when the process ends, and may contain any character.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     log = logging.StreamHandler(sys.stdout)
     model = spec.model.replace("%", "%%")
@@ -90,10 +90,10 @@ def _work(spec: HandlerSpec, connection: socket.socket) -> None:
         _serve(spec, connection)
 
 
-def _end_with(connection: int) -> None:
-    """Ends the process with its connection, whatever the handler does at that moment."""
+def _exit_on_hangup(connection: int) -> None:
+    """End the process when its connection closes, whatever the handler is doing."""
     poll = select.poll()
-    poll.register(connection, 0)  # a hang-up is always told
+    poll.register(connection, 0)  # a hang-up is always reported
     poll.poll()
     os._exit(0)
 
@@ -109,29 +109,29 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
     _send(connection, msgspec.msgpack.encode(Loaded()))
     try:
         if spec.continuous:
-            _step(handler, connection)
+            run_steps(handler, connection)
         else:
-            _answer(handler, connection)
+            run_batches(handler, connection)
     except (BrokenPipeError, ConnectionResetError):
         raise
     except BaseException as error:
         log.critical("the handler ended its process", exc_info=error)
-        _send(connection, handler.last_words(error).encode(), Kind.EXIT_MESSAGE)
+        _send(connection, handler.exit_message(error).encode(), Kind.EXIT_MESSAGE)
         raise
 
 
-def _answer(handler: Handler, connection: socket.socket) -> None:
-    """One batch after the other."""
-    incoming = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection's to close
+def run_batches(handler: Handler, connection: socket.socket) -> None:
+    """Run one batch after the other."""
+    incoming = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection closes it
     while (received := _receive(incoming)) is not None:
         _, number, frame = received
         send_piece = functools.partial(_send, connection, kind=Kind.PIECE, number=number)
-        _send(connection, handler.response(frame, send_piece), number=number)
+        _send(connection, handler.run_frame(frame, send_piece), number=number)
 
 
-def _step(handler: Handler, connection: socket.socket) -> None:
-    """One running batch: between any two steps of the handler requests join and leave it."""
-    incoming = open(connection.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115 - the connection's to close
+def run_steps(handler: Handler, connection: socket.socket) -> None:
+    """Run the steps of a running batch; requests join and leave it between steps."""
+    incoming = open(connection.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115 - the connection closes it
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     batch = handler.running_batch()
@@ -152,7 +152,7 @@ def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE, numb
 
 
 def _receive(incoming: BinaryIO | FileIO) -> tuple[int, int, bytes] | None:
-    """Kind, number and content of a frame; None when the connection is closed, be it in the middle of one."""
+    """Return kind, number and content of a frame; None when the connection is closed, even within a frame."""
     head = _read(incoming, HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -162,7 +162,7 @@ def _receive(incoming: BinaryIO | FileIO) -> tuple[int, int, bytes] | None:
 
 
 def _read(incoming: BinaryIO | FileIO, size: int) -> bytes:
-    """As much as is wanted, less at the end; an unbuffered file gives what there is."""
+    """Read `size` bytes, or fewer at the end; an unbuffered file may return fewer at a time."""
     found = incoming.read(size) or b""
     while 0 < len(found) < size and (more := incoming.read(size - len(found))):
         found += more
@@ -170,20 +170,20 @@ def _read(incoming: BinaryIO | FileIO, size: int) -> bytes:
 
 
 def prepare_process(spec: HandlerSpec) -> None:
-    """The surroundings that TorchServe gives a handler: its folder first on the path, and as working directory.
+    """Set up the process as TorchServe does: the handler's folder is first on the path, and the working directory.
 
-    How its own processes are started is for the handler to choose, however it was started itself.
+    The handler may choose its own start method for processes.
     """
     multiprocessing.set_start_method(None, force=True)
     own = [spec.folder, *([spec.packages] if spec.packages else [])]
     sys.path[:0] = own
-    # As in TorchServe, for the Python processes that the handler starts.
+    # As in TorchServe, for Python processes that the handler starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), *own)))
     os.chdir(spec.folder)
 
 
 def memory_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 when it is gone."""
+    """Return the resident memory of a process in bytes; 0 if it is gone."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):

@@ -1,7 +1,7 @@
-"""Imported by the process that workers are forked from, and only there: it collects what their handlers leave behind.
+"""Makes the process from which workers are forked reap orphaned processes. Only that process imports this module.
 
-What a worker's handler started and did not wait for would else go to the container's first process when the worker
-ends. That is the server, which collects none: the dead ones would add up to the limit of processes.
+When a worker ends, child processes that its handler did not wait for would otherwise become children of the container's
+first process. That is the server, which reaps none: zombies would accumulate up to the limit of processes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import ctypes
 import sys
 import warnings
 
-_PR_SET_CHILD_SUBREAPER = 36  # of <linux/prctl.h>; forked processes do not inherit it
+_PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>; forked processes do not inherit it
 
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-# That process waits for every child, and warns of those that it has not forked.
+# The forkserver waits for every child, and warns about those that it did not fork.
 warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")

@@ -1,4 +1,4 @@
-"""What it takes to load a handler, wherever it is to run."""
+"""The parameters for loading a handler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HandlerSpec:
-    """What a worker needs to load a handler."""
+    """The parameters that a worker needs to load a handler."""
 
     model: str
     folder: str  # of the unpacked archive
@@ -18,14 +18,14 @@ class HandlerSpec:
     gpu: int | None
     packages: str | None  # folder with the archive's own requirements
     limit_max_image_pixels: bool
-    parses_json: bool = True  # for a handler that gets bodies whole
-    metrics: str | None = None  # file that defines them; None for TorchServe's own
+    parses_json: bool = True  # for a handler that gets whole bodies
+    metrics: str | None = None  # file with metric definitions; None for TorchServe's own
     continuous: bool = False  # requests join and leave a running batch
-    withheld: tuple[str, ...] = ()  # variables of the environment that a process of its own does not have
+    withheld: tuple[str, ...] = ()  # environment variables that worker processes do not get
 
 
 class HandlerNotLoaded(Exception):
-    """Loading raised; `failure` is a LoadFailure's document."""
+    """Loading the handler raised an exception; `failure` is the document of a LoadFailure."""
 
     def __init__(self, failure: dict[str, str | None]) -> None:
         super().__init__(failure["message"])
