@@ -1,0 +1,101 @@
+"""Every reason that the operator writes into a condition or an Event has its place in docs/troubleshooting.md.
+
+Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "operator/src/isvc_operator"
+MODULES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+# It ends the operator at its start, when there is no status to write.
+NEVER_WRITTEN = {"InvalidConfig"}
+
+
+def positions() -> dict[str, int]:
+    """Return where functions and dataclasses of the operator take a `reason`, by their names."""
+    found = {}
+    for node in nodes():
+        match node:
+            case ast.FunctionDef(name=name):
+                names = parameters(node)
+            case ast.ClassDef(name=name, body=body):
+                made = next((parameters(item) for item in body if getattr(item, "name", "") == "__init__"), None)
+                names = made or fields(body)
+            case _:
+                continue
+        if "reason" in names:
+            found[name] = names.index("reason")
+    return found
+
+
+def reasons() -> set[str]:
+    constants = dict(text_constants())
+    used = {found for expression in expressions(positions()) for found in texts(expression, constants)}
+    return {text for text in used if re.fullmatch(r"[A-Z][A-Za-z]+", text)}
+
+
+def expressions(taken: dict[str, int]) -> Iterator[ast.expr]:
+    for node in nodes():
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments) if name in taken:
+                yield from arguments[taken[name] : taken[name] + 1]
+            case ast.FunctionDef(args=arguments):
+                defaults = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
+                yield from (default for argument, default in defaults if argument.arg == "reason")
+            case ast.Assign(targets=[ast.Name(id="reason")], value=value):
+                yield value
+            case ast.keyword(arg="reason", value=value):
+                yield value
+
+
+def texts(expression: ast.expr, constants: dict[str, str]) -> Iterator[str]:
+    for node in ast.walk(expression):
+        match node:
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.Name(id=name) if name in constants:
+                yield constants[name]
+
+
+def text_constants() -> Iterator[tuple[str, str]]:
+    for module in MODULES.values():
+        for node in module.body:
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text)))
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
+                ):
+                    yield name, text
+
+
+def nodes() -> Iterator[ast.AST]:
+    return (node for module in MODULES.values() for node in ast.walk(module))
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """Return those that a caller passes by position."""
+    return [argument.arg for argument in function.args.args if argument.arg not in ("self", "cls")]
+
+
+def fields(body: list[ast.stmt]) -> list[str]:
+    return [item.target.id for item in body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+
+
+def test_reasons_of_every_form_are_found() -> None:
+    """An argument, a keyword, a default, an attribute, a constant, and one of two."""
+    assert reasons() >= {
+        "ClaimNotFound", "RuntimeDisabled", "ServerFailed", "InvalidPredictorSpec", "ReconcileFailed", "HostTaken",
+        "InferenceServiceNotReady",
+    }  # fmt: skip
+
+
+def test_each_has_its_place_in_troubleshooting() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+
+    assert sorted(reason for reason in reasons() - NEVER_WRITTEN if f"`{reason}`" not in page) == []
