@@ -33,7 +33,7 @@ def folded(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _KnownPath:
     path: str
     is_file: bool
 
@@ -51,7 +51,7 @@ class Contents:
         self._archive_size = size
         self._cure = cure
         self._spelling = spelling
-        self._known: dict[str, _Entry] = {}
+        self._known: dict[str, _KnownPath] = {}
 
     def add_file(self, name: str, size: int) -> PurePosixPath:
         """Return its path below the archive's folder."""
@@ -112,7 +112,7 @@ class Contents:
                 self._add(folder, is_file=False)
 
     def _add(self, path: PurePosixPath, *, is_file: bool) -> None:
-        new = _Entry(str(path), is_file)
+        new = _KnownPath(str(path), is_file)
         known = self._known.setdefault(self._spelling(new.path), new)
         if len(self._known) > MAX_ENTRIES:
             raise self.hostile(f"holds more than {MAX_ENTRIES} files and folders")

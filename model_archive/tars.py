@@ -29,7 +29,7 @@ class OpenTar:
     """An open tar. Each member's content is read before the next member."""
 
     def __init__(self, stream: IO[bytes], contents: Contents) -> None:
-        self._reader = _Reader(stream, contents)
+        self._reader = _ForwardReader(stream, contents)
         self._archive = tarfile.TarFile(fileobj=cast(IO[bytes], self._reader))
         self._contents = contents
 
@@ -68,7 +68,7 @@ def open_tar(path: Path, contents: Contents, compression: Compression) -> Iterat
         raise contents.damaged(f"is truncated or not a {kind} ({path.stat().st_size} bytes: {error})") from error
 
 
-class _Reader:
+class _ForwardReader:
     """A tar's bytes in their order, without a way back; how many at once and in all is limited."""
 
     def __init__(self, stream: IO[bytes], contents: Contents) -> None:

@@ -1,12 +1,13 @@
 """A folder of the node that keeps what was downloaded, for the next pod that wants the same.
 
-An entry is named by its source and the listing of it, with sizes and etags: what has changed in the bucket has another
-name, and only who may list the source finds it. One lock a name: who downloads holds it alone, who shares the files
-holds it with others, and who is killed lets go. The entries used least recently make room, but none that is in use.
+An entry is named by a digest of its source and the source's listing, with sizes and etags: changed content has
+another name, and only a pod that may list the source finds it. Each entry has a lock: exclusive for a download, shared
+for using the files, released by the kernel when its holder is killed. Entries that were used least recently are evicted
+first, and none that is in use.
 
 The folder is shared: where others can write to it, the entries are in a private folder in it (``private``).
 
-The cache helps or stands aside: whatever is wrong with it, the model is downloaded as if there were none.
+Whatever is wrong with the cache, the model is downloaded as if there were none.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from storage_initializer.private import private_folder
 log = logging.getLogger(__name__)
 
 Fill = Callable[[Path], Path]
-"""Downloads below a folder, where an earlier attempt may have left something; returns the folder that has the files."""
+"""Downloads below a folder, in which an earlier attempt may have left parts; returns the folder with the files."""
 
-# Counted up whenever the same source would come to other files.
+# Incremented whenever the same source would result in other files.
 _FORMAT = 2
 _LOCKS = "locks"
 _ROOM = "room"
@@ -47,38 +48,38 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class NodeCache:
-    """At most ``limit`` bytes below ``root``. ``boot`` differs from one boot of one node to another.
+    """At most ``limit`` bytes below ``root``. ``boot`` identifies one boot of one node.
 
-    ``patience_s`` is how long another pod is waited for.
+    ``wait_s`` is how long to wait for another pod.
     """
 
     root: Path
     limit: int
     boot: str
-    patience_s: float = CACHE_WAIT_S
+    wait_s: float = CACHE_WAIT_S
 
-    def bring(self, source: str, files: Sequence[SourceFile], fill: Fill, target: Path) -> bool:
-        """Whether ``target`` has the files now; where not, nothing is there."""
+    def provide(self, source: str, files: Sequence[SourceFile], fill: Fill, target: Path) -> bool:
+        """Return whether ``target`` has the files now; if not, it does not exist."""
         size = sum(file.size for file in files)
         if reason := self._why_not(files, size):
             log.info("not kept in the node's cache: %s", reason)
             return False
         try:
             with private_folder(self.root) as root:
-                replace(self, root=root)._bring(_key(source, files), size, fill, target)
+                replace(self, root=root)._provide(_key(source, files), size, fill, target)
         except (OSError, NoSpaceError, DestinationError) as error:
             why = getattr(error, "strerror", None) or error
-            log.warning("the node's cache %s is of no use (%s); downloading without it", self.root, why)
+            log.warning("the node's cache %s cannot be used (%s); downloading without it", self.root, why)
             shutil.rmtree(target, ignore_errors=True)
             return False
         return True
 
     def _why_not(self, files: Sequence[SourceFile], size: int) -> str:
         if unversioned := next((file.path for file in files if not file.version), None):
-            return f"the source tells no version of {unversioned}"
+            return f"the source reports no version of {unversioned}"
         return f"it needs {format_size(size)} of {format_size(self.limit)}" if size > self.limit else ""
 
-    def _bring(self, key: str, size: int, fill: Fill, target: Path) -> None:
+    def _provide(self, key: str, size: int, fill: Fill, target: Path) -> None:
         locks = self.root / _LOCKS
         locks.mkdir(exist_ok=True)
         # Who may open a lock can hold it.
@@ -110,7 +111,7 @@ class NodeCache:
                     total -= freed
             if to_write and total > self.limit:
                 raise NoSpaceError(f"all of its {format_size(self.limit)} are in use")
-            # A full disk is the whole node's trouble.
+            # A full disk affects the whole node.
             if to_write > (free := shutil.disk_usage(self.root).free + entry.arrived):
                 raise NoSpaceError(f"its disk has {format_size(free)} free")
             entry.reserve(size)
@@ -131,7 +132,7 @@ class NodeCache:
 
     @contextmanager
     def _locked(self, name: str, operation: int) -> Iterator[None]:
-        """A lock's file stays for ever: who waits for it must not wait for one that is gone."""
+        """Hold a lock. Its file is never deleted: a process that waits for it would wait for a deleted one."""
         descriptor = os.open(self.root / _LOCKS / name, os.O_RDONLY | os.O_CREAT, 0o600)
         try:
             try:
@@ -140,7 +141,7 @@ class NodeCache:
                 if operation & fcntl.LOCK_NB:
                     raise
                 log.info("waiting for another pod, which fills the node's cache")
-                _wait_for(descriptor, operation, monotonic() + self.patience_s)
+                _wait_for(descriptor, operation, monotonic() + self.wait_s)
             yield
         finally:
             os.close(descriptor)

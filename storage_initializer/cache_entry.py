@@ -1,9 +1,9 @@
 """One entry of the node's cache: the files of a source, and a manifest by which damage is found.
 
 An entry is complete once it has its manifest, which is written last. Nothing is synced to disk, so a crash of the
-node may leave a manifest without its files' content; and a disk may lose content by itself. Therefore a small entry
-is read whole at each use, and a large one at its first use after a boot; at every other use its files' sizes and times
-are compared, which finds what programs do to them, and costs nothing.
+node may leave a manifest without its files' content, and a disk may lose content by itself. So a small entry is read
+whole at each use, and a large one at its first use after a boot. At every other use its files' sizes and times are
+compared, which costs nothing and finds changes by programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CachedFile:
 
 
 class Entry:
-    """``boot`` differs from one boot of one node to another; empty where that is not known."""
+    """``boot`` identifies one boot of one node; empty where that is not known."""
 
     def __init__(self, folder: Path, boot: str) -> None:
         self.folder = folder
@@ -39,7 +39,7 @@ class Entry:
         self._files = folder / "files"
         self._manifest = folder / "manifest.json"
         self._checked = folder / f"checked-{boot}" if boot else None
-        # The room it takes or will take; its time is that of the last use.
+        # The space that it takes or will take; the file's time is that of the last use.
         self._size = folder / "size"
 
     @property
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def arrived(self) -> int:
-        """Bytes on the disk of a download that was broken off."""
+        """Bytes on the disk of an interrupted download."""
         files = [path.lstat() for path in self.work.rglob("*")]
         return sum(512 * status.st_blocks for status in files)
 
@@ -71,7 +71,7 @@ class Entry:
         self._size.write_text(str(size), encoding="ascii")
 
     def commit(self, made: Path) -> None:
-        """``made`` becomes the content, closed to writers: a link to it in a pod is the same file."""
+        """Make a folder the content. Its files become read-only, as a hard link in a pod is the same file."""
         shutil.rmtree(self._files, ignore_errors=True)
         made.rename(self._files)
         shutil.rmtree(self.work, ignore_errors=True)
@@ -83,7 +83,7 @@ class Entry:
         draft.rename(self._manifest)
 
     def damage(self) -> str:
-        """What is wrong with the content, if anything."""
+        """Return what is wrong with the content; empty for nothing."""
         try:
             files = self._read_manifest()
         except (ValueError, TypeError):
@@ -95,7 +95,7 @@ class Entry:
         return ""
 
     def condemn(self) -> None:
-        """From now on it is incomplete; who reads its files now is not disturbed."""
+        """Mark it incomplete; pods that read its files now are not affected."""
         self._manifest.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -103,7 +103,7 @@ class Entry:
         shutil.rmtree(self.folder)
 
     def share(self, target: Path) -> Counter[str]:
-        """Its files at ``target``; how many were linked, cloned and copied."""
+        """Create its files at ``target``; return how many were linked, cloned and copied."""
         ways: Counter[str] = Counter()
         for file in self._read_manifest():
             place = target / file.path

@@ -1,4 +1,4 @@
-"""Checksums that stores give: of what arrives, as it arrives, or of a file that is there already."""
+"""Checksums that stores use: of content as it arrives, or of a complete file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from zlib import crc32
 from storage_initializer.backends import Checksum
 
 _BUFFER_BYTES = 1 << 20
-# What can be checked, the fastest first.
+# The supported algorithms, the fastest first.
 ALGORITHMS = ("crc32c", "crc32", "sha256", "sha1", "md5")
 
 
 class Sum:
-    """The checksum of bytes that come one after the other."""
+    """The checksum of a stream of bytes."""
 
     def __init__(self, algorithm: str) -> None:
         self._algorithm = algorithm

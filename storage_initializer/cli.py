@@ -1,4 +1,4 @@
-"""The border to the outside: arguments and environment in; log, exit code and termination message out."""
+"""The command: arguments and environment in; log, exit code and termination message out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from storage_initializer.errors import ArchiveError, InitializerError, Terminati
 from storage_initializer.generate import complete_layout
 from storage_initializer.layout import check_layout
 from storage_initializer.limits import MAX_REASON
-from storage_initializer.lines import OneLineFormatter, one_line
+from storage_initializer.lines import LogLineFormatter, one_line
 from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, make_plan, termination_log_of
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.schemes import SCHEMES
 from storage_initializer.termination import termination_raises, uninterrupted
-from storage_initializer.transfer import Brought, Place, bring, places, put_in_place
+from storage_initializer.transfer import Place, StagedSource, move_into_place, places, stage
 
 log = logging.getLogger("storage_initializer")
 
@@ -52,28 +52,28 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 
 def run(plan: Plan) -> list[str]:
-    """Bring all sources and return warnings about them.
+    """Copy all sources to their destinations and return warnings about them.
 
-    What is wrong with one of them without a request is found before the first is brought.
+    What is wrong with one of them without a request is found before the first is staged.
     """
     with ExitStack() as opened:
         sources = [_open(transfer, plan, opened) for transfer in plan.transfers]
-        brought = []
+        staged = []
         for transfer, source, place in zip(plan.transfers, sources, _places(plan), strict=True):
             with _naming(transfer):
-                brought.append(opened.enter_context(_bring(transfer, source, place, plan)))
-        _put_in_place(plan, brought)
-    for each in brought:
+                staged.append(opened.enter_context(_stage(transfer, source, place, plan)))
+        _move_into_place(plan, staged)
+    for each in staged:
         log.info("done: %s", each.summary)
-    return [warning for each in brought for warning in each.warnings]
+    return [warning for each in staged for warning in each.warnings]
 
 
-def _put_in_place(plan: Plan, brought: Sequence[Brought]) -> None:
+def _move_into_place(plan: Plan, staged: Sequence[StagedSource]) -> None:
     """All, or none."""
     with uninterrupted(), ExitStack() as undo:
-        for transfer, each in zip(plan.transfers, brought, strict=True):
+        for transfer, each in zip(plan.transfers, staged, strict=True):
             with _naming(transfer):
-                put_in_place(each.place, undo)
+                move_into_place(each.place, undo)
         undo.pop_all()
 
 
@@ -87,18 +87,18 @@ def _places(plan: Plan) -> list[Place]:
         return places([transfer.destination for transfer in plan.transfers])
 
 
-def _bring(transfer: Transfer, source: Source, place: Place, plan: Plan) -> AbstractContextManager[Brought]:
+def _stage(transfer: Transfer, source: Source, place: Place, plan: Plan) -> AbstractContextManager[StagedSource]:
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> Sequence[str]:
         complete_layout(plan.layout, folder)
         return check_layout(plan.layout, folder, transfer.destination)
 
-    retry = Retry(plan.patience.attempts, random.random, time.sleep)
+    retry = Retry(plan.policy.attempts, random.random, time.sleep)
     if access := retry.run(source.describe):
         log.info("%s", access)
     cache = _cache_for(transfer, plan)
-    return bring(source, place, plan.selection.of, finish, retry, time.monotonic, cache)
+    return stage(source, place, select=plan.selection.of, finish=finish, retry=retry, clock=time.monotonic, cache=cache)
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def _console() -> Iterator[None]:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(OneLineFormatter())
+    handler.setFormatter(LogLineFormatter())
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

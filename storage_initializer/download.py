@@ -1,8 +1,7 @@
-"""Brings the files of a source into a folder: many at once, and parts of big ones at once.
+"""Downloads the files of a source into a folder: several files, and several parts of a large file, at a time.
 
-Each worker owns one buffer and each part is written where it belongs in a file of the final size, so memory grows
-neither with the files nor with their number. What arrived is in the journal: a run that was killed is taken up by
-the next, part by part.
+Each worker has one buffer and writes each part to its place in a file of the final size, so memory grows neither with
+the files nor with their number. Parts that have arrived are in the journal: the next run continues after a kill.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from threading import Event, Lock, Thread
 from model_archive.text import format_size
 from storage_initializer.backends import Checksum, Source, SourceFile
 from storage_initializer.checksums import Sum, checksum_of
-from storage_initializer.errors import CopyError, ServerError, UnexpectedAnswerError
+from storage_initializer.errors import CopyError, ServerError, UnexpectedResponseError
 from storage_initializer.journal import Journal, open_journal
 from storage_initializer.limits import MAX_UNSIZED
 from storage_initializer.progress import Progress
@@ -26,9 +25,9 @@ from storage_initializer.retry import Retry
 PART_BYTES = 16 << 20
 _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
-# Fast, and nobody is to be deceived.
+# Fast, and against accidents only.
 _READ_BACK = "crc32"
-# How long a worker that is stopped may take to notice: it is woken from the network, not from a connect.
+# How long a stopped worker may take to end: closing wakes it from a read, not from a connect.
 _GRACE_S = 2.0
 
 
@@ -46,16 +45,16 @@ class _Stopped(Exception):
     """Another worker failed, or the run was stopped."""
 
 
-def download(source: Source, files: Sequence[SourceFile], folder: Path, progress: Progress, retry: Retry) -> None:
-    """``folder`` is the transfer's own; what an earlier run, killed or failed, brought of the same files is kept."""
+def download(source: Source, files: Sequence[SourceFile], folder: Path, *, progress: Progress, retry: Retry) -> None:
+    """Download the files into ``folder``, which belongs to this transfer; parts of an earlier run are kept."""
     with open_journal(folder, source.identity, files) as journal:
         for parent in {folder / file.path.parent for file in files}:
             parent.mkdir(parents=True, exist_ok=True)
-        _Download(source, files, folder, progress, retry, journal).run()
+        _Download(source, files, folder, progress=progress, retry=retry, journal=journal).run()
 
 
 def parts_of(number: int, file: SourceFile) -> list[Part]:
-    """At least one: an empty file has to be made, too."""
+    """Return the parts of a file, at least one: an empty file has to be created as well."""
     if file.streamed:
         return [Part(number, file, 0, file.size)]
     starts = range(0, file.size, PART_BYTES) or [0]
@@ -68,6 +67,7 @@ class _Download:
         source: Source,
         files: Sequence[SourceFile],
         folder: Path,
+        *,
         progress: Progress,
         retry: Retry,
         journal: Journal,
@@ -102,14 +102,14 @@ class _Download:
         buffer = memoryview(bytearray(_BUFFER_BYTES))
         try:
             while part := self._next_part():
-                found = self._bring(part, buffer)
+                found = self._receive_part(part, buffer)
                 if self._is_last_of_its_file(part):
                     self._finish(part.file, found)
         except _Stopped:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             with self._lock:
-                # What others say once they are woken up is not what went wrong.
+                # Errors of the other workers are consequences of being stopped.
                 first = not self._stop.is_set()
                 if first:
                     self._errors.append(error)
@@ -129,8 +129,8 @@ class _Download:
             self._missing[part.number] -= 1
             return not self._missing[part.number]
 
-    def _bring(self, part: Part, buffer: memoryview) -> Checksum | None:
-        """The checksum of a file that came as a whole, where the source tells one, too."""
+    def _receive_part(self, part: Part, buffer: memoryview) -> Checksum | None:
+        """Download a part; return its checksum if it is a whole file whose checksum the source reports."""
         with _target(self._folder / part.file.path, part.file.size) as target:
             if self._journal.has(part.number, part.start):
                 self._progress.resume(part.stop - part.start)
@@ -145,7 +145,7 @@ class _Download:
             return arrival.checksum
 
     def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
-        """What an earlier attempt got is kept, where the source can be read from its middle."""
+        """Receive a part, or the rest of one where the source can be read from its middle."""
         part = arrival.part
         if self._stop.is_set():
             raise _Stopped
@@ -156,7 +156,7 @@ class _Download:
         with self._source.open(part.file, arrival.position, part.stop) as content:
             if arrival.position == part.start and (algorithm := self._algorithm(part)):
                 arrival.sum_up(algorithm)
-            # No more than was asked for, whatever else a server sends.
+            # No more than was requested, even if a server sends more.
             while count := content.readinto(buffer[: arrival.wanted]):
                 if self._stop.is_set():
                     raise _Stopped
@@ -165,7 +165,7 @@ class _Download:
         arrival.check()
 
     def _algorithm(self, part: Part) -> str | None:
-        """To sum a part up by while it arrives, so that a file that comes in one need not be read again."""
+        """Return the checksum to compute while a part arrives, so that a file of one part is not read again."""
         if self._source.read_back:
             return _READ_BACK
         whole = part.start == 0 and part.stop == part.file.size
@@ -190,7 +190,7 @@ class _Download:
 
 
 class _Arrival:
-    """How far a part has got."""
+    """A part while it is received."""
 
     def __init__(self, part: Part, target: int) -> None:
         self.part = part
@@ -204,22 +204,22 @@ class _Arrival:
 
     @property
     def wanted(self) -> int:
-        """How many bytes may still come."""
+        """How many more bytes are accepted."""
         if self.part.stop or not self.part.file.streamed:
             return self.part.stop - self.position
         if self.position >= MAX_UNSIZED:
-            raise UnexpectedAnswerError(
-                f"{self.part.file.path} has more than {format_size(MAX_UNSIZED)}, and its server does not tell how "
-                "long it is; serve it with a Content-Length"
+            raise UnexpectedResponseError(
+                f"{self.part.file.path} has more than {format_size(MAX_UNSIZED)}, and its server does not "
+                "report its length; serve it with a Content-Length"
             )
         return MAX_UNSIZED - self.position
 
     def sum_up(self, algorithm: str) -> None:
-        """From here on, which is the part's beginning."""
+        """Compute a checksum from here on, the part's beginning."""
         self._sum = Sum(algorithm)
 
     def begin_anew(self) -> int:
-        """How much of what came does not count any more."""
+        """Start again; return how many received bytes are discarded."""
         lost, self.position = self.position, 0
         os.ftruncate(self._target, 0)
         return lost

@@ -1,4 +1,4 @@
-"""Every way the initializer can fail, each with the exit code that it becomes in ``cli``.
+"""Every way the initializer can fail, each with its exit code.
 
 ``--help`` and the README list them. A message is one line: what is wrong, and after a semicolon what to do.
 """
@@ -117,8 +117,8 @@ class ServerError(InitializerError):
     may_pass = True
 
 
-class UnexpectedAnswerError(ServerError):
-    """An answer that will be the same next time."""
+class UnexpectedResponseError(ServerError):
+    """A response that will be the same next time."""
 
     may_pass = False
 
@@ -130,7 +130,7 @@ class RegionError(InitializerError):
 
 
 class Termination(BaseException):
-    """A signal asked the initializer to stop. Not an ``Exception``: ``logging`` and others swallow those."""
+    """A signal stops the initializer. Not an ``Exception``: ``logging`` and others swallow those."""
 
     def __init__(self, signal_number: int, signal_name: str) -> None:
         super().__init__(f"stopped by {signal_name}; start again to bring the model")

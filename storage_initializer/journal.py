@@ -1,7 +1,7 @@
-"""What has arrived, so that a run that was killed goes on where it was.
+"""Which parts have arrived, so that the next run continues after a kill.
 
-A line for each part that was written. That is enough after a kill, as the kernel keeps what it was given. A crash of
-the node may lose the part and not its line, so a journal of before the last boot counts for nothing.
+Each part that was written has a line. That is enough after a kill, as the kernel keeps what was written. A crash of the
+node may lose the part and not its line, so a journal from before the last boot is not used.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Journal:
         return (file, start) in self._known
 
     def record(self, file: int, start: int) -> None:
-        """One write of one line: several threads may, and a kill leaves at most a torn last line."""
+        """Write one line at once: safe from several threads, and a kill leaves at most a torn last line."""
         os.write(self._descriptor, f"{file} {start}\n".encode())
 
 
 @contextmanager
 def open_journal(folder: Path, identity: str, files: Sequence[SourceFile]) -> Iterator[Journal]:
-    """Beside ``folder``, which is emptied where it holds anything else than a part of these files."""
+    """Open the journal beside ``folder``, which is emptied unless it holds parts of these files."""
     path, title = _path_of(folder), _title(identity, files)
     known = _read(path, title) if folder.is_dir() else None
     if known is None:
@@ -72,12 +72,12 @@ def _boot_id() -> str:
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
-        # Where it cannot be told, every run begins anew.
+        # Unknown: every run starts again.
         return str(uuid4())
 
 
 def _read(path: Path, title: bytes) -> frozenset[tuple[int, int]] | None:
-    """None where the journal is another transfer's."""
+    """Return the parts that arrived, None where the journal is another transfer's."""
     if not path.is_file():
         return None
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What a file is by what it holds, where its name does not tell: a download may be called ``download``, or ``42``."""
+"""The type of a file by its content, for a name without a type: a download may be named ``download``, or ``42``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXPORTED = "archive_format"
 
 
 def suffix_of(path: Path) -> str:
-    """The end of a name that would tell what the file is; empty for what is neither an archive nor a torch model."""
+    """Return the suffix for a file's type; empty for what is neither an archive nor a torch model."""
     if is_zip(path):
         return _suffix_of_zip(path)
     return ".tar" if _is_tar(_start_of_content(path)) else ""
@@ -44,7 +44,7 @@ def _suffix_of_zip(path: Path) -> str:
 
 
 def _start_of_content(path: Path) -> bytes:
-    """Decompressed; empty where that proves impossible."""
+    """Return the first block, decompressed; empty where that fails."""
     try:
         with open_decompressed(path, compression_of(path)) as stream:
             return stream.read(tarfile.BLOCKSIZE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 CONNECT_TIMEOUT_S = 15.0
 """Seconds for a connection."""
 READ_TIMEOUT_S = 30.0
-"""Seconds until the next byte of an answer."""
+"""Seconds until the next byte of a response."""
 MAX_ATTEMPTS = 8
 """How often a request is sent."""
 MAX_TIMEOUT_S = 86_400
@@ -19,17 +19,17 @@ MAX_BACKOFF_S = 10.0
 TRICKLE_WINDOW = 2
 """Read timeouts that make the time over which a server's rate is taken."""
 MIN_RATE = 1 << 10
-"""Bytes a second; what is slower counts as no answer."""
+"""Bytes a second; what is slower counts as no response."""
 MAX_REDIRECTS = 10
 """From one address to another, for one request."""
 MAX_HEADER_LINE = 64 << 10
-"""Bytes of one header of an answer."""
+"""Bytes of one header of a response."""
 MAX_HEADERS = 100
-"""Headers of one answer."""
+"""Headers of one response."""
 MAX_INTERIM_ANSWERS = 10
-"""Answers ``100 Continue`` before the one that counts."""
+"""Responses ``100 Continue`` before the final one."""
 MAX_ANSWER = 16 << 20
-"""Bytes of an answer that is no file: a page of a listing, a token."""
+"""Bytes of a response that is no file: a page of a listing, a token."""
 MAX_FILES = 250_000
 """Files of one source."""
 MAX_DEPTH = 100
@@ -37,7 +37,7 @@ MAX_DEPTH = 100
 MAX_PAGES = 10_000
 """Pages of one listing."""
 MAX_UNSIZED = 64 << 30
-"""Bytes of a file whose server does not tell its length."""
+"""Bytes of a file whose server does not report its length."""
 MAX_MD5 = 64 << 20
 """Bytes of an object whose etag is compared as an MD5, which runs at the speed of a slow network. A larger one has been
 uploaded in parts, as a rule, and its etag is none."""

@@ -1,4 +1,4 @@
-"""Text from outside in a line of ours: a name or an answer must not look like another line. Pure."""
+"""Text from outside in a line of the log: a name or a response must not look like another line. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from storage_initializer.limits import MAX_LOG_LINE
 
 
 def one_line(text: str) -> str:
-    """``text`` with what cannot be printed escaped, and the end of a very long one cut off."""
+    """Return the text with unprintable characters escaped, cut at MAX_LOG_LINE."""
     cut = text if len(text) <= MAX_LOG_LINE else f"{text[:MAX_LOG_LINE]}…"
     return cut if cut.isprintable() else "".join(map(_escaped, cut))
 
 
-class OneLineFormatter(logging.Formatter):
-    """A record is one line. Those of a traceback are set in, so that none of them looks like a record."""
+class LogLineFormatter(logging.Formatter):
+    """Formats a record as one line. The lines of a traceback are indented, so that none looks like a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         lines = [one_line(record.getMessage())]

@@ -1,4 +1,4 @@
-"""What to do, from the arguments and the environment. Pure: nothing is looked up."""
+"""What to do, from the arguments and the environment. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NoReturn
 from storage_initializer.errors import UsageError, exit_codes
 from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, MAX_ATTEMPTS_SET, MAX_TIMEOUT_S, READ_TIMEOUT_S
 from storage_initializer.schemes import forms
-from storage_initializer.selection import Selection, make_selection
+from storage_initializer.selection import FileSelection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
@@ -20,7 +20,7 @@ _LARGEST_DISK = 1 << 60
 
 
 class LayoutName(StrEnum):
-    """What the copy must look like. ``auto`` checks for TorchServe where the folder looks like TorchServe's."""
+    """The layout that is checked. ``auto`` checks for TorchServe's where the folder looks like it."""
 
     AUTO = "auto"
     TORCHSERVE = "torchserve"
@@ -34,8 +34,8 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Patience:
-    """With a server: how long for a connection and for the next byte, and how often anything is tried."""
+class RequestPolicy:
+    """For all servers: timeouts for a connection and for the next byte, and how often a request is sent."""
 
     connect_s: float
     read_s: float
@@ -56,11 +56,11 @@ class Plan:
     pvc_root: Path
     layout: LayoutName
     termination_log: Path
-    patience: Patience
-    selection: Selection
-    # It holds secrets, which no message may.
+    policy: RequestPolicy
+    selection: FileSelection
+    # It holds secrets, which must not get into a message.
     environment: Mapping[str, str] = field(repr=False, compare=False)
-    """For the backends, which read their credentials and endpoints from it."""
+    """Backends read their credentials and endpoints from it."""
     cache: CachePlan | None = None
 
 
@@ -82,7 +82,7 @@ def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
         pvc_root=Path(options.pvc_root),
         layout=_layout_name(options.layout),
         termination_log=Path(options.termination_log),
-        patience=_patience(environment),
+        policy=_policy(environment),
         selection=make_selection(environment),
         environment=environment,
         cache=_cache(environment),
@@ -90,7 +90,7 @@ def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
 
 
 def termination_log_of(environment: Mapping[str, str]) -> Path:
-    """Where the reason goes when the arguments themselves are wrong."""
+    """Return the file for the reason of a failure, even if the arguments are wrong."""
     return Path(environment.get("TERMINATION_LOG") or DEFAULT_TERMINATION_LOG)
 
 
@@ -121,9 +121,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _patience(environment: Mapping[str, str]) -> Patience:
-    """By the names that KServe gives them; here they hold for every server."""
-    return Patience(
+def _policy(environment: Mapping[str, str]) -> RequestPolicy:
+    """Return the policy for all servers; the variables have KServe's names."""
+    return RequestPolicy(
         connect_s=_number(environment, "S3_CONNECT_TIMEOUT", CONNECT_TIMEOUT_S, MAX_TIMEOUT_S),
         read_s=_number(environment, "S3_READ_TIMEOUT", READ_TIMEOUT_S, MAX_TIMEOUT_S),
         attempts=int(_number(environment, "S3_MAX_ATTEMPTS", MAX_ATTEMPTS, MAX_ATTEMPTS_SET)),
@@ -150,7 +150,7 @@ def _number(environment: Mapping[str, str], name: str, default: float, most: int
 
 
 def _layout_name(text: str) -> LayoutName:
-    """Checked here rather than by argparse, which does not check a default, and ours may be from the environment."""
+    """Check the layout. argparse does not check a default, and ours may be from the environment."""
     try:
         return LayoutName(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Folders that only this user can change, however many others write beside them.
 
-A name below a shared folder can be foreseen: somebody may have put a link there, or a folder of their own. Such a
-thing is never followed or written to.
+A name below a shared folder is predictable: another user may have put a link or folder there. It is never followed
+or written to.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Whether it is a folder of this user that nobody else can write to. Of a link itself: that it is none."""
+    """Return whether it is a folder of this user that no other user can write to; a link is not."""
     return _is_own(status) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @contextmanager
 def private_folder(shared: Path) -> Iterator[Path]:
-    """The folder itself where it is private, else one of this user's in it, made where there is none.
+    """Provide the folder itself where it is private, else a folder of this user in it, created if necessary.
 
-    In the block its path stays the same folder's, whoever renames what around it.
+    In the block the path refers to the same folder, even if others rename it.
     """
     with suppress(FileExistsError):
         shared.mkdir(parents=True)

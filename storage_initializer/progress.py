@@ -1,4 +1,4 @@
-"""How far a copy is, in lines for a person: one a file while they are few, at most one a second while it lasts."""
+"""Log lines on the progress of a copy: one for each of a few files, and at most one a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEW = 50
 
 
 class Progress:
-    """Told by several threads at once."""
+    """Updated by several threads at once."""
 
     def __init__(self, files: int, size: int, clock: Clock) -> None:
         self._files = files
@@ -37,17 +37,17 @@ class Progress:
         log.info("%s", self._line(now))
 
     def resume(self, count: int) -> None:
-        """An earlier run had brought this much already: it counts for the share, not for the rate."""
+        """Count bytes of an earlier run: for the percentage, not for the rate."""
         with self._lock:
             self._resumed += count
 
     def begin_anew(self) -> None:
-        """What has been copied has to be copied once more."""
+        """Start again: what has been copied is copied once more."""
         with self._lock:
             self._copied = self._resumed = 0
 
     def reuse_rest(self) -> None:
-        """What has not been copied was there already."""
+        """Count the rest as present already."""
         with self._lock:
             self._resumed = max(0, self._size - self._copied)
 

@@ -1,4 +1,4 @@
-"""Trying again what may pass, with exponential backoff and full jitter."""
+"""Retries for errors that may pass, with exponential backoff and full jitter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Retry:
-    """``chance`` gives numbers from 0 to 1; ``wait`` gets seconds."""
+    """``chance`` returns numbers from 0 to 1; ``wait`` gets seconds."""
 
     attempts: int
     chance: Callable[[], float]
@@ -36,6 +36,6 @@ class Retry:
         return action()
 
     def _delays(self) -> Iterator[float]:
-        """One fewer than attempts. Jitter keeps a hundred pods from coming back at the same moment."""
+        """Yield one delay fewer than attempts. Jitter keeps a hundred pods from retrying at the same moment."""
         for number in range(self.attempts - 1):
             yield min(_FIRST_S * 2**number, MAX_BACKOFF_S) * self.chance()

@@ -17,10 +17,10 @@ SHA256 = "STORAGE_SHA256"
 
 
 @dataclass(frozen=True)
-class Selection:
+class FileSelection:
     """Patterns are matched with the path below the destination; ``*`` matches slashes, too.
 
-    They choose among the files of a folder: what the URI itself names is wanted whatever they say, as with KServe.
+    They choose among the files of a folder: a file that the URI itself names is always wanted, as with KServe.
     """
 
     allow: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class Selection:
         return replace(file, checksum=Checksum("sha256", value)) if value else file
 
 
-def make_selection(environment: Mapping[str, str]) -> Selection:
-    return Selection(
+def make_selection(environment: Mapping[str, str]) -> FileSelection:
+    return FileSelection(
         allow=_patterns(environment, ALLOW),
         ignore=_patterns(environment, IGNORE),
         sha256=_checksums(environment.get(SHA256, "")),
@@ -53,7 +53,7 @@ def make_selection(environment: Mapping[str, str]) -> Selection:
 
 
 def _patterns(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """A JSON array, one pattern as a JSON string, or a list with commas."""
+    """Parse a JSON array, one pattern as a JSON string, or a list with commas."""
     text = environment.get(name, "").strip()
     if not _is_json(text):
         return tuple(filter(None, map(str.strip, text.split(","))))
@@ -65,7 +65,7 @@ def _patterns(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def _is_json(text: str) -> bool:
-    """A pattern may begin with a bracket as well: ``[0-9]*.bin``."""
+    """Return whether it is JSON; a pattern may begin with a bracket as well: ``[0-9]*.bin``."""
     return text.startswith(('"', "{")) or (text.startswith("[") and text.endswith("]"))
 
 

@@ -1,5 +1,5 @@
-"""One file at a second place, by the cheapest way that the file systems have: no copy at all, a copy that shares its
-blocks, a copy that the kernel makes, a copy.
+"""A file at a second path, by the cheapest way that the file systems support: a hard link, a copy that shares its
+blocks, a copy in the kernel, a copy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-# What a file system answers that does not have a way, or not from here to there.
+# Errors of a file system that does not support a way, or not between these two paths.
 _NOT_THIS_WAY = {
     errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY, errno.EINVAL,
     errno.EBADF, errno.ETXTBSY,
@@ -20,7 +20,7 @@ _FICLONE = 0x40049409
 
 
 def share_file(source: Path, target: Path, mode: int) -> str:
-    """Which way it went: ``linked``, ``cloned`` or ``copied``. Nothing may be at ``target``.
+    """Return how it was done: ``linked``, ``cloned`` or ``copied``. ``target`` must not exist.
 
     A link has the mode of ``source``, since it is the same file; ``mode`` is that of a copy.
     """

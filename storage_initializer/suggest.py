@@ -1,4 +1,4 @@
-"""What a mistyped name may have meant. Pure."""
+"""Suggestions for a name that does not exist. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SHOWN = 5
 
 
 def suggestion(name: str, there: Iterable[str]) -> str:
-    """The nearest of the names that are there, else the first few of them."""
+    """Return the nearest of the existing names, else the first few of them."""
     names = sorted(set(there))
     if close := get_close_matches(name, names, n=1):
         return f"did you mean {close[0]}?"

@@ -14,14 +14,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def termination_raises() -> Iterator[None]:
-    """Inside, the first signal raises ``Termination``; a container's first process would ignore it."""
+    """Raise ``Termination`` at the first signal in the block; a container's first process would ignore it."""
     with _handling(_raise):
         yield
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Signals wait until the end of the block."""
+    """Defer signals to the end of the block."""
     held: list[int] = []
     try:
         with _handling(lambda number, _: held.append(number)):

@@ -1,10 +1,10 @@
-"""Brings sources to their destinations: all of them, verified, or nothing.
+"""Copies sources to their destinations: all of them, verified, or nothing.
 
 A destination is a mount point and cannot be renamed itself, so the files are staged in a hidden folder inside it. Once
 the last source is complete, the entries are renamed one by one, and back again if one of them cannot be. A run that is
-killed leaves the hidden folders, and in the worst moment some of the entries in place, each whole; the next run keeps
-what had arrived, if the source is still the same. Nothing is synced to disk: after a crash of its node a pod's init
-containers run again, and then nothing is kept.
+killed leaves the hidden folders, and in the worst case some of the entries in place, each complete. The next run keeps
+the parts that had arrived if the source is still the same. Nothing is synced to disk: after a crash of its node a pod's
+init containers run again, and then nothing is kept.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _STAGED = re.compile(rf"{re.escape(STAGING)}(-\d+)?")
 _ARRIVING = "arriving"
 
 Select = Callable[[Sequence[SourceFile]], Sequence[SourceFile]]
-"""Which of the source's files are wanted."""
+"""Returns which of the source's files are wanted."""
 Finish = Callable[[Path], Sequence[str]]
-"""Returns warnings about the folder, which is not yet in place; raises if it must not get there."""
+"""Returns warnings about the staged folder; raises if it must not be moved into place."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where files belong, and the folder on the same file system where they are staged."""
+    """A destination, and the folder on the same file system where its files are staged."""
 
     destination: Path
     staging: Path
 
 
 @dataclass(frozen=True)
-class Brought:
-    """A source's files, complete and checked, in a folder ``new`` of the place's staging folder."""
+class StagedSource:
+    """A source's files, complete and checked, in the folder ``new`` of the place's staging folder."""
 
     place: Place
     summary: str
@@ -62,7 +62,7 @@ class Brought:
 
 
 def places(destinations: Sequence[Path]) -> list[Place]:
-    """A destination inside another one is staged in the outer: its own folder may be replaced by the outer's files."""
+    """Return where to stage. A destination inside another one is staged in the outer, whose files may replace it."""
     for destination in destinations:
         with _writing(destination):
             destination.mkdir(parents=True, exist_ok=True)
@@ -75,38 +75,39 @@ def places(destinations: Sequence[Path]) -> list[Place]:
 
 
 @contextmanager
-def bring(
+def stage(
     source: Source,
     place: Place,
+    *,
     select: Select,
     finish: Finish,
     retry: Retry,
     clock: Clock,
     cache: NodeCache | None = None,
-) -> Iterator[Brought]:
-    """What is brought is there for the block, to be put in place in it."""
+) -> Iterator[StagedSource]:
+    """Stage a source. Its files exist in the block, in which they are moved into place."""
     files = select(retry.run(source.list_files))
     with _writing(place.destination), _staging(place.staging) as staging:
         new = staging / "new"
         progress = Progress(len(files), sum(file.size for file in files), clock)
 
         def fetch(folder: Path) -> Path:
-            return _fetch(source, files, folder, progress, retry)
+            return _fetch(source, files, folder, progress=progress, retry=retry)
 
-        if cache and cache.bring(source.identity, files, fetch, new):
+        if cache and cache.provide(source.identity, files, fetch, new):
             progress.reuse_rest()
         else:
-            # A download into the cache that went wrong has closed the source, and does not count.
+            # A failed download into the cache has closed the source.
             source.reopen()
             progress.begin_anew()
             _make_room(place.destination, files, _size_of(staging / _ARRIVING))
             fetch(staging).rename(new)
         warnings = finish(new)
-        yield Brought(place, progress.summary(), warnings)
+        yield StagedSource(place, progress.summary(), warnings)
 
 
-def put_in_place(place: Place, undo: ExitStack) -> None:
-    """What an earlier run left under the same name makes room; other entries are not ours to touch."""
+def move_into_place(place: Place, undo: ExitStack) -> None:
+    """Move the files into place. Entries of the same names are replaced; others stay."""
     new, old = place.staging / "new", place.staging / "old"
     with _writing(place.destination):
         old.mkdir()
@@ -114,18 +115,18 @@ def put_in_place(place: Place, undo: ExitStack) -> None:
         there = {entry.name for entry in place.destination.iterdir()}
         for name in sorted(entry.name for entry in new.iterdir()):
             if _STAGED.fullmatch(name):
-                # What a run that was killed has left in the source.
+                # Left in the source by a run that was killed.
                 continue
             if name in there:
                 _move(place.destination / name, old / name, undo)
             _move(new / name, place.destination / name, undo)
 
 
-def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, progress: Progress, retry: Retry) -> Path:
-    """Below ``folder``, the folder that holds what there is to be served."""
+def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, *, progress: Progress, retry: Retry) -> Path:
+    """Download below ``folder``; return the folder with the files to serve."""
     arrived, unpacked = folder / _ARRIVING, folder / "unpacked"
-    download(source, files, arrived, progress, retry)
-    # What has no content does not make a model, nor an archive one of several files.
+    download(source, files, arrived, progress=progress, retry=retry)
+    # Empty files are no model, and do not count beside an archive.
     names = {file.path: _typed(arrived, file) for file in files if _has_content(arrived, file)}
     if not names:
         raise EmptySourceError("there is nothing in its files (0 bytes); put the model there again")
@@ -147,13 +148,13 @@ def _has_content(folder: Path, file: SourceFile) -> bool:
 
 
 def _typed(folder: Path, file: SourceFile) -> PurePosixPath:
-    """The file's path, under a name that tells what it is."""
+    """Return the file's path, with a suffix for its type if its name has none."""
     suffix = suffix_of(folder / file.path) if file.untyped else ""
     return file.path.with_name(f"{file.path.name}{suffix}")
 
 
 def _make_room(destination: Path, files: Sequence[SourceFile], arrived: int) -> None:
-    """A volume that is sized for one copy must also take the next: the copy to be replaced gives way first."""
+    """Check that there is space. In a volume with space for one copy, the copy to be replaced is removed first."""
     needed, free = sum(file.size for file in files), shutil.disk_usage(destination).free + arrived
     if needed <= free:
         return
@@ -169,7 +170,7 @@ def _make_room(destination: Path, files: Sequence[SourceFile], arrived: int) -> 
 
 
 def _size_of(path: Path) -> int:
-    """Of the blocks on the disk: a file that is still arriving has its final size already."""
+    """Return the size on the disk: a file that is still arriving has its final length already."""
     return sum(512 * each.lstat().st_blocks for each in (path, *path.rglob("*")) if each.is_file())
 
 
@@ -179,7 +180,7 @@ def _holds(outer: Path, inner: Path) -> bool:
 
 @contextmanager
 def _staging(folder: Path) -> Iterator[Path]:
-    """What has arrived outlives a kill, and an error that may pass."""
+    """Provide the staging folder. What has arrived is kept after a kill, and after an error that may pass."""
     if os.path.lexists(folder) and not is_private(folder.lstat()):
         _remove(folder)
     _remove_all_but_arriving(folder)

@@ -1,8 +1,8 @@
-"""Unpacks a download that is one archive: strictly, and nothing outside of its folder.
+"""Unpacks a download that is one archive, strictly, and only into its folder.
 
-Links never come to be: one to a file of the archive becomes a second name of that file, any other is refused. So no
-path in the folder leads anywhere else, whatever the order of the entries. Archives in the archive stay packed; where
-there is nothing else, no server could use what was unpacked, and it is refused.
+No links are created: a link to a file of the archive becomes a second name of that file, and any other is refused. So
+no path in the folder leads out of it, whatever the order of the entries. Archives in the archive stay packed. An
+archive that holds nothing but another one is refused, as no server could use it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _REPACK = "pack the model's files again"
 
 
 def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath | None:
-    """The archive that is to be unpacked: only one that is all there is, and never a model archive, a ``.mar``.
+    """Return the archive to unpack: the only file, and no model archive (``.mar``).
 
-    ``names`` are of files, by their paths; they tell what each is.
+    ``names`` are the files' names with a suffix for their types, by path.
     """
     if len(names) != 1:
         return None
@@ -45,7 +45,7 @@ def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath 
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """``folder`` is made and gets the archive's files; it is to be thrown away if this raises."""
+    """Unpack into ``folder``, which is created; callers remove it if this raises."""
     size = archive.stat().st_size
     log.info("unpacking %s (%s)", archive.name, format_size(size))
     contents = Contents(archive.name, size=size, cure=_REPACK, spelling=folded)
@@ -65,7 +65,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _is_model(archive: Path) -> bool:
-    """Whether TorchServe loads it as it is: not only a ``.mar`` may be a model archive."""
+    """Return whether TorchServe loads the archive packed: a ``.tar.gz`` may be a model archive as well."""
     if not archive.name.endswith(ENDINGS):
         return False
     try:
@@ -85,7 +85,7 @@ def _unzip(archive: Path, target: _Target, contents: Contents) -> None:
 
 def _untar(archive: Path, target: _Target, contents: Contents) -> None:
     links: dict[PurePosixPath, PurePosixPath] = {}
-    # By its content: a server that knows of Content-Encoding unzips a .tar.gz on its way.
+    # By its content: a server that applies Content-Encoding has decompressed a .tar.gz.
     with open_tar(archive, contents, compression_of(archive)) as source:
         for member in source:
             if member.isdir():
@@ -120,7 +120,7 @@ def _follow(path: PurePosixPath, links: dict[PurePosixPath, PurePosixPath]) -> P
 
 
 class _Target:
-    """The folder that the files are written to, and which they are."""
+    """The folder that the files are written to, and their paths."""
 
     def __init__(self, folder: Path, contents: Contents) -> None:
         folder.mkdir(parents=True)

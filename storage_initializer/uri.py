@@ -1,4 +1,4 @@
-"""What a storage URI says, and nothing about whether it is there. Pure.
+"""The parts of a storage URI. Pure.
 
 Paths are taken literally, as KServe takes them: a file may be called ``50%.mar`` or ``a#b.mar``.
 """
@@ -25,7 +25,7 @@ class Uri:
 
     @property
     def shown(self) -> str:
-        """For the log: a web address may carry a password, or be signed in its query."""
+        """The URI for the log, without a password, and without a query, which may be a signature."""
         if self.scheme not in ("http", "https"):
             return self.text
         path, query, _ = self.path.partition("?")

@@ -1,9 +1,8 @@
-"""One module for each kind of source. A backend lists what there is and opens any part of it;
-staging, concurrency, retries, verification, layout and progress are the same for all and live in ``transfer`` and
-``download``.
+"""One module for each kind of source. A backend lists files and opens any part of them. Staging, concurrency, retries,
+verification, layout and progress are the same for all, in ``transfer`` and ``download``.
 
-A backend module has ``open_source(transfer, plan) -> Source`` and is imported on first use, by ``registry``:
-what one kind of source needs, the others never load.
+A backend module has ``open_source(transfer, plan) -> Source``. ``registry`` imports it at its first use, so that the
+libraries of one kind of source are not loaded for another.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from model_archive.limits import MAX_NAME
-from storage_initializer.errors import UnexpectedAnswerError, UnsafeSourceError
+from storage_initializer.errors import UnexpectedResponseError, UnsafeSourceError
 from storage_initializer.limits import MAX_FILES
 
 File = TypeVar("File")
@@ -34,11 +33,11 @@ class Checksum:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the source: its path below the destination, how long it must be, and what tells its content apart.
+    """A file of the source: its path below the destination, its size, and its version.
 
     ``version`` changes whenever the content does: an etag, a generation, a time. Empty where the source has none.
-    A ``streamed`` file can only be read as a whole, and its size is 0 where the source does not tell it. An ``exact``
-    one is what the URI itself names, not one of a folder. Of an ``untyped`` one the name does not tell what it is.
+    A ``streamed`` file can only be read as a whole, and its size is 0 where the source does not report it. An ``exact``
+    file is named by the URI itself, not found in a folder. The name of an ``untyped`` file does not show its type.
     """
 
     path: PurePosixPath
@@ -52,7 +51,7 @@ class SourceFile:
 
 
 def bounded(files: Iterable[File]) -> Iterator[File]:
-    """The same, as long as they are not too many to be a model."""
+    """Yield the files; raise UnsafeSourceError for more than MAX_FILES."""
     for number, file in enumerate(files):
         if number == MAX_FILES:
             raise UnsafeSourceError(
@@ -61,46 +60,46 @@ def bounded(files: Iterable[File]) -> Iterator[File]:
         yield file
 
 
-def size_told(text: str) -> int:
-    """A file's size in bytes, as a server tells it."""
+def reported_size(text: str) -> int:
+    """Return a file's size in bytes, from what a server reports."""
     if not _SIZE.fullmatch(text):
-        raise UnexpectedAnswerError(f"the server tells the size {text[:40]!r} of a file; see its log")
+        raise UnexpectedResponseError(f"the server reports the size {text[:40]!r} of a file; see its log")
     return int(text)
 
 
 def check_length(path: PurePosixPath) -> None:
-    """That the file system takes it: a store's names may be longer."""
+    """Raise UnsafeSourceError for a name that is too long for a file system."""
     if any(len(part.encode(errors="surrogateescape")) > MAX_NAME for part in path.parts):
         raise UnsafeSourceError(f"{str(path)[:80]}… has a name of more than {MAX_NAME} bytes; rename it")
 
 
 class Content(Protocol):
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fills the buffer, or a part of it; 0 at the end."""
+        """Fill the buffer or a part of it, and return how many bytes; 0 at the end."""
 
 
 class Source(Protocol):
     """Used by several threads at once."""
 
     identity: str
-    """With paths, sizes and versions of the files, it stands for their content: the key of a cache."""
+    """Together with paths, sizes and versions of the files it identifies their content: the key of the cache."""
     read_back: bool
-    """Whether copies are read back from the disk, as nothing else tells whether they are right."""
+    """Whether copies are read back from the disk, as the source has no checksums."""
 
     def describe(self) -> str:
-        """For the log: which credentials, endpoint and region. Never a secret. Empty where there is nothing to say."""
+        """Return credentials, endpoint and region for the log, without secrets; may be empty."""
 
     def list_files(self) -> Sequence[SourceFile]:
-        """Everything to bring, at least one file."""
+        """Return every file, at least one."""
 
     def open(self, file: SourceFile, start: int, stop: int) -> AbstractContextManager[Content]:
-        """The bytes from ``start`` to ``stop`` of the very version that was listed, or an error."""
+        """Open the bytes from ``start`` to ``stop`` of the version that was listed, or raise CopyError."""
 
     def checksum(self, file: SourceFile) -> Checksum | None:
-        """Of the whole file, where the source tells one. Asked once the file has arrived."""
+        """Return the whole file's checksum where the source reports one. Called once the file has arrived."""
 
     def close(self) -> None:
-        """Wakes up who still reads, with an error, as does whoever asks for more."""
+        """Make reads in other threads, and all later ones, fail at once."""
 
     def reopen(self) -> None:
-        """After ``close``: from now on it may be read again."""
+        """Allow reads again, after ``close``."""

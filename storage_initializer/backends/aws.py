@@ -1,6 +1,6 @@
-"""Who asks S3, from the environment that the operator and AWS give a pod, and the keys that this comes to.
+"""AWS identities, from the environment that the operator and AWS give a pod, and their keys.
 
-In the order of AWS's own tools, without the files of a person's home (``AWS_PROFILE``), which no pod has.
+The order is that of AWS's own tools, without the files of a home directory (``AWS_PROFILE``), which no pod has.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from threading import Lock
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
-from storage_initializer.backends.client import Answer, Client
+from storage_initializer.backends.client import Client, WholeResponse
 from storage_initializer.backends.sigv4 import Keys
-from storage_initializer.errors import AccessDeniedError, InitializerError, UnexpectedAnswerError
-from storage_initializer.plan import Patience
+from storage_initializer.errors import AccessDeniedError, InitializerError, UnexpectedResponseError
+from storage_initializer.plan import RequestPolicy
 
 Now = Callable[[], datetime]
 
-# Of its life, what is left of a key when the next one is fetched.
+# How long before a key expires the next one is fetched.
 _MARGIN = timedelta(minutes=5)
 _AGENT_OF_ECS = "http://169.254.170.2"
 _METADATA_SERVICE = "http://169.254.169.254"
 _NODE_KEYS = "/latest/meta-data/iam/security-credentials/"
-# What is on the node answers at once, or not at all.
+# A service on the node responds at once, or not at all.
 _NEAR_S = 1.0
 
 
 @dataclass(frozen=True)
-class Anonymous:
+class AnonymousAws:
     why: str = ""
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class WebIdentity:
 
 @dataclass(frozen=True)
 class PodIdentity:
-    """An agent on the node gives keys, and knows for which role."""
+    """EKS pod identity: an agent on the node provides the keys of the pod's role."""
 
     url: str
     token_file: str
@@ -72,7 +72,7 @@ class PodIdentity:
 
 @dataclass(frozen=True)
 class NodeRole:
-    """Whatever role the EC2 instance has, if this is one and it lets pods ask; found by asking (IMDSv2)."""
+    """The role of the EC2 instance, if this is one and its metadata service is open to pods (IMDSv2)."""
 
     url: str
     name: str = ""
@@ -81,13 +81,13 @@ class NodeRole:
         return f"the node's role {self.name}".rstrip()
 
 
-Identity = Anonymous | AccessKey | WebIdentity | PodIdentity | NodeRole
+AwsIdentity = AnonymousAws | AccessKey | WebIdentity | PodIdentity | NodeRole
 
 
-def identity_of(environment: Mapping[str, str], region: str) -> Identity:
-    """The first that is complete: asked to be anonymous, keys, a role, an agent; else the node's. Pure."""
+def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
+    """Return the first that is complete: anonymous, keys, a role, an agent; else the node's role. Pure."""
     if is_true(environment.get("awsAnonymousCredential", "")):
-        return Anonymous()
+        return AnonymousAws()
     access_key, secret_key = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
         return AccessKey(Keys(access_key, secret_key, environment.get("AWS_SESSION_TOKEN", "")))
@@ -101,16 +101,16 @@ def identity_of(environment: Mapping[str, str], region: str) -> Identity:
         url = f"{_AGENT_OF_ECS}{path}" if path else str(agent)
         return PodIdentity(url, environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", ""))
     if is_true(environment.get("AWS_EC2_METADATA_DISABLED", "")):
-        return Anonymous()
+        return AnonymousAws()
     return NodeRole((environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_SERVICE).rstrip("/"))
 
 
-def patience_with(identity: Identity, patience: Patience) -> Patience:
-    return replace(patience, connect_s=_NEAR_S, read_s=_NEAR_S) if isinstance(identity, NodeRole) else patience
+def policy_for(identity: AwsIdentity, policy: RequestPolicy) -> RequestPolicy:
+    return replace(policy, connect_s=_NEAR_S, read_s=_NEAR_S) if isinstance(identity, NodeRole) else policy
 
 
 def domain_of(region: str) -> str:
-    """Where Amazon's own endpoints of a region are; China's are apart."""
+    """Return the domain of Amazon's endpoints for a region; China has its own."""
     return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
@@ -118,10 +118,10 @@ def is_true(text: str) -> bool:
     return text.strip().lower() in ("1", "true", "yes")
 
 
-class KeyRing:
-    """The keys of an identity, fetched where they have to be and again before they expire."""
+class KeyProvider:
+    """The keys of an identity, fetched where necessary and again before they expire."""
 
-    def __init__(self, identity: Identity, client: Client, now: Now) -> None:
+    def __init__(self, identity: AwsIdentity, client: Client, now: Now) -> None:
         self._identity = identity
         self._client = client
         self._now = now
@@ -138,10 +138,10 @@ class KeyRing:
         self._client.close()
 
     def keys(self) -> Keys | None:
-        """None where requests are not signed."""
+        """Return the current keys, None where requests are not signed."""
         with self._lock:
             match self._identity:
-                case Anonymous():
+                case AnonymousAws():
                     return None
                 case AccessKey(keys):
                     return keys
@@ -154,35 +154,37 @@ class KeyRing:
             case NodeRole():
                 return self._fetch_of_node(identity)
             case WebIdentity():
-                answer = self._client.ask("POST", f"{identity.endpoint}/", *_assume_role(identity))
-                return _parse_sts(_granted(answer, identity))
+                response = self._client.fetch("POST", f"{identity.endpoint}/", *_assume_role(identity))
+                return _parse_sts(_granted(response, identity))
             case PodIdentity():
                 headers = {"Authorization": _token(identity.token_file)} if identity.token_file else {}
-                answer = self._client.ask("GET", identity.url, headers)
-                return _parse_agent(_granted(answer, identity), "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+                response = self._client.fetch("GET", identity.url, headers)
+                return _parse_agent(_granted(response, identity), "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 
     def _fetch_of_node(self, node: NodeRole) -> tuple[Keys, datetime] | None:
-        """Who has no keys is anonymous, unless there were keys before: many a bucket is open to all."""
+        """Fetch the keys of the node's role. Without any, requests are anonymous, as many buckets are public."""
         try:
             lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-            token = self._ask_node("PUT", f"{node.url}/latest/api/token", lifetime)
+            token = self._fetch_from_node("PUT", f"{node.url}/latest/api/token", lifetime)
             session = {"X-aws-ec2-metadata-token": token}
-            role = self._ask_node("GET", f"{node.url}{_NODE_KEYS}", session)
-            keys = self._ask_node("GET", f"{node.url}{_NODE_KEYS}{role}", session)
+            role = self._fetch_from_node("GET", f"{node.url}{_NODE_KEYS}", session)
+            keys = self._fetch_from_node("GET", f"{node.url}{_NODE_KEYS}{role}", session)
             fetched = _parse_agent(keys.encode(), "AWS_EC2_METADATA_SERVICE_ENDPOINT")
         except InitializerError as error:
             if self._fetched:
                 raise
-            self._identity = Anonymous(f"no keys are given, nor by the node: {str(error).partition(';')[0]}")
+            self._identity = AnonymousAws(f"no keys are given, nor by the node: {str(error).partition(';')[0]}")
             return None
         self._identity = replace(node, name=role)
         return fetched
 
-    def _ask_node(self, method: str, url: str, headers: Mapping[str, str]) -> str:
-        answer = self._client.ask(method, url, headers)
-        if answer.status != 200:
-            raise AccessDeniedError(f"{url} answers {answer.status}; give the node a role, or AWS_ACCESS_KEY_ID")
-        return answer.body.decode(errors="replace").strip()
+    def _fetch_from_node(self, method: str, url: str, headers: Mapping[str, str]) -> str:
+        response = self._client.fetch(method, url, headers)
+        if response.status != 200:
+            raise AccessDeniedError(
+                f"{url} responds with {response.status}; give the node a role, or AWS_ACCESS_KEY_ID"
+            )
+        return response.body.decode(errors="replace").strip()
 
 
 def _assume_role(identity: WebIdentity) -> tuple[dict[str, str], bytes]:
@@ -197,7 +199,7 @@ def _assume_role(identity: WebIdentity) -> tuple[dict[str, str], bytes]:
 
 
 def _token(path: str) -> str:
-    """Read each time: the kubelet renews it."""
+    """Read the token file, each time anew, as the kubelet renews it."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -206,11 +208,13 @@ def _token(path: str) -> str:
         ) from None
 
 
-def _granted(answer: Answer, identity: Identity) -> bytes:
-    if answer.status != 200:
-        why = " ".join(answer.body.decode(errors="replace").split())[:300]
-        raise AccessDeniedError(f"no keys for {identity}: {answer.status} {why}; correct the role and its trust policy")
-    return answer.body
+def _granted(response: WholeResponse, identity: AwsIdentity) -> bytes:
+    if response.status != 200:
+        why = " ".join(response.body.decode(errors="replace").split())[:300]
+        raise AccessDeniedError(
+            f"no keys for {identity}: {response.status} {why}; correct the role and its trust policy"
+        )
+    return response.body
 
 
 def _parse_sts(content: bytes) -> tuple[Keys, datetime]:
@@ -218,14 +222,14 @@ def _parse_sts(content: bytes) -> tuple[Keys, datetime]:
         fields = ElementTree.fromstring(content).iterfind(".//{*}Credentials/*")  # noqa: S314 - expat bounds entities
         return _temporary({field.tag.rpartition("}")[2]: field.text for field in fields}, "SessionToken")
     except (ElementTree.ParseError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _nonsense("STS", error, "AWS_ENDPOINT_URL_STS") from None
+        raise _malformed("STS", error, "AWS_ENDPOINT_URL_STS") from None
 
 
 def _parse_agent(content: bytes, variable: str) -> tuple[Keys, datetime]:
     try:
         return _temporary(json.loads(content), "Token")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _nonsense("the credentials' agent", error, variable) from None
+        raise _malformed("the credentials' agent", error, variable) from None
 
 
 def _temporary(fields: Mapping[str, str | None], token: str) -> tuple[Keys, datetime]:
@@ -236,5 +240,5 @@ def _temporary(fields: Mapping[str, str | None], token: str) -> tuple[Keys, date
     return keys, expires
 
 
-def _nonsense(who: str, error: Exception, variable: str) -> UnexpectedAnswerError:
-    return UnexpectedAnswerError(f"the answer of {who} makes no sense ({error!r}); correct {variable}")
+def _malformed(who: str, error: Exception, variable: str) -> UnexpectedResponseError:
+    return UnexpectedResponseError(f"the response of {who} is malformed ({error!r}); correct {variable}")

@@ -1,7 +1,7 @@
-"""HTTP as every remote source needs it: kept connections, time limits, trust, and errors that say what to do.
+"""The HTTP client of all remote sources: kept connections, timeouts, TLS trust, and errors that say what to do.
 
-On the standard library, for three reasons: a body is read into the caller's buffer and nowhere else, every header of
-an answer can be seen (checksums, regions), and it was the fastest of what was measured (docs/decisions).
+It is built on the standard library, for three reasons: a body is read into the caller's buffer without a copy, every
+header of a response is available (checksums, regions), and it was the fastest that was measured (docs/decisions).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from storage_initializer.backends.proxies import Proxies
-from storage_initializer.backends.response import Response
+from storage_initializer.backends.response import StoreResponse
 from storage_initializer.backends.trust import Trust, tls_context
-from storage_initializer.errors import CertificateError, ServerError, UnexpectedAnswerError, UnreachableError
+from storage_initializer.errors import CertificateError, ServerError, UnexpectedResponseError, UnreachableError
 from storage_initializer.limits import MAX_ANSWER
-from storage_initializer.plan import Patience
+from storage_initializer.plan import RequestPolicy
 
 _PARTIAL = 206
-# Overloaded, restarting, or asked too often.
+# Overloaded, restarting, or rate-limited.
 _MAY_PASS = (408, 429, 500, 502, 503, 504)
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 _MISMATCHES = (62, 64)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A short one, as a whole."""
+class WholeResponse:
+    """A short response, read to its end."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,12 +41,12 @@ class Answer:
 
 
 @dataclass
-class Body:
-    """A long one, as it arrives."""
+class OpenResponse:
+    """A long response, whose body is read as it arrives."""
 
     status: int
     headers: Mapping[str, str]
-    _response: Response
+    _response: StoreResponse
     _host: str
     _left: int | None = field(init=False)
 
@@ -54,82 +54,82 @@ class Body:
         self._left = self._response.length
 
     def readinto(self, buffer: memoryview, /) -> int:
-        with _reaching(self._host):
+        with _connection_errors(self._host):
             count = self._response.readinto(buffer)
         if self._left is not None:
             self._left -= count
             if self._left and not count:
-                raise ServerError(f"{self._host} broke off {self._left} bytes before the end; see what its log says")
+                raise ServerError(f"{self._host} closed the connection {self._left} bytes before the end; see its log")
         return count
 
     @property
     def chunked(self) -> bool:
-        """Then it tells where it ends, though not how long it is."""
+        """Whether the body is sent in chunks: it has an end, and no length."""
         return bool(self._response.chunked)
 
     def read_start(self, size: int) -> bytes:
-        """The first bytes, as many as there are."""
-        with _reaching(self._host):
+        """Return the first bytes, ``size`` at most."""
+        with _connection_errors(self._host):
             return self._response.read(size)
 
     def check_start(self, start: int) -> None:
-        """That a partial answer is of the part that was asked for: its bytes would be written there."""
-        told = self.headers.get("Content-Range", "")
-        if self.status == _PARTIAL and not told.startswith(f"bytes {start}-"):
-            raise UnexpectedAnswerError(
-                f"{self._host} sends {told[:40] or 'a part'} where the bytes from {start} were asked for; see its log"
+        """Raise UnexpectedResponseError if a partial response is not the part that was requested."""
+        sent = self.headers.get("Content-Range", "")
+        if self.status == _PARTIAL and not sent.startswith(f"bytes {start}-"):
+            raise UnexpectedResponseError(
+                f"{self._host} sends {sent[:40] or 'a part'} where the bytes from {start} were requested; see its log"
             )
 
     def read(self) -> bytes:
-        with _reaching(self._host):
+        with _connection_errors(self._host):
             content = self._response.read(MAX_ANSWER)
         if self._left and len(content) < self._left:
-            raise ServerError(f"{self._host} broke off in the middle of an answer; see what its log says")
+            raise ServerError(f"{self._host} closed the connection in the middle of a response; see its log")
         return content
 
 
 class Client:
     """Used by several threads at once."""
 
-    def __init__(self, trust: Trust, patience: Patience, proxies: Proxies) -> None:
+    def __init__(self, trust: Trust, policy: RequestPolicy, proxies: Proxies) -> None:
         trust.check()
         self._trust = trust
-        self._patience = patience
+        self._policy = policy
         self._proxies = proxies
         self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
-        # With their sockets, as a connection that ends with its answer forgets its own.
+        # With their sockets, as a connection that is closed after its response drops its own.
         self._busy: dict[HTTPConnection, socket.socket] = {}
         self._lock = Lock()
         self._closed = False
 
-    def way_to(self, url: str) -> str:
-        """For the log: where nothing is said, it is the direct one."""
-        proxy = self._proxies.on_the_way_to(urlsplit(url))
+    def describe_route(self, url: str) -> str:
+        """Return the proxy to this URL, for the log; empty for a direct connection."""
+        proxy = self._proxies.proxy_for(urlsplit(url))
         return f" (by the proxy {proxy})" if proxy else ""
 
-    def ask(
+    def fetch(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
-    ) -> Answer:
+    ) -> WholeResponse:
         with self.request(method, url, headers or {}, content) as body:
-            return Answer(body.status, body.headers, body.read())
+            return WholeResponse(body.status, body.headers, body.read())
 
     @contextmanager
     def request(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
-    ) -> Iterator[Body]:
-        """Any status but those that may pass; the body need not be read to its end."""
+    ) -> Iterator[OpenResponse]:
+        """Send a request. Statuses that may pass raise ServerError; the body need not be read to its end."""
         parts = urlsplit(url)
-        with _reaching(parts.netloc):
+        with _connection_errors(parts.netloc):
             connection, response = self._send(method, parts, headers, content)
         try:
-            if response.status == 407 and (proxy := self._proxies.on_the_way_to(parts)):
+            if response.status == 407 and (proxy := self._proxies.proxy_for(parts)):
                 raise proxy.refusal(parts.netloc)
             if response.status in _MAY_PASS:
                 raise ServerError(
-                    f"{parts.netloc}{self.way_to(url)} answers {response.status} {response.reason}; "
-                    "see its log, or ask less of it"
+                    f"{parts.netloc}{self.describe_route(url)} responds with {response.status} {response.reason}; "
+                    "see its log, or send fewer requests"
                 )
-            yield Body(response.status, response.headers, response, parts.netloc)
+            yield OpenResponse(response.status, response.headers, response, parts.netloc)
         finally:
             with self._lock:
                 del self._busy[connection]
@@ -145,7 +145,7 @@ class Client:
             self._closed = False
 
     def close(self) -> None:
-        """Whoever still reads gets an error at once."""
+        """Close all connections: reads in other threads fail at once."""
         with self._lock:
             self._closed = True
             for sock in self._busy.values():
@@ -158,8 +158,8 @@ class Client:
 
     def _send(
         self, method: str, url: SplitResult, headers: Mapping[str, str], content: bytes | None
-    ) -> tuple[HTTPConnection, Response]:
-        """A server may close a connection that was kept, just as it is used again: then once more on a new one."""
+    ) -> tuple[HTTPConnection, StoreResponse]:
+        """Send on a kept connection, and once more on a new one if the server has just closed the kept one."""
         target, headers = self._addressed(url, headers)
         if kept := self._take(url):
             with suppress(HTTPException, ConnectionError):
@@ -168,9 +168,9 @@ class Client:
         return connection, self._exchange(connection, method, target, headers, content)
 
     def _addressed(self, url: SplitResult, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-        """A proxy has to be told the server, unless it was when the connection was made."""
+        """Return the request's target and headers. A proxy needs the whole URL, unless the connection is a tunnel."""
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        proxy = self._proxies.on_the_way_to(url)
+        proxy = self._proxies.proxy_for(url)
         if proxy and url.scheme == "http":
             return f"http://{url.netloc}{target}", {**headers, **proxy.headers}
         return target, headers
@@ -182,28 +182,28 @@ class Client:
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        """Made where it is needed: to read the system's certificates takes longer than a small model."""
+        """Created at its first use: to read the system's certificates takes longer than a small model."""
         return tls_context(self._trust)
 
     def _connect(self, url: SplitResult) -> HTTPConnection:
-        proxy = self._proxies.on_the_way_to(url)
+        proxy = self._proxies.proxy_for(url)
         host, port = (proxy.host, proxy.port) if proxy else (url.hostname or "", url.port)
         connection = (
-            HTTPSConnection(host, port, timeout=self._patience.connect_s, context=self._context)
+            HTTPSConnection(host, port, timeout=self._policy.connect_s, context=self._context)
             if url.scheme == "https"
-            else HTTPConnection(host, port, timeout=self._patience.connect_s)
+            else HTTPConnection(host, port, timeout=self._policy.connect_s)
         )
-        connection.response_class = Response
+        connection.response_class = StoreResponse
         if proxy and url.scheme == "https":
             connection.set_tunnel(url.hostname or "", url.port, proxy.headers)
-        with proxy.leading_to(url.netloc) if proxy else nullcontext(), _closed_on_error(connection):
+        with proxy.connecting_through(url.netloc) if proxy else nullcontext(), _closed_on_error(connection):
             connection.connect()
-        connection.sock.settimeout(self._patience.read_s)
+        connection.sock.settimeout(self._policy.read_s)
         return connection
 
     def _exchange(
         self, connection: HTTPConnection, method: str, target: str, headers: Mapping[str, str], content: bytes | None
-    ) -> Response:
+    ) -> StoreResponse:
         with self._lock:
             closed = self._closed
             self._busy[connection] = connection.sock
@@ -211,7 +211,7 @@ class Client:
             if closed:
                 raise ConnectionAbortedError("stopped")
             connection.request(method, target, content, dict(headers))
-            return cast(Response, connection.getresponse())
+            return cast(StoreResponse, connection.getresponse())
         except BaseException:
             with self._lock:
                 del self._busy[connection]
@@ -221,7 +221,7 @@ class Client:
 
 @contextmanager
 def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
-    """A proxy may have been reached, and then not the server."""
+    """Close the connection where the proxy is reached, and then not the server."""
     try:
         yield
     except BaseException:
@@ -230,24 +230,24 @@ def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
 
 
 @contextmanager
-def _reaching(host: str) -> Iterator[None]:
+def _connection_errors(host: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        raise CertificateError(_distrust(host, error)) from None
+        raise CertificateError(_untrusted(host, error)) from None
     except socket.gaierror as error:
         raise UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint") from None
     except TimeoutError:
-        raise UnreachableError(f"{host} does not answer in time; see whether a network policy is between") from None
+        raise UnreachableError(f"{host} does not respond in time; check whether a network policy blocks it") from None
     except ConnectionRefusedError:
         raise UnreachableError(f"{host} refuses connections; correct the endpoint and port, or start it") from None
     except ssl.SSLError as error:
         raise UnreachableError(f"{host} does not speak TLS ({error.reason}); use http:// if it is meant so") from None
     except (OSError, HTTPException) as error:
-        raise UnreachableError(f"the connection to {host} broke ({_why(error)}); see what its log says") from None
+        raise UnreachableError(f"the connection to {host} broke ({_why(error)}); see its log") from None
 
 
-def _distrust(host: str, error: ssl.SSLCertVerificationError) -> str:
+def _untrusted(host: str, error: ssl.SSLCertVerificationError) -> str:
     why = error.verify_message.rstrip(".")
     if error.verify_code in _MISMATCHES:
         return f"the certificate of {host} is another host's ({why}); use the name it was made for"

@@ -1,4 +1,4 @@
-"""What a file of a web server is called: by what the server says, by the address, by what is in its query. Pure."""
+"""The name of a file from a web server: from the response's headers, the URL's path, or its query. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from storage_initializer.errors import UsageError
 from storage_initializer.kinds import UNPACKED
 
-# Of a program that sends files; what it sends is not told by that.
+# Suffixes of programs that send files: they do not show the file's type.
 _PROGRAMS = (".php", ".asp", ".aspx", ".ashx", ".cgi", ".fcgi", ".pl", ".jsp", ".do", ".action", ".cfm")
 # A number is a version's, as in ``bert-1.0`` or ``bert.v2``.
 _TYPE = re.compile(r"\.(?!v?\d)[A-Za-z0-9_-]{1,16}")
@@ -23,16 +23,16 @@ _UNNAMED = "model"
 
 @dataclass(frozen=True)
 class FileName:
-    """``typed`` is whether it tells what the file is; else what is in the file has to."""
+    """``typed`` is whether the name shows the file's type; otherwise its content has to."""
 
     name: str
     typed: bool
 
 
 def file_name(url: str, disposition: str) -> FileName:
-    """The first that tells a type of: ``Content-Disposition``, the address, its query; else the first there is.
+    """Return the first name with a type, from ``Content-Disposition``, the path and the query; else the first name.
 
-    An address that is a host's alone names no file, as for KServe.
+    A URL of a host alone names no file, as for KServe.
     """
     parts = urlsplit(url)
     names = [name for name in map(_last_part, (_disposed(disposition), unquote(parts.path))) if name]
@@ -56,7 +56,7 @@ def _models_in(query: str) -> Iterator[str]:
 
 
 def _last_part(path: str) -> str:
-    """As a browser would save it; empty where that is no name."""
+    """Return the last part of a path, as a browser saves it; empty where that is no name."""
     name = PurePosixPath(path.replace("\\", "/")).name
     return "" if name == ".." or "\0" in name else name
 

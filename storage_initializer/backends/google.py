@@ -1,4 +1,4 @@
-"""Who asks Google, from the environment, and the tokens that this comes to."""
+"""Google's identities, from the environment, and their tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from storage_initializer.backends.client import Answer, Client
+from storage_initializer.backends.client import Client, WholeResponse
 from storage_initializer.errors import AccessDeniedError, InitializerError, UnreachableError
 
 Now = Callable[[], datetime]
@@ -23,14 +23,14 @@ _MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class Anonymous:
+class AnonymousGoogle:
     def __str__(self) -> str:
         return "anonymous"
 
 
 @dataclass(frozen=True)
 class CredentialsFile:
-    """Of a service account, a user, or an identity federated from elsewhere."""
+    """The credentials of a service account, a user, or a federated identity."""
 
     path: str
 
@@ -40,7 +40,10 @@ class CredentialsFile:
 
 @dataclass(frozen=True)
 class MetadataServer:
-    """Workload identity: the node answers for the pod's service account. ``sure`` is that there is such a server."""
+    """Workload identity: the node's metadata server has tokens of the pod's service account.
+
+    ``sure`` is whether the environment says that there is such a server.
+    """
 
     host: str
     sure: bool
@@ -49,24 +52,24 @@ class MetadataServer:
         return f"the service account of the metadata server {self.host}"
 
 
-Identity = Anonymous | CredentialsFile | MetadataServer
+GoogleIdentity = AnonymousGoogle | CredentialsFile | MetadataServer
 
 
-def identity_of(environment: Mapping[str, str]) -> Identity:
-    """Pure: whether there is a metadata server is found by asking it."""
+def google_identity(environment: Mapping[str, str]) -> GoogleIdentity:
+    """Return the identity to try. Pure: whether there is a metadata server is found later, by a request."""
     if path := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return CredentialsFile(path)
     if host := environment.get("GCE_METADATA_HOST"):
         return MetadataServer(host, sure=True)
     if environment.get("STORAGE_EMULATOR_HOST"):
-        return Anonymous()
+        return AnonymousGoogle()
     return MetadataServer(_METADATA_HOST, sure=False)
 
 
-class TokenRing:
-    """The token of an identity, fetched again before it expires."""
+class TokenProvider:
+    """The tokens of an identity; each is fetched again before it expires."""
 
-    def __init__(self, identity: Identity, client: Client, now: Now) -> None:
+    def __init__(self, identity: GoogleIdentity, client: Client, now: Now) -> None:
         self._identity = identity
         self._client = client
         self._now = now
@@ -90,7 +93,7 @@ class TokenRing:
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     def _token(self) -> str:
-        """Empty for an anonymous one."""
+        """Return the current token, empty for an anonymous identity."""
         match self._identity:
             case CredentialsFile(path):
                 return self._token_of_file(path)
@@ -108,7 +111,7 @@ class TokenRing:
             if not self._file.valid:
                 self._file.refresh(_transport(self._client))
         except (GoogleAuthError, OSError, ValueError) as error:
-            # The library's errors carry the whole answer behind what they say.
+            # The second argument of the library's errors is the whole response.
             why = error.args[0] if isinstance(error, GoogleAuthError) and error.args else error
             raise AccessDeniedError(
                 f"no token for {self} ({' '.join(str(why).split())[:300]}); correct the secret with the JSON key"
@@ -118,28 +121,28 @@ class TokenRing:
     def _token_of_node(self, server: MetadataServer) -> str:
         if not self._fetched or self._fetched[1] - self._now() < _MARGIN:
             try:
-                answer = self._client.ask("GET", f"http://{server.host}{_ACCOUNT_PATH}/token", _FLAVOR)
+                response = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/token", _FLAVOR)
             except UnreachableError:
                 if server.sure:
                     raise
-                answer = None
+                response = None
             # Other clouds have a server at the same address.
-            if answer is None or not (server.sure or answer.headers.get("Metadata-Flavor") == "Google"):
-                self._identity = Anonymous()
+            if response is None or not (server.sure or response.headers.get("Metadata-Flavor") == "Google"):
+                self._identity = AnonymousGoogle()
                 return ""
-            values = _granted(answer, server)
-            email = self._client.ask("GET", f"http://{server.host}{_ACCOUNT_PATH}/email", _FLAVOR)
+            values = _granted(response, server)
+            email = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/email", _FLAVOR)
             self._email = email.body.decode() if email.status == 200 else ""
             self._fetched = (values["access_token"], self._now() + timedelta(seconds=values["expires_in"]))
         return self._fetched[0]
 
 
-def _granted(answer: Answer, identity: Identity) -> dict[str, Any]:
-    values = _parse(answer.body)
-    told = isinstance(values.get("access_token"), str) and isinstance(values.get("expires_in"), int)
-    if answer.status != 200 or not told:
+def _granted(response: WholeResponse, identity: GoogleIdentity) -> dict[str, Any]:
+    values = _parse(response.body)
+    is_token = isinstance(values.get("access_token"), str) and isinstance(values.get("expires_in"), int)
+    if response.status != 200 or not is_token:
         raise AccessDeniedError(
-            f"no token for {identity}: {answer.status}; bind the pod's service account to a Google service account"
+            f"no token for {identity}: {response.status}; bind the pod's service account to a Google service account"
         )
     return values
 
@@ -153,7 +156,7 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 
 def _load(path: str) -> Any:
-    """By its type: the library's one way for all of them is deprecated."""
+    """Load a credentials file by its type: the library's function for all types is deprecated."""
     from google.auth import identity_pool
     from google.oauth2 import credentials, service_account
 
@@ -169,11 +172,11 @@ def _load(path: str) -> Any:
 
 
 def _transport(client: Client) -> Callable[..., Any]:
-    """Google's library sends its requests over our client: with our trust, and no library for HTTP beside it."""
+    """Return a transport for Google's library that uses our client, so that it has our trust and timeouts."""
     from google.auth.exceptions import TransportError
 
     @dataclass(frozen=True)
-    class Response:
+    class AuthResponse:
         status: int
         headers: Mapping[str, str]
         data: bytes
@@ -185,11 +188,11 @@ def _transport(client: Client) -> Callable[..., Any]:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,  # noqa: ARG001 - the client has its own
         **_: object,
-    ) -> Response:
+    ) -> AuthResponse:
         try:
-            answer = client.ask(method, url, headers, body)
+            response = client.fetch(method, url, headers, body)
         except InitializerError as error:
             raise TransportError(str(error)) from error  # type: ignore[no-untyped-call]
-        return Response(answer.status, answer.headers, answer.body)
+        return AuthResponse(response.status, response.headers, response.body)
 
     return send

@@ -1,6 +1,6 @@
 """``gs://BUCKET[/PATH]``: an object, or all objects below a path, of Google Cloud Storage or its emulators.
 
-Over the JSON interface: its listing tells each object's generation and checksum, and emulators have it.
+It uses the JSON API, whose listing has each object's generation and checksum, and which emulators have.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from storage_initializer.backends import Checksum, Content, SourceFile, size_told
-from storage_initializer.backends.client import Answer, Client
-from storage_initializer.backends.google import Identity, TokenRing, identity_of
+from storage_initializer.backends import Checksum, Content, SourceFile, reported_size
+from storage_initializer.backends.client import Client, WholeResponse
+from storage_initializer.backends.google import GoogleIdentity, TokenProvider, google_identity
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.trust import Trust, trust_of
@@ -25,7 +25,7 @@ from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
     SourceNotFoundError,
-    UnexpectedAnswerError,
+    UnexpectedResponseError,
     UsageError,
 )
 from storage_initializer.limits import MAX_PAGES
@@ -39,7 +39,7 @@ _NEAR_S = 2.0
 @dataclass(frozen=True)
 class GsAccess:
     endpoint: str
-    identity: Identity
+    identity: GoogleIdentity
     trust: Trust
 
 
@@ -47,7 +47,7 @@ def gs_access(environment: Mapping[str, str]) -> GsAccess:
     endpoint = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
     return GsAccess(
         endpoint=endpoint if "://" in endpoint else f"http://{endpoint}",
-        identity=identity_of(environment),
+        identity=google_identity(environment),
         trust=trust_of(environment),
     )
 
@@ -57,28 +57,29 @@ def open_source(transfer: Transfer, plan: Plan) -> GsSource:
     if not uri.authority:
         raise UsageError("it names no bucket; write gs://BUCKET/PATH")
     access = gs_access(plan.environment)
-    patience, proxies = plan.patience, proxies_of(plan.environment)
-    tokens = Client(access.trust, replace(patience, connect_s=min(patience.connect_s, _NEAR_S)), proxies)
-    ring = TokenRing(access.identity, tokens, lambda: datetime.now(UTC))
-    return GsSource(uri.authority, uri.path, access, Client(access.trust, patience, proxies), ring)
+    policy, proxies = plan.policy, proxies_of(plan.environment)
+    tokens = Client(access.trust, replace(policy, connect_s=min(policy.connect_s, _NEAR_S)), proxies)
+    credentials = TokenProvider(access.identity, tokens, lambda: datetime.now(UTC))
+    client = Client(access.trust, policy, proxies)
+    return GsSource(uri.authority, uri.path, access=access, client=client, credentials=credentials)
 
 
 class GsSource:
     read_back = False
 
-    def __init__(self, bucket: str, path: str, access: GsAccess, client: Client, ring: TokenRing) -> None:
+    def __init__(self, bucket: str, path: str, *, access: GsAccess, client: Client, credentials: TokenProvider) -> None:
         self.identity = f"{access.endpoint}/{bucket}/{path}"
         self._bucket = bucket
         self._path = path
         self._endpoint = access.endpoint
         self._objects = f"{access.endpoint}/storage/v1/b/{quote(bucket, safe='')}/o"
         self._client = client
-        self._ring = ring
+        self._credentials = credentials
         self._keys: dict[PurePosixPath, str] = {}
 
     def describe(self) -> str:
-        self._ring.headers()
-        return f"as {self._ring}, endpoint {self._endpoint}{self._client.way_to(self._endpoint)}"
+        self._credentials.headers()
+        return f"as {self._credentials}, endpoint {self._endpoint}{self._client.describe_route(self._endpoint)}"
 
     def list_files(self) -> Sequence[SourceFile]:
         chosen = choose_files(self._path, self._list)
@@ -92,14 +93,14 @@ class GsSource:
 
     @contextmanager
     def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
-        """Of the very generation that was listed: it is gone when the object has been replaced."""
+        """Open the generation that was listed: it is gone once the object has been replaced."""
         whole = start == 0 and stop == file.size
         query = urlencode({"alt": "media", "generation": file.version})
         url = f"{self._objects}/{quote(self._keys[file.path], safe='')}?{query}"
         headers = {} if whole else {"Range": f"bytes={start}-{stop - 1}"}
-        with self._client.request("GET", url, {**self._ring.headers(), **headers}) as body:
+        with self._client.request("GET", url, {**self._credentials.headers(), **headers}) as body:
             if body.status != (200 if whole else 206):
-                self._refuse(Answer(body.status, body.headers, body.read()), file)
+                self._refuse(WholeResponse(body.status, body.headers, body.read()), file)
             body.check_start(start)
             yield body
 
@@ -108,72 +109,74 @@ class GsSource:
 
     def reopen(self) -> None:
         self._client.reopen()
-        self._ring.reopen()
+        self._credentials.reopen()
 
     def close(self) -> None:
         self._client.close()
-        self._ring.close()
+        self._credentials.close()
 
     def _list(self, prefix: str) -> Iterator[Listed]:
         query = {"prefix": prefix}
         for _ in range(MAX_PAGES):
-            page = self._ask(query)
+            page = self._list_page(query)
             try:
                 yield from [_listed(item) for item in page.get("items", ())]
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise self._nonsense(error) from None
+                raise self._malformed(error) from None
             if "nextPageToken" not in page:
                 return
             query["pageToken"] = page["nextPageToken"]
-        raise UnexpectedAnswerError(f"{self._endpoint} lists without an end; see its log")
+        raise UnexpectedResponseError(f"{self._endpoint} lists without an end; see its log")
 
     def _names(self, prefix: str) -> Iterator[str]:
-        """What is right below a prefix: objects, and folders with a slash at their end."""
-        page = self._ask({"prefix": prefix, "delimiter": "/"})
+        """Yield the names directly below a prefix: objects, and folders with a slash at the end."""
+        page = self._list_page({"prefix": prefix, "delimiter": "/"})
         try:
             yield from (str(name) for name in page.get("prefixes", ()))
             yield from (str(item["name"]) for item in page.get("items", ()))
         except (KeyError, TypeError) as error:
-            raise self._nonsense(error) from None
+            raise self._malformed(error) from None
 
-    def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
-        answer = self._client.ask("GET", f"{self._objects}?{urlencode(query)}", self._ring.headers())
-        if answer.status != 200:
-            self._refuse(answer)
+    def _list_page(self, query: Mapping[str, str]) -> dict[str, Any]:
+        response = self._client.fetch("GET", f"{self._objects}?{urlencode(query)}", self._credentials.headers())
+        if response.status != 200:
+            self._refuse(response)
         try:
-            page = json.loads(answer.body)
+            page = json.loads(response.body)
         except (ValueError, RecursionError) as error:
-            raise self._nonsense(error) from None
+            raise self._malformed(error) from None
         if not isinstance(page, dict):
-            raise self._nonsense(f"a {type(page).__name__}")
+            raise self._malformed(f"a {type(page).__name__}")
         return page
 
-    def _nonsense(self, why: object) -> UnexpectedAnswerError:
-        return UnexpectedAnswerError(
-            f"{self._endpoint} does not answer like Google Cloud Storage ({why!s:.200}); correct STORAGE_EMULATOR_HOST"
+    def _malformed(self, why: object) -> UnexpectedResponseError:
+        return UnexpectedResponseError(
+            f"{self._endpoint} does not respond like Google Cloud Storage ({why!s:.200}); correct STORAGE_EMULATOR_HOST"
         )
 
-    def _refuse(self, answer: Answer, file: SourceFile | None = None) -> NoReturn:
+    def _refuse(self, response: WholeResponse, file: SourceFile | None = None) -> NoReturn:
         what = f"object {self._keys[file.path]}" if file else f"bucket {self._bucket}"
-        why = _reason(answer.body)
-        if answer.status in (401, 403):
+        why = _reason(response.body)
+        if response.status in (401, 403):
             raise AccessDeniedError(
-                f"the {what} may not be read as {self._ring} ({answer.status}{why}); "
+                f"the {what} may not be read as {self._credentials} ({response.status}{why}); "
                 "give it the role roles/storage.objectViewer there, or use other credentials"
             )
-        if answer.status == 404 and file:
+        if response.status == 404 and file:
             raise CopyError(f"the {what} was replaced while it was copied; start again when it is complete")
-        if answer.status == 404:
+        if response.status == 404:
             raise SourceNotFoundError(f"there is no {what} at {self._endpoint}; correct its name")
-        raise UnexpectedAnswerError(f"{self._endpoint} answers {answer.status}{why} for the {what}; see its log")
+        raise UnexpectedResponseError(
+            f"{self._endpoint} responds with {response.status}{why} for the {what}; see its log"
+        )
 
 
 def _listed(item: Mapping[str, Any]) -> Listed:
-    """What was uploaded compressed is sent unpacked, as the name promises: nobody knows then how long it is."""
+    """Return a listed object. One that was uploaded compressed is sent unpacked, with an unknown length."""
     unpacked = item.get("contentEncoding") == "gzip"
     return Listed(
         key=str(item["name"]),
-        size=0 if unpacked else size_told(str(item.get("size", 0))),
+        size=0 if unpacked else reported_size(str(item.get("size", 0))),
         version=str(item.get("generation", "")),
         checksum=None if unpacked else _checksum(item),
         streamed=unpacked,
@@ -189,7 +192,7 @@ def _reason(body: bytes) -> str:
     try:
         message = json.loads(body)["error"]["message"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        # The interface for media answers in plain text.
+        # Downloads respond in plain text.
         message = body[:200].decode(errors="replace")
-    words = " ".join(str(message).split())
-    return f": {words}" if words else ""
+    text = " ".join(str(message).split())
+    return f": {text}" if text else ""

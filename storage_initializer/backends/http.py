@@ -1,6 +1,6 @@
 """``http(s)://HOST/FILE``: one file of a web server, an archive or not, whatever type it says the content has.
 
-Where neither the server nor the address tells what the file is, what is in it does (``kinds``).
+Where neither the server nor the address shows the type of the file, its content does (``kinds``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from storage_initializer.backends import Checksum, Content, SourceFile, check_length, size_told
-from storage_initializer.backends.client import Body, Client
+from storage_initializer.backends import Checksum, Content, SourceFile, check_length, reported_size
+from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.trust import Trust, trust_of
@@ -24,14 +24,14 @@ from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
     SourceNotFoundError,
-    UnexpectedAnswerError,
+    UnexpectedResponseError,
     UsageError,
 )
 from storage_initializer.limits import MAX_REDIRECTS
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.uri import Uri
 
-# Enough to tell a page for people, such as one to sign in, from a file.
+# Enough to distinguish a web page, such as one to sign in, from a file.
 _START_BYTES = 512
 _PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.DOTALL | re.IGNORECASE)
 _PAGES = (".html", ".htm", ".xhtml")
@@ -42,7 +42,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True)
 class HttpAccess:
-    """``headers`` are for ``origin`` alone: whoever it sends us on to must not get them."""
+    """``headers`` are sent to ``origin`` only: a redirect to another host does not get them."""
 
     url: str = field(repr=False)
     origin: str
@@ -55,7 +55,7 @@ class HttpAccess:
 
 
 def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
-    """Headers come from ``HOST-headers``, as KServe's secrets for a host name them, or a password from the address."""
+    """Return how to request the file: with the headers of KServe's ``HOST-headers``, or the URL's password."""
     user, at, host = uri.authority.rpartition("@")
     parts = _split(f"{uri.scheme}://{host}/")
     if parts is None or not parts.hostname:
@@ -73,7 +73,7 @@ def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
 
 def open_source(transfer: Transfer, plan: Plan) -> HttpSource:
     access = http_access(transfer.source, plan.environment)
-    return HttpSource(access, Client(access.trust, plan.patience, proxies_of(plan.environment)))
+    return HttpSource(access, Client(access.trust, plan.policy, proxies_of(plan.environment)))
 
 
 class HttpSource:
@@ -86,11 +86,13 @@ class HttpSource:
         self._client = client
 
     def describe(self) -> str:
-        return f"{self._access}{self._client.way_to(self._access.url)}"
+        return f"{self._access}{self._client.describe_route(self._access.url)}"
 
     def list_files(self) -> Sequence[SourceFile]:
-        """Asked for its first bytes: that tells the length and whether ranges are served, also where only GET is
-        allowed, as of an address that is signed."""
+        """Request the first bytes: the response has the length and shows whether ranges are served.
+
+        A HEAD request would be refused by a signed URL that allows GET only.
+        """
         with self._request({"Range": f"bytes=0-{_START_BYTES - 1}"}) as body:
             if body.status not in (200, 206, 416):
                 self._refuse(body)
@@ -103,36 +105,38 @@ class HttpSource:
         check_length(path)
         return [SourceFile(path, size, version=version, streamed=streamed, exact=True, untyped=not name.typed)]
 
-    def _size(self, body: Body) -> int:
-        """0 for what comes in chunks."""
+    def _size(self, body: OpenResponse) -> int:
+        """Return the file's size, 0 for a response in chunks."""
         total = body.headers.get("Content-Range", "").rpartition("/")[2]
         if body.status == 200 and body.chunked:
             return 0
         if body.status == 200 and "Content-Length" in body.headers:
-            return size_told(body.headers["Content-Length"])
+            return reported_size(body.headers["Content-Length"])
         if body.status == 200 or not total.isdecimal():
-            raise UnexpectedAnswerError(f"{self._access.origin} does not tell how long the file is; serve it otherwise")
-        return size_told(total)
+            raise UnexpectedResponseError(
+                f"{self._access.origin} does not report the file's length; serve it otherwise"
+            )
+        return reported_size(total)
 
-    def _check_content(self, name: FileName, body: Body) -> None:
-        """That it is the file, as it is: not a page about it, nor compressed for the way alone."""
+    def _check_content(self, name: FileName, body: OpenResponse) -> None:
+        """Check that the response is the file itself: no web page about it, and not compressed for the transfer."""
         suffix = PurePosixPath(name.name).suffix.lower() if name.typed else ""
         coding = body.headers.get("Content-Encoding", "identity").strip().lower()
         if coding != "identity" and suffix not in ("", *_ZIPPED):
-            raise UnexpectedAnswerError(
-                f"{self._access.origin} sends the file compressed (Content-Encoding: {coding[:40]}), which nobody "
-                "asked for; serve it as it is"
+            raise UnexpectedResponseError(
+                f"{self._access.origin} sends the file compressed (Content-Encoding: {coding[:40]}), which was "
+                "not requested; serve it as it is"
             )
         is_page = body.headers.get("Content-Type", "").lower().startswith("text/html")
         if is_page and suffix not in _PAGES and _PAGE.match(body.read_start(_START_BYTES)):
-            raise UnexpectedAnswerError(
-                f"{self._access.origin} answers with a web page (text/html), not with a file; see whether the address "
+            raise UnexpectedResponseError(
+                f"{self._access.origin} responds with a web page (text/html), not with a file; see whether the address "
                 "leads to a page for downloads, or wants credentials"
             )
 
     @contextmanager
     def open(self, file: SourceFile, start: int, stop: int) -> Iterator[Content]:
-        """The server sends the whole file, not a range, if it is another one by now."""
+        """Open a range. The server sends the whole file instead if the file has changed."""
         headers = {"Range": f"bytes={start}-{stop - 1}"} if not file.streamed and file.size else {}
         if headers and file.version:
             headers["If-Range"] = file.version
@@ -145,7 +149,7 @@ class HttpSource:
             yield body
 
     def checksum(self, file: SourceFile) -> Checksum | None:
-        """A web server tells none."""
+        """A web server reports none."""
         return file.checksum
 
     def reopen(self) -> None:
@@ -155,7 +159,7 @@ class HttpSource:
         self._client.close()
 
     @contextmanager
-    def _request(self, headers: Mapping[str, str]) -> Iterator[Body]:
+    def _request(self, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
         url = self._access.url
         for _ in range(MAX_REDIRECTS + 1):
             own = self._access.headers if _origin(url) == self._access.origin else {}
@@ -164,24 +168,24 @@ class HttpSource:
                     yield body
                     return
                 url = redirected(url, body.headers.get("Location", ""))
-        raise UnexpectedAnswerError(
+        raise UnexpectedResponseError(
             f"{self._access.origin} redirects more than {MAX_REDIRECTS} times; give the address of the file itself"
         )
 
-    def _refuse(self, body: Body) -> NoReturn:
+    def _refuse(self, body: OpenResponse) -> NoReturn:
         origin = self._access.origin
         if body.status in (401, 403, 407):
             raise AccessDeniedError(
-                f"{origin} answers {body.status} to a request {self._access}; put the headers it wants into a secret "
-                "with the keys https-host and headers"
+                f"{origin} responds with {body.status} to a request {self._access}; put the headers it requires into a "
+                "secret with the keys https-host and headers"
             )
         if body.status in (404, 410):
             raise SourceNotFoundError(f"{origin} has no such file ({body.status}); correct the address")
-        raise UnexpectedAnswerError(f"{origin} answers {body.status}; see whether the address is a file's")
+        raise UnexpectedResponseError(f"{origin} responds with {body.status}; see whether the address is a file's")
 
 
 def _headers(name: str, text: str) -> dict[str, str]:
-    """Never with the text in a message: it is a secret."""
+    """Parse a JSON object of headers. No message quotes the text: it is a secret."""
     try:
         document = json.loads(text or "{}")
     except ValueError as error:
@@ -192,14 +196,14 @@ def _headers(name: str, text: str) -> dict[str, str]:
 
 
 def redirected(url: str, location: str) -> str:
-    """Where the answer of ``url`` leads to. Pure."""
+    """Return the URL that a redirect leads to. Pure."""
     parts = _split(location)
     target = "" if parts is None else urljoin(url, _quoted(location, also="[]#"))
     parts = _split(target)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UnexpectedAnswerError(f"{_origin(url)} redirects to nowhere; give the address of the file itself")
+        raise UnexpectedResponseError(f"{_origin(url)} redirects to nowhere; give the address of the file itself")
     if url.startswith("https:") and parts.scheme == "http":
-        raise UnexpectedAnswerError(
+        raise UnexpectedResponseError(
             f"{_origin(url)} redirects to {_origin(target)}, and anybody on that way could change the file; "
             "give an address that stays with https"
         )
@@ -207,12 +211,12 @@ def redirected(url: str, location: str) -> str:
 
 
 def _quoted(target: str, also: str = "") -> str:
-    """A blank, an umlaut or a lone percent sign as people write them; what is quoted already stays."""
+    """Quote blanks, umlauts and lone percent signs; what is quoted already stays."""
     return quote(_LONE_PERCENT.sub("%25", target), safe=f"/%:@!$&'()*+,;=~?{also}")
 
 
 def _split(url: str) -> SplitResult | None:
-    """None where it cannot be an address: a port that is none, a bracket too many."""
+    """Return None for an invalid URL, such as one with an invalid port."""
     try:
         parts = urlsplit(url)
         return None if parts.port == 0 else parts
@@ -221,7 +225,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _version(headers: Mapping[str, str]) -> str:
-    """A weak etag does not promise the same bytes, so it is no use for ranges."""
+    """Return what identifies the content. A weak etag does not promise the same bytes, so it is not used."""
     etag = headers.get("ETag", "")
     return etag if etag.startswith('"') else headers.get("Last-Modified", "")
 

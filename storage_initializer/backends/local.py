@@ -1,7 +1,7 @@
 """Files and folders of this container's file system: ``file:///path``, ``/path``, and a mounted claim.
 
-The source may be read-only, owned by root and changed by others at any time, so nothing about it is trusted:
-links may not leave ``boundary``, and a file that changes while it is read fails the copy.
+The source may be read-only, owned by root, and changed by others at any time. So links must not leave ``boundary``, and
+a file that changes while it is read fails the copy.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class LocalSource:
         return ""
 
     def checksum(self, file: SourceFile) -> None:
-        """A file system gives none; copies are read back instead."""
+        """Return None: a file system has no checksums. Copies are read back instead."""
 
     def reopen(self) -> None:
-        """It never is closed."""
+        """Do nothing: there is nothing to close."""
 
     def close(self) -> None:
-        """A disk answers, or the whole node waits."""
+        """Do nothing: a read from a disk cannot be interrupted."""
 
     def _list(self, path: Path, ancestors: frozenset[Path]) -> Iterator[SourceFile]:
         real = self._real_path(path)
@@ -111,7 +111,7 @@ class LocalSource:
                 yield from self._list(entry, ancestors | {real})
 
     def _describe(self, path: Path, real: Path) -> SourceFile:
-        """Opened, not only looked at: what may not be read is found before gigabytes are copied."""
+        """Describe a file. It is opened, so that a file that cannot be read is found before gigabytes are copied."""
         with self._open(real) as stream:
             status, version = os.fstat(stream.fileno()), _version(stream)
         relative = PurePosixPath(path.relative_to(self._base))
@@ -119,7 +119,7 @@ class LocalSource:
         return SourceFile(relative, status.st_size, executable, version, exact=path == self._root)
 
     def _real_path(self, path: Path) -> Path:
-        """Where the file is, every link followed; only this path is opened, so that no link can change under us."""
+        """Return the path with every link resolved. Only this path is opened, so that no link can change meanwhile."""
         with _reading(path):
             try:
                 real = Path(os.path.realpath(path, strict=True))
@@ -136,7 +136,7 @@ class LocalSource:
         return real
 
     def _open(self, path: Path) -> FileIO:
-        """Looked at again once it is open: meanwhile others may have put a link, or a pipe, anywhere on the way."""
+        """Open a file and check it once more: a link or pipe may have been put anywhere in its path."""
         with _reading(path):
             stream = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or not self._is_inside(stream):
@@ -145,7 +145,7 @@ class LocalSource:
         return stream
 
     def _is_inside(self, stream: FileIO) -> bool:
-        """Where the system tells it."""
+        """Return whether the open file is inside the boundary, as far as /proc is available."""
         try:
             path = os.readlink(f"/proc/self/fd/{stream.fileno()}")  # noqa: PTH115 - twice for each file
         except FileNotFoundError:
@@ -191,7 +191,7 @@ def _denied(path: Path) -> str:
 
 
 def _missing(path: Path) -> str:
-    """Names the first part of the path that is not there, and what is there instead."""
+    """Name the first part of the path that does not exist, and what exists instead."""
     there = next(parent for parent in path.parents if parent.is_dir())
     name = path.relative_to(there).parts[0]
     if (there / name).exists():
@@ -200,7 +200,7 @@ def _missing(path: Path) -> str:
 
 
 def _why_gone(path: Path) -> str:
-    return f"links to {path.readlink()}, which is not there" if path.is_symlink() else "has vanished"
+    return f"links to {path.readlink()}, which is not there" if path.is_symlink() else "was deleted meanwhile"
 
 
 def _version(stream: FileIO) -> str:

@@ -1,4 +1,4 @@
-"""What object stores share: which keys a path means, and what a path that leads nowhere may have meant. Pure."""
+"""What object stores share: the keys that a path stands for, and suggestions for one that does not exist. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Listed:
 
 
 def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> list[tuple[str, SourceFile]]:
-    """The object of just this name, or else all below it as a folder: ``model`` never means ``model-hf/…``.
+    """Return the object of exactly this name, or else all below it as a folder: ``model`` never means ``model-hf/…``.
 
-    ``list_objects`` gives those that begin with a prefix, in the order of their names: the shortest comes first.
+    ``list_objects`` yields the objects with a prefix, in the order of their names: the shortest comes first.
     """
     folder = path if not path or path.endswith("/") else f"{path}/"
     exact = []
@@ -44,7 +44,7 @@ def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> 
 
 
 def _files(objects: Sequence[Listed], prefix: str) -> list[tuple[str, SourceFile]]:
-    """Those of a folder, by their keys."""
+    """Return the files of a folder, with their keys."""
     names = [listed.key.removeprefix(prefix) for listed in objects]
     folders = _folders(names)
     files = []
@@ -58,7 +58,7 @@ def _files(objects: Sequence[Listed], prefix: str) -> list[tuple[str, SourceFile
 
 
 def _folders(names: Iterable[str]) -> set[str]:
-    """Every folder that one of the names lies in."""
+    """Return every folder that one of the names is in."""
     folders: set[str] = set()
     for name in names:
         folder = name.rpartition("/")[0]
@@ -69,7 +69,7 @@ def _folders(names: Iterable[str]) -> set[str]:
 
 
 def nearest(path: str, names_below: Callable[[str], Iterator[str]]) -> str:
-    """The nearest names at the first part of the path that leads nowhere."""
+    """Suggest names for the first part of the path that does not exist."""
     wanted = path.rstrip("/")
     parent = ""
     try:

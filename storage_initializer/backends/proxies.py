@@ -20,7 +20,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """``headers`` tell it who asks; ``variable`` is where it was named."""
+    """``headers`` have its credentials; ``variable`` is the environment variable that names it."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Proxy:
         return f"{self.host}:{self.port}"
 
     @contextmanager
-    def leading_to(self, server: str) -> Iterator[None]:
+    def connecting_through(self, server: str) -> Iterator[None]:
         try:
             yield
         except SSLError:
@@ -39,7 +39,7 @@ class Proxy:
             raise
         except (OSError, HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            # As `http.client` says it; other answers of the proxy may pass.
+            # The text is `http.client`'s; other responses of the proxy may pass.
             kind = AccessDeniedError if why.startswith("Tunnel connection failed: 4") else UnreachableError
             raise kind(self._complaint(server, why)) from None
 
@@ -47,7 +47,9 @@ class Proxy:
         return AccessDeniedError(self._complaint(server, "407 Proxy Authentication Required"))
 
     def _complaint(self, server: str, why: str) -> str:
-        return f"the proxy {self} does not lead to {server} ({why}); correct {self.variable}, or put it into NO_PROXY"
+        return (
+            f"the proxy {self} does not connect to {server} ({why}); correct {self.variable}, or put it into NO_PROXY"
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Proxies:
     by_scheme: Mapping[str, Proxy]
     exempt: tuple[str, ...]
 
-    def on_the_way_to(self, url: SplitResult) -> Proxy | None:
+    def proxy_for(self, url: SplitResult) -> Proxy | None:
         proxy = self.by_scheme.get(url.scheme)
         if proxy is None:
             return None
@@ -74,7 +76,7 @@ def proxies_of(environment: Mapping[str, str]) -> Proxies:
 
 
 def _proxy(url: str, variable: str) -> Proxy:
-    """Never with the URL in a message: it may hold a password."""
+    """Parse a proxy's URL. No message quotes it: it may hold a password."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname, parts.port or _PORTS["http"]
@@ -88,7 +90,7 @@ def _proxy(url: str, variable: str) -> Proxy:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """A name with all below it, an address, a network; with a port or without; ``*`` for all."""
+    """Match an entry of NO_PROXY: ``*``, a domain with all below it, an address or a network, maybe with a port."""
     with suppress(ValueError):
         return ip_address(host) in ip_network(entry, strict=False)
     name, _, only_port = entry.partition(":")

@@ -10,7 +10,7 @@ from storage_initializer.plan import Plan, Transfer
 
 
 def open_source(transfer: Transfer, plan: Plan) -> LocalSource:
-    """Links may lead anywhere inside the claim: a snapshot folder of links to a blob folder beside it is common."""
+    """Open a claim. Links may lead anywhere inside it: a folder of links to a folder of blobs beside it is common."""
     uri = transfer.source
     if not uri.authority or uri.authority in (".", ".."):
         raise UsageError("it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")

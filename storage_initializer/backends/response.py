@@ -1,5 +1,5 @@
-"""The standard library's HTTP response, but for its headers: it gives them to a parser that was made for mail, and that
-takes a sixth of all the time of a small object."""
+"""The standard library's HTTP response with a parser of its own for headers: the library's is made for mail, and takes
+a sixth of all the time of a small object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class Headers(Mapping[str, str]):
-    """By their names in any case. The values of one that comes several times are joined."""
+    """Headers by name, in any case. Several values of one name are joined."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._values: dict[str, str] = {}
@@ -43,8 +43,8 @@ class Headers(Mapping[str, str]):
         return len(self._values)
 
 
-class Response(HTTPResponse):
-    """What ``begin`` sets is what the base class works with; its stubs leave that out."""
+class StoreResponse(HTTPResponse):
+    """A response whose ``begin`` sets the attributes that the base class uses; its stubs leave them out."""
 
     headers: Headers  # type: ignore[assignment]
 
@@ -70,11 +70,11 @@ class Response(HTTPResponse):
         self.will_close = ends or self._check_close()  # type: ignore[attr-defined]
 
     def _read_and_discard_trailer(self) -> None:
-        """The base class reads on for as long as there are any."""
+        """Read a bounded number of trailers; the base class reads any number."""
         Headers(_lines(self.fp))
 
     def _length(self) -> int | None:
-        """None where the end of the connection or of the chunks is the body's."""
+        """Return the body's length, None where it ends with the connection or the last chunk."""
         if self._method == "HEAD" or self.status in _NO_BODY:  # type: ignore[attr-defined]
             return 0
         length = self.headers.get("content-length", "")
@@ -82,9 +82,9 @@ class Response(HTTPResponse):
 
 
 class Paced(RawIOBase):
-    """A socket's bytes, as long as they come fast enough: one a minute is not noticed by a timeout for the next one.
+    """A socket's bytes, with a minimum rate: a read timeout does not notice a server that sends a byte a minute.
 
-    Only the time counts that is spent waiting. ``window_s`` is over how many seconds of it the rate is taken.
+    Only time spent waiting counts; the rate is taken over ``window_s`` seconds of it.
     """
 
     def __init__(self, stream: RawIOBase, window_s: float, clock: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""``s3://BUCKET[/PATH]``: an object, or all objects below a path, of Amazon S3 and everything that speaks like it."""
+"""``s3://BUCKET[/PATH]``: an object, or all objects below a path, of Amazon S3 or a compatible store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from xml.etree import ElementTree
 
-from storage_initializer.backends import Checksum, Content, SourceFile, size_told
-from storage_initializer.backends.aws import KeyRing, patience_with
-from storage_initializer.backends.client import Answer, Body, Client
+from storage_initializer.backends import Checksum, Content, SourceFile, reported_size
+from storage_initializer.backends.aws import KeyProvider, policy_for
+from storage_initializer.backends.client import Client, OpenResponse, WholeResponse
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.s3_access import S3Access, s3_access
@@ -23,13 +23,13 @@ from storage_initializer.errors import (
     CopyError,
     RegionError,
     SourceNotFoundError,
-    UnexpectedAnswerError,
+    UnexpectedResponseError,
     UsageError,
 )
 from storage_initializer.limits import MAX_MD5, MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
 
-# Said with status 400 by some.
+# Some stores send these with status 400.
 _BAD_KEYS = ("InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 # With these, an etag is not the MD5 of the content.
 _OPAQUE_ETAGS = ("aws:kms", "aws:kms:dsse")
@@ -41,27 +41,28 @@ def open_source(transfer: Transfer, plan: Plan) -> S3Source:
         raise UsageError("it names no bucket; write s3://BUCKET/PATH")
     access = s3_access(uri.authority, plan.environment)
     proxies = proxies_of(plan.environment)
-    agents = Client(access.trust, patience_with(access.identity, plan.patience), proxies)
-    ring = KeyRing(access.identity, agents, lambda: datetime.now(UTC))
-    return S3Source(uri.authority, uri.path, access, Client(access.trust, plan.patience, proxies), ring)
+    agents = Client(access.trust, policy_for(access.identity, plan.policy), proxies)
+    credentials = KeyProvider(access.identity, agents, lambda: datetime.now(UTC))
+    client = Client(access.trust, plan.policy, proxies)
+    return S3Source(uri.authority, uri.path, access=access, client=client, credentials=credentials)
 
 
 class S3Source:
     read_back = False
 
-    def __init__(self, bucket: str, path: str, access: S3Access, client: Client, ring: KeyRing) -> None:
+    def __init__(self, bucket: str, path: str, *, access: S3Access, client: Client, credentials: KeyProvider) -> None:
         self.identity = f"{access.bucket_url}/{path}"
         self._bucket = bucket
         self._path = path
         self._access = access
         self._client = client
-        self._ring = ring
+        self._credentials = credentials
         self._keys: dict[PurePosixPath, str] = {}
         self._checksums: dict[PurePosixPath, Checksum | None] = {}
 
     def describe(self) -> str:
-        self._ring.keys()
-        return f"as {self._ring}, {self._access}{self._client.way_to(self._access.bucket_url)}"
+        self._credentials.keys()
+        return f"as {self._credentials}, {self._access}{self._client.describe_route(self._access.bucket_url)}"
 
     def list_files(self) -> Sequence[SourceFile]:
         chosen = choose_files(self._path, self._list)
@@ -78,33 +79,33 @@ class S3Source:
         headers = {"x-amz-checksum-mode": "ENABLED"} if whole else {"Range": f"bytes={start}-{stop - 1}"}
         with self._request("GET", file, headers) as body:
             if body.status != (200 if whole else 206):
-                self._refuse(Answer(body.status, body.headers, body.read()), file)
+                self._refuse(WholeResponse(body.status, body.headers, body.read()), file)
             body.check_start(start)
             if whole:
-                self._checksums[file.path] = checksum_told(file, body.headers)
+                self._checksums[file.path] = reported_checksum(file, body.headers)
             yield body
 
     def checksum(self, file: SourceFile) -> Checksum | None:
-        """Told with a whole object, but not with a range of one."""
+        """Return the checksum that came with the whole object; for one that came in ranges, request it."""
         if file.path not in self._checksums:
             with self._request("HEAD", file, {"x-amz-checksum-mode": "ENABLED"}) as body:
                 if body.status == 412:
-                    self._refuse(Answer(body.status, body.headers, b""), file)
-                # Who may read an object might not be allowed to ask for its attributes.
-                self._checksums[file.path] = checksum_told(file, body.headers) if body.status == 200 else None
+                    self._refuse(WholeResponse(body.status, body.headers, b""), file)
+                # Permission to read an object does not include permission to read its attributes.
+                self._checksums[file.path] = reported_checksum(file, body.headers) if body.status == 200 else None
         return self._checksums[file.path]
 
     def reopen(self) -> None:
         self._client.reopen()
-        self._ring.reopen()
+        self._credentials.reopen()
 
     def close(self) -> None:
         self._client.close()
-        self._ring.close()
+        self._credentials.close()
 
     @contextmanager
-    def _request(self, method: str, file: SourceFile, headers: Mapping[str, str]) -> Iterator[Body]:
-        """Of the very version that was listed: the store refuses when the object has been replaced."""
+    def _request(self, method: str, file: SourceFile, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
+        """Request the version that was listed: the store refuses if the object has been replaced."""
         # A time, where the store has no etags, is no precondition.
         condition = {"If-Match": file.version} if file.version.startswith('"') else {}
         url = self._access.url(self._keys[file.path])
@@ -112,75 +113,75 @@ class S3Source:
             yield body
 
     def _signed(self, method: str, url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-        keys = self._ring.keys()
+        keys = self._credentials.keys()
         if keys is None:
             return headers
-        return sign(method, url, headers, keys, self._access.region, datetime.now(UTC))
+        return sign(method, url, headers, keys=keys, region=self._access.region, now=datetime.now(UTC))
 
     def _list(self, prefix: str) -> Iterator[Listed]:
-        """In the order of their names; asked for as many at a time as are wanted."""
+        """Yield objects in the order of their names; each page is requested when it is needed."""
         query = {"list-type": "2", "prefix": prefix}
         for _ in range(MAX_PAGES):
-            page = self._ask(query)
+            page = self._list_page(query)
             yield from map(_listed, page.iterfind("{*}Contents"))
             token = page.findtext("{*}NextContinuationToken")
             if not token:
                 return
             query["continuation-token"] = token
-        raise UnexpectedAnswerError(f"{self._access.service} lists without an end; see its log")
+        raise UnexpectedResponseError(f"{self._access.service} lists without an end; see its log")
 
     def _names(self, prefix: str) -> Iterator[str]:
-        """What is right below a prefix: objects, and folders with a slash at their end."""
-        page = self._ask({"list-type": "2", "prefix": prefix, "delimiter": "/"})
+        """Yield the names directly below a prefix: objects, and folders with a slash at the end."""
+        page = self._list_page({"list-type": "2", "prefix": prefix, "delimiter": "/"})
         for name in (*page.iterfind("{*}CommonPrefixes/{*}Prefix"), *page.iterfind("{*}Contents/{*}Key")):
             yield name.text or ""
 
-    def _ask(self, query: Mapping[str, str]) -> ElementTree.Element:
+    def _list_page(self, query: Mapping[str, str]) -> ElementTree.Element:
         url = f"{self._access.bucket_url}?{canonical_query(query)}"
-        answer = self._client.ask("GET", url, self._signed("GET", url, {}))
-        if answer.status != 200:
-            self._refuse(answer)
+        response = self._client.fetch("GET", url, self._signed("GET", url, {}))
+        if response.status != 200:
+            self._refuse(response)
         try:
-            return ElementTree.fromstring(answer.body)  # noqa: S314 - expat bounds entities
+            return ElementTree.fromstring(response.body)  # noqa: S314 - expat bounds entities
         except ElementTree.ParseError as error:
-            raise UnexpectedAnswerError(
-                f"{self._access.service} does not answer like S3 ({error}); correct the endpoint"
+            raise UnexpectedResponseError(
+                f"{self._access.service} does not respond like S3 ({error}); correct the endpoint"
             ) from None
 
     def _suggestion(self) -> str:
         return nearest(self._path, self._names)
 
-    def _refuse(self, answer: Answer, file: SourceFile | None = None) -> NoReturn:
-        """What a status other than the wanted one means, and what to do."""
+    def _refuse(self, response: WholeResponse, file: SourceFile | None = None) -> NoReturn:
+        """Raise the error for a response that is not the expected one."""
         what = f"object {self._keys[file.path]}" if file else f"bucket {self._bucket}"
-        code, message = _reason(answer.body)
-        if region := _region(answer, self._access.region):
+        code, message = _reason(response.body)
+        if region := _region(response, self._access.region):
             raise RegionError(
-                f"the bucket {self._bucket} is in the region {region}, but {self._access.region} was asked; "
+                f"the bucket {self._bucket} is in the region {region}, but {self._access.region} was requested; "
                 f"set the region {region} (annotation serving.kserve.io/s3-region)"
             )
         service = self._access.service
-        if answer.status == 412:
+        if response.status == 412:
             raise CopyError(f"the {what} was replaced while it was copied; start again when it is complete")
         if code == "NoSuchBucket":
             raise SourceNotFoundError(
                 f"there is no bucket {self._bucket} at {service}; correct its name or the endpoint"
             )
-        if answer.status == 404:
+        if response.status == 404:
             raise SourceNotFoundError(f"the {what} is not at {service}; correct the path or the endpoint")
-        if answer.status in (401, 403) or code in _BAD_KEYS:
-            raise AccessDeniedError(f"the {what} may not be read as {self._ring}{_denied(code, message)}")
-        why = " ".join(filter(None, (str(answer.status), code, message)))
-        raise UnexpectedAnswerError(f"{service} answers {why} for the {what}; check endpoint and region")
+        if response.status in (401, 403) or code in _BAD_KEYS:
+            raise AccessDeniedError(f"the {what} may not be read as {self._credentials}{_denied(code, message)}")
+        why = " ".join(filter(None, (str(response.status), code, message)))
+        raise UnexpectedResponseError(f"{service} responds with {why} for the {what}; check endpoint and region")
 
 
 def _listed(entry: ElementTree.Element) -> Listed:
     version = entry.findtext("{*}ETag") or entry.findtext("{*}LastModified") or ""
-    return Listed(entry.findtext("{*}Key") or "", size_told(entry.findtext("{*}Size") or "0"), version)
+    return Listed(entry.findtext("{*}Key") or "", reported_size(entry.findtext("{*}Size") or "0"), version)
 
 
-def checksum_told(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
-    """Of the whole object, or None: one over its parts says nothing that could be checked without knowing them."""
+def reported_checksum(file: SourceFile, headers: Mapping[str, str]) -> Checksum | None:
+    """Return the whole object's checksum, or None: one over its parts cannot be checked without knowing the parts."""
     etag = file.version.strip('"')
     # What was uploaded in parts has a checksum of the whole only where the store says so.
     kind = headers.get("x-amz-checksum-type") or ("COMPOSITE" if "-" in etag else "FULL_OBJECT")
@@ -198,8 +199,8 @@ def _hexadecimal(value: str) -> str:
     try:
         return base64.b64decode(value, validate=True).hex()
     except ValueError:
-        raise UnexpectedAnswerError(
-            f"the store tells the checksum {value!r}, which is no base64; see its log"
+        raise UnexpectedResponseError(
+            f"the store reports the checksum {value!r}, which is no base64; see its log"
         ) from None
 
 
@@ -211,14 +212,14 @@ def _reason(body: bytes) -> tuple[str, str]:
     return error.findtext("{*}Code") or "", error.findtext("{*}Message") or ""
 
 
-def _region(answer: Answer, asked: str) -> str:
-    """Amazon tells the right one in a header, others in the body; empty where that is not the trouble."""
+def _region(response: WholeResponse, requested: str) -> str:
+    """Return the bucket's region where it is not the requested one. Amazon sends a header, others the body."""
     try:
-        told = ElementTree.fromstring(answer.body).findtext("{*}Region") or ""  # noqa: S314 - expat bounds entities
+        named = ElementTree.fromstring(response.body).findtext("{*}Region") or ""  # noqa: S314 - expat bounds entities
     except ElementTree.ParseError:
-        told = ""
-    region = answer.headers.get("x-amz-bucket-region") or told
-    return region if region != asked and answer.status in (301, 307, 400) else ""
+        named = ""
+    region = response.headers.get("x-amz-bucket-region") or named
+    return region if region != requested and response.status in (301, 307, 400) else ""
 
 
 def _denied(code: str, message: str) -> str:

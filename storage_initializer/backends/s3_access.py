@@ -1,4 +1,4 @@
-"""Where a bucket is and how it is asked, from the environment. Pure.
+"""Where a bucket is and with which identity it is read, from the environment. Pure.
 
 The names are KServe's: those of a service account's secrets, and ``STORAGE_CONFIG`` with ``STORAGE_OVERRIDE_CONFIG``
 for a key of the secret ``storage-config`` and the service's own ``storage.parameters``.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from storage_initializer.backends.aws import Identity, domain_of, identity_of, is_true
+from storage_initializer.backends.aws import AwsIdentity, aws_identity, domain_of, is_true
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
 
@@ -39,7 +39,7 @@ class S3Access:
     bucket_url: str
     service: str
     region: str
-    identity: Identity
+    identity: AwsIdentity
     trust: Trust
     note: str = ""
 
@@ -66,7 +66,7 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
         bucket_url=_virtual(service, bucket) if virtual else f"{service}/{bucket}",
         service=service,
         region=region,
-        identity=identity_of(settings, region),
+        identity=aws_identity(settings, region),
         trust=trust_of(settings, verify=_verifies(settings.get("S3_VERIFY_SSL", ""))),
         note=note,
     )
@@ -75,8 +75,8 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
 def _entry(environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """The variables that the secret's entry and the service's parameters come to, and a note where they count nothing.
 
-    An entry for another kind of store is not meant for this bucket, as with KServe. One that has no type is: KServe
-    passes it over, and then asks as nobody in particular.
+    An entry of another type is not used, as with KServe. An entry without a type is used; KServe ignores it, and then
+    sends anonymous requests.
     """
     config, override = (_object(environment, name) for name in ("STORAGE_CONFIG", "STORAGE_OVERRIDE_CONFIG"))
     kind = override.get("type") or config.get("type") or "s3"

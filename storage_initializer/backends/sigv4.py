@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for a request without a body, as S3 and all that speak like it want it. Pure."""
+"""AWS Signature Version 4 for a request without a body, as S3 and compatible stores require it. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Keys:
 
 
 def canonical_query(parameters: Mapping[str, str]) -> str:
-    """The form that a URL needs for its signature to match."""
+    """Return the query in the canonical form, without which the signature does not match."""
     return "&".join(f"{quote(name, safe='~')}={quote(value, safe='~')}" for name, value in sorted(parameters.items()))
 
 
 def sign(
-    method: str, url: str, headers: Mapping[str, str], keys: Keys, region: str, now: datetime, service: str = "s3"
+    method: str, url: str, headers: Mapping[str, str], *, keys: Keys, region: str, now: datetime, service: str = "s3"
 ) -> dict[str, str]:
-    """The headers to send; path and query of the URL must be quoted already, the query by ``canonical_query``."""
+    """Return the headers to send. Path and query of the URL are quoted already, the query by ``canonical_query``."""
     parts, time = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ")
     signed = {name.lower(): value.strip() for name, value in headers.items()}
     signed |= {"host": parts.netloc, "x-amz-content-sha256": _EMPTY, "x-amz-date": time}
@@ -46,7 +46,7 @@ def sign(
 
 @cache
 def _signing_key(secret_key: str, scope: str) -> bytes:
-    """The same for all requests of a day."""
+    """Return the key of a day, region and service."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")

@@ -1,4 +1,4 @@
-"""Which certificates are believed, and where the environment says a bundle of more is."""
+"""Which certificates are trusted, from the environment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FILE = "cabundle.crt"
 
 @dataclass(frozen=True)
 class Trust:
-    """``ca_file`` comes on top of the system's certificates; it is not read where nothing is verified.
+    """``ca_file`` is trusted in addition to the system's certificates; it is not read where nothing is verified.
 
-    ``own`` is that the source's credentials name it, not the cluster's administrator for all sources.
+    ``own`` is whether the source's credentials name it, not the cluster's administrator for all sources.
     """
 
     verify: bool = True
@@ -24,13 +24,13 @@ class Trust:
     own: bool = False
 
     def check(self) -> None:
-        """The source's own bundle has to be there even for plain HTTP, as with KServe: whoever names one means TLS."""
+        """Raise CertificateError if the source's own bundle is missing, even for plain HTTP, as KServe does."""
         if self.verify and self.own and not Path(self.ca_file).is_file():
-            raise _useless(self.ca_file, "No such file or directory")
+            raise _unusable(self.ca_file, "No such file or directory")
 
 
 def trust_of(environment: Mapping[str, str], *, verify: bool = True) -> Trust:
-    """The source's own bundle before the cluster's, before the system's certificates alone. Pure."""
+    """Return the source's own bundle, else the cluster's, else the system's certificates alone. Pure."""
     if own := environment.get("AWS_CA_BUNDLE"):
         return Trust(verify, own, own=True)
     folder = environment.get("CA_BUNDLE_VOLUME_MOUNT_POINT")
@@ -48,9 +48,9 @@ def tls_context(trust: Trust) -> ssl.SSLContext:
         try:
             context.load_verify_locations(trust.ca_file)
         except OSError as error:
-            raise _useless(trust.ca_file, error.strerror or str(error)) from None
+            raise _unusable(trust.ca_file, error.strerror or str(error)) from None
     return context
 
 
-def _useless(ca_file: str, why: str) -> CertificateError:
+def _unusable(ca_file: str, why: str) -> CertificateError:
     return CertificateError(f"the CA bundle {ca_file} cannot be used ({why}); give it as PEM")

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from storage_initializer.backends import Checksum, Content, Source, SourceFile
 from storage_initializer.retry import Retry
-from storage_initializer.selection import Selection
-from storage_initializer.transfer import bring, places, put_in_place
+from storage_initializer.selection import FileSelection
+from storage_initializer.transfer import move_into_place, places, stage
 
 ONCE = Retry(attempts=1, chance=lambda: 0.0, wait=lambda seconds: None)
 
@@ -19,8 +19,9 @@ ONCE = Retry(attempts=1, chance=lambda: 0.0, wait=lambda seconds: None)
 def bring_alone(source: Source, destination: Path, retry: Retry = ONCE) -> None:
     """All files of one source to its destination, whatever their layout."""
     (place,) = places([destination])
-    with bring(source, place, Selection().of, lambda folder: None, retry, lambda: 0.0), ExitStack() as undo:
-        put_in_place(place, undo)
+    staged = stage(source, place, select=FileSelection().of, finish=lambda folder: None, retry=retry, clock=lambda: 0.0)
+    with staged, ExitStack() as undo:
+        move_into_place(place, undo)
         undo.pop_all()
 
 

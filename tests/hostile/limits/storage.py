@@ -16,7 +16,7 @@ BOUNDS = (
         unit=Unit.SECONDS,
         setting="`S3_CONNECT_TIMEOUT`",
         beyond="retried; finally exit code 15",
-        test=f"{_UNIT}/test_plan.py::test_patience_has_kserves_names",
+        test=f"{_UNIT}/test_plan.py::test_the_policy_for_requests_has_kserves_names",
     ),
     Bound(
         what="time until the next byte of a server's response",
@@ -159,7 +159,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:CACHE_WAIT_S",
         unit=Unit.SECONDS,
         beyond="the model is downloaded without the cache",
-        test=f"{_HOSTILE}/test_shared_folders.py::test_a_lock_that_nobody_lets_go_of_is_waited_for_no_longer_than_the_patience",
+        test=f"{_HOSTILE}/test_shared_folders.py::test_a_lock_that_is_never_released_is_waited_for_no_longer_than_allowed",
     ),
     Bound(
         what="attempts to cache a model that other downloads evict at once",

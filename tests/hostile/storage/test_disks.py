@@ -74,7 +74,7 @@ def test_a_cache_whose_disk_is_full_is_done_without(initialize: Initialize, smal
         outcome = initialize("s3://models/m", models, **s3_environment(server.url), **cache)
 
     assert (outcome.exit_code, visible(models)) == (0, {"weights": content})
-    assert "is of no use (its disk has 4.0 MiB free); downloading without it" in "\n".join(outcome.log)
+    assert "cannot be used (its disk has 4.0 MiB free); downloading without it" in "\n".join(outcome.log)
     assert outcome.log[-1].startswith("done: 1 file, 5.0 MiB")
 
 
@@ -93,7 +93,7 @@ def test_a_cache_whose_disk_fills_up_during_the_download_is_done_without(
         outcome = initialize("s3://models/m", models, **s3_environment(server.url), **cache)
 
     assert (outcome.exit_code, visible(models)) == (0, {"weights": content})
-    assert "is of no use (No space left on device); downloading without it" in "\n".join(outcome.log)
+    assert "cannot be used (No space left on device); downloading without it" in "\n".join(outcome.log)
     assert outcome.log[-1].startswith("done: 1 file, 3.0 MiB")
 
 

@@ -30,7 +30,7 @@ def test_a_page_of_a_listing_without_an_end_is_not_held_in_memory(
         outcome = initialize("s3://models/m", models, **s3_environment(server.url))
 
     assert outcome.exit_code == 17
-    assert "does not answer like S3" in outcome.reason
+    assert "does not respond like S3" in outcome.reason
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(initialize: Initialize, models: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(initialize: Initialize, mo
         outcome = initialize(f"{server.url}/x.bin", models, **ONCE)
 
     assert outcome.exit_code == 15
-    assert "does not answer in time" in outcome.reason
+    assert "does not respond in time" in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_server_that_trickles_counts_as_one_that_does_not_answer(
         outcome = initialize(f"{server.url}/x.bin", models, **ONCE)
 
     assert (outcome.exit_code, visible(models)) == (15, {})
-    assert "does not answer in time" in outcome.reason
+    assert "does not respond in time" in outcome.reason
 
 
 def test_a_proxy_that_trickles_counts_as_one_that_does_not_answer(initialize: Initialize, models: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_proxy_that_trickles_counts_as_one_that_does_not_answer(initialize: In
         outcome = initialize("https://models.invalid/x.bin", models, HTTPS_PROXY=between.url, **ONCE)
 
     assert outcome.exit_code == 15
-    assert "does not lead to models.invalid" in outcome.reason
+    assert "does not connect to models.invalid" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_keys_that_are_none_are_refused(initialize: Initialize, models: Path, bo
         outcome = initialize("s3://models/m", models, AWS_ENDPOINT_URL=agent.url, **environment)
 
     assert outcome.exit_code == 17
-    assert "the answer of the credentials' agent makes no sense" in outcome.reason
+    assert "the response of the credentials' agent is malformed" in outcome.reason
 
 
 @pytest.mark.parametrize("body", [b"7", DEEP, b"{}", b'{"access_token": 7, "expires_in": 9}',

@@ -18,7 +18,7 @@ def test_a_size_that_is_none_is_refused(initialize: Initialize, models: Path, si
         outcome = initialize("s3://models/m", models, **s3_environment(server.url))
 
     assert (outcome.exit_code, visible(models)) == (17, {})
-    assert outcome.reason.startswith("s3://models/m: the server tells the size ")
+    assert outcome.reason.startswith("s3://models/m: the server reports the size ")
 
 
 def test_more_than_the_disk_holds_is_refused_before_it_is_asked_for(initialize: Initialize, models: Path) -> None:
@@ -44,8 +44,8 @@ def by_request(first: bytes, others: Raw | Endless) -> Callable[[Request], Raw |
 @pytest.mark.parametrize(
     ("answer", "exit_code", "reason"),
     [
-        (Raw(ranged(1, 9, 9) + b"12345678"), 17, "sends bytes 1-8/9 where the bytes from 0 were asked for"),
-        (Raw(ranged(0, 9, 9) + b"1234"), 17, "broke off 5 bytes before the end"),
+        (Raw(ranged(1, 9, 9) + b"12345678"), 17, "sends bytes 1-8/9 where the bytes from 0 were requested"),
+        (Raw(ranged(0, 9, 9) + b"1234"), 17, "closed the connection 5 bytes before the end"),
         (Raw(b'HTTP/1.1 206 OK\r\nETag: "1"\r\n\r\n123456789'), 17, "sends a part where the bytes from 0"),
     ],
     ids=["another part", "less than it says", "it does not say which part"],
@@ -78,7 +78,7 @@ def test_a_file_without_a_length_and_without_an_end_is_given_up(
 
     assert (outcome.exit_code, outcome.reason, visible(models)) == (
         17,
-        f"{server.url}/x.bin: x.bin has more than 8.0 MiB, and its server does not tell how long it is; "
+        f"{server.url}/x.bin: x.bin has more than 8.0 MiB, and its server does not report its length; "
         "serve it with a Content-Length",
         {},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage_initializer.backends.google import Anonymous, CredentialsFile, MetadataServer
+from storage_initializer.backends.google import AnonymousGoogle, CredentialsFile, MetadataServer
 from storage_initializer.backends.gs import GsAccess, gs_access
 from storage_initializer.backends.trust import Trust
 
@@ -22,7 +22,7 @@ def test_without_anything_the_node_is_asked_who_the_pod_is() -> None:
     [("http://fake:4443/", "http://fake:4443"), ("fake:4443", "http://fake:4443"), ("https://fake", "https://fake")],
 )
 def test_an_emulator_is_asked_anonymously(host: str, endpoint: str) -> None:
-    assert gs_access({"STORAGE_EMULATOR_HOST": host}) == GsAccess(endpoint, Anonymous(), Trust())
+    assert gs_access({"STORAGE_EMULATOR_HOST": host}) == GsAccess(endpoint, AnonymousGoogle(), Trust())
 
 
 @pytest.mark.parametrize(

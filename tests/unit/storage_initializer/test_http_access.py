@@ -6,7 +6,7 @@ import pytest
 
 from storage_initializer.backends.http import HttpAccess, http_access, open_source, redirected
 from storage_initializer.backends.trust import Trust
-from storage_initializer.errors import UnexpectedAnswerError, UsageError
+from storage_initializer.errors import UnexpectedResponseError, UsageError
 from storage_initializer.plan import make_plan
 from storage_initializer.uri import parse_uri
 
@@ -111,12 +111,12 @@ def test_a_redirect_from_http_to_https_leads_on() -> None:
     "location", ["file:///etc/passwd", "ftp://host/x", "https://[::1/x", "https://host:99999/x", "data:,x"]
 )
 def test_a_redirect_to_no_web_address_is_refused(location: str) -> None:
-    with pytest.raises(UnexpectedAnswerError, match="https://host redirects to nowhere"):
+    with pytest.raises(UnexpectedResponseError, match="https://host redirects to nowhere"):
         redirected("https://host/a/b", location)
 
 
 def test_a_redirect_from_https_to_http_is_refused_without_telling_what_is_in_the_address() -> None:
-    with pytest.raises(UnexpectedAnswerError) as raised:
+    with pytest.raises(UnexpectedResponseError) as raised:
         redirected("https://host/a", "http://other/model.mar?token=s3cret")
 
     assert str(raised.value) == (

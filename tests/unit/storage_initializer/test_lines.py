@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from storage_initializer.limits import MAX_LOG_LINE
-from storage_initializer.lines import OneLineFormatter, one_line
+from storage_initializer.lines import LogLineFormatter, one_line
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_no_line_of_a_traceback_looks_like_a_record() -> None:
     except ValueError:
         record = logging.LogRecord("name", logging.ERROR, __file__, 1, "unexpected\n%s", ("x",), sys.exc_info())
 
-    first, *others = OneLineFormatter().format(record).splitlines()
+    first, *others = LogLineFormatter().format(record).splitlines()
 
     assert first == r"unexpected\nx"
     assert {line[:2] for line in others} == {"  "}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from storage_initializer.errors import UsageError, exit_codes
-from storage_initializer.plan import CachePlan, LayoutName, Patience, Plan, Transfer, make_plan, termination_log_of
-from storage_initializer.selection import Selection
+from storage_initializer.plan import CachePlan, LayoutName, Plan, RequestPolicy, Transfer, make_plan, termination_log_of
+from storage_initializer.selection import FileSelection
 from storage_initializer.uri import Uri
 
 
@@ -20,8 +20,8 @@ def test_the_operators_arguments_make_a_plan() -> None:
         pvc_root=Path("/mnt/pvc"),
         layout=LayoutName.AUTO,
         termination_log=Path("/dev/termination-log"),
-        patience=Patience(connect_s=15, read_s=30, attempts=8),
-        selection=Selection(allow=(), ignore=(), sha256={}),
+        policy=RequestPolicy(connect_s=15, read_s=30, attempts=8),
+        selection=FileSelection(allow=(), ignore=(), sha256={}),
         environment={},
     )
 
@@ -30,10 +30,10 @@ def test_the_environment_is_not_shown_with_the_plan() -> None:
     assert "s3cret" not in repr(make_plan(["/a", "/b"], {"AWS_SECRET_ACCESS_KEY": "s3cret"}))
 
 
-def test_patience_has_kserves_names() -> None:
+def test_the_policy_for_requests_has_kserves_names() -> None:
     plan = make_plan(["/a", "/b"], {"S3_CONNECT_TIMEOUT": "5", "S3_READ_TIMEOUT": "2.5", "S3_MAX_ATTEMPTS": "3"})
 
-    assert plan.patience == Patience(connect_s=5, read_s=2.5, attempts=3)
+    assert plan.policy == RequestPolicy(connect_s=5, read_s=2.5, attempts=3)
 
 
 def test_a_cache_has_a_folder_and_a_size() -> None:

@@ -14,7 +14,7 @@ URL = "https://models.s3.eu-west-1.amazonaws.com/bert"
 
 
 def proxy_of(url: str, environment: dict[str, str]) -> Proxy | None:
-    return proxies_of(environment).on_the_way_to(urlsplit(url))
+    return proxies_of(environment).proxy_for(urlsplit(url))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
-from storage_initializer.backends.response import Headers, Paced, Response
+from storage_initializer.backends.response import Headers, Paced, StoreResponse
 from storage_initializer.limits import MAX_HEADERS, MAX_INTERIM_ANSWERS, MIN_RATE
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class _Socket:
         return cast(BinaryIO, BufferedReader(cast(RawIOBase, BytesIO(self._content))))
 
 
-def _response(content: bytes, method: str = "GET") -> Response:
-    response = Response(cast(socket, _Socket(content)), method=method)
+def _response(content: bytes, method: str = "GET") -> StoreResponse:
+    response = StoreResponse(cast(socket, _Socket(content)), method=method)
     response.begin()
     return response
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage_initializer.errors import AccessDeniedError, UnexpectedAnswerError, UnreachableError
+from storage_initializer.errors import AccessDeniedError, UnexpectedResponseError, UnreachableError
 from storage_initializer.retry import Retry
 
 
@@ -35,7 +35,7 @@ def test_the_last_error_is_the_one_that_is_told() -> None:
         retry.run(Failing(UnreachableError("first"), UnreachableError("second")))
 
 
-@pytest.mark.parametrize("error", [AccessDeniedError("no"), UnexpectedAnswerError("no"), OSError("no")])
+@pytest.mark.parametrize("error", [AccessDeniedError("no"), UnexpectedResponseError("no"), OSError("no")])
 def test_what_will_not_pass_is_not_tried_again(error: Exception) -> None:
     action = Failing(error)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from storage_initializer.backends.aws import AccessKey, Anonymous, NodeRole, PodIdentity, WebIdentity
+from storage_initializer.backends.aws import AccessKey, AnonymousAws, NodeRole, PodIdentity, WebIdentity
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.sigv4 import Keys
 from storage_initializer.backends.trust import Trust
@@ -53,8 +53,8 @@ def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it()
     [
         (KEYS, AccessKey(Keys("AKIA", "s3cret"))),
         ({**KEYS, "AWS_SESSION_TOKEN": "t"}, AccessKey(Keys("AKIA", "s3cret", "t"))),
-        ({**KEYS, "awsAnonymousCredential": "true"}, Anonymous()),
-        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, Anonymous()),
+        ({**KEYS, "awsAnonymousCredential": "true"}, AnonymousAws()),
+        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, AnonymousAws()),
         ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, NodeRole("http://[fd00:ec2::254]")),
         (
             {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_DEFAULT_REGION": "eu-west-1"},
@@ -159,7 +159,7 @@ def test_an_entry_for_another_store_is_not_used_and_the_log_says_so(
 def test_storage_config_may_ask_anonymously() -> None:
     access = s3_access("models", {**KEYS, "STORAGE_CONFIG": json.dumps({"anonymous": True})})
 
-    assert access.identity == Anonymous()
+    assert access.identity == AnonymousAws()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from storage_initializer.backends import Checksum, SourceFile
-from storage_initializer.backends.s3 import checksum_told
-from storage_initializer.errors import UnexpectedAnswerError
+from storage_initializer.backends.s3 import reported_checksum
+from storage_initializer.errors import UnexpectedResponseError
 from storage_initializer.limits import MAX_MD5
 
 PLAIN = md5(b"x", usedforsecurity=False).hexdigest()
@@ -20,7 +20,7 @@ TOLD = Checksum("crc32", "8316dc8c")
 
 
 def checksum(etag: str, headers: dict[str, str]) -> Checksum | None:
-    return checksum_told(SourceFile(PurePosixPath("weights"), 1, version=f'"{etag}"'), headers)
+    return reported_checksum(SourceFile(PurePosixPath("weights"), 1, version=f'"{etag}"'), headers)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_only_one_of_the_whole_object_counts(etag: str, headers: dict[str, str],
 
 
 def test_one_that_is_none_is_an_answer_that_makes_no_sense() -> None:
-    with pytest.raises(UnexpectedAnswerError, match="the store tells the checksum '###', which is no base64"):
+    with pytest.raises(UnexpectedResponseError, match="the store reports the checksum '###', which is no base64"):
         checksum(PLAIN, {"x-amz-checksum-crc32": "###"})
 
 
 def test_the_etag_of_a_large_object_is_not_compared() -> None:
     def told(size: int) -> Checksum | None:
-        return checksum_told(SourceFile(PurePosixPath("weights"), size, version=f'"{PLAIN}"'), {})
+        return reported_checksum(SourceFile(PurePosixPath("weights"), size, version=f'"{PLAIN}"'), {})
 
     assert (told(MAX_MD5), told(MAX_MD5 + 1)) == (Checksum("md5", PLAIN), None)

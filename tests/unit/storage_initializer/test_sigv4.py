@@ -38,7 +38,7 @@ EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     ],
 )
 def test_the_signature_is_amazons(target: str, headers: dict[str, str], names: str, signature: str) -> None:
-    assert sign("GET", f"https://{HOST}{target}", headers, KEYS, "us-east-1", NOW) == {
+    assert sign("GET", f"https://{HOST}{target}", headers, keys=KEYS, region="us-east-1", now=NOW) == {
         **{name.lower(): value for name, value in headers.items()},
         "host": HOST,
         "x-amz-content-sha256": EMPTY,
@@ -51,7 +51,7 @@ def test_the_signature_is_amazons(target: str, headers: dict[str, str], names: s
 def test_a_session_token_is_signed_with_the_rest() -> None:
     keys = Keys("AKIA", "secret", "token")
 
-    headers = sign("GET", "https://host/key", {}, keys, "eu-west-1", NOW)
+    headers = sign("GET", "https://host/key", {}, keys=keys, region="eu-west-1", now=NOW)
 
     assert headers["x-amz-security-token"] == "token"
     assert "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token," in headers["Authorization"]

@@ -77,7 +77,9 @@ def test_a_cache_of_no_use_is_told_and_does_no_harm(
     outcome = initialize(bucket.fill(MODEL), tmp_path / "models", **bucket.environment() | cache)
 
     assert was_downloaded(outcome)
-    assert (f"the node's cache {tmp_path}/cache is of no use (Not a directory); downloading without it") in outcome.log
+    assert (
+        f"the node's cache {tmp_path}/cache cannot be used (Not a directory); downloading without it"
+    ) in outcome.log
     assert read_tree(tmp_path / "models") == MODEL
 
 

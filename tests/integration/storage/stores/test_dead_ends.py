@@ -86,10 +86,10 @@ def test_a_name_that_nobody_has(initialize: Initialize, store: Store, models: Pa
 @pytest.mark.parametrize(
     ("fault", "code", "complaint"),
     [
-        (Answer(503), 17, "answers 503 Service Unavailable; see its log, or ask less of it"),
-        (Answer(500), 17, "answers 500 Internal Server Error; see its log, or ask less of it"),
-        (Truncate(1000), 17, "broke off 1000 bytes before the end; see what its log says"),
-        (Stall(1000), 15, "does not answer in time; see whether a network policy is between"),
+        (Answer(503), 17, "responds with 503 Service Unavailable; see its log, or send fewer requests"),
+        (Answer(500), 17, "responds with 500 Internal Server Error; see its log, or send fewer requests"),
+        (Truncate(1000), 17, "closed the connection 1000 bytes before the end; see its log"),
+        (Stall(1000), 15, "does not respond in time; check whether a network policy blocks it"),
         (Reset(), 15, "broke ("),
     ],
     ids=["503", "500", "cut off", "stalled", "reset"],
@@ -117,7 +117,7 @@ def test_a_page_of_a_login_is_no_listing(initialize: Initialize, store: Store, m
         outcome = initialize(f"{store.scheme}://models/model", models, **store.environment(elsewhere.url), **TWICE)
 
     assert outcome.exit_code == 17
-    assert " does not answer like " in outcome.reason
+    assert " does not respond like " in outcome.reason
 
 
 def test_a_damaged_copy_is_named_with_its_checksum(initialize: Initialize, store: Store, models: Path) -> None:

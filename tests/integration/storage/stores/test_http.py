@@ -116,7 +116,7 @@ def test_a_page_in_place_of_a_file_is_refused(initialize: Initialize, models: Pa
 
     assert (outcome.exit_code, outcome.reason) == (
         17,
-        f"{server.url}/{address}: {server.url} answers with a web page (text/html), not with a file; see whether the "
+        f"{server.url}/{address}: {server.url} responds with a web page (text/html), not with a file; see whether the "
         "address leads to a page for downloads, or wants credentials",
     )
     assert read_tree(models) == {}
@@ -140,7 +140,7 @@ def test_a_file_that_the_server_compresses_unasked_is_refused(
         outcome = initialize(f"{server.url}/{name}", models, "--layout", "none")
 
     assert outcome.exit_code == exit_code
-    assert exit_code == 0 or "(Content-Encoding: gzip), which nobody asked for; serve it as it is" in outcome.reason
+    assert exit_code == 0 or "(Content-Encoding: gzip), which was not requested; serve it as it is" in outcome.reason
 
 
 def test_an_empty_file_is_no_model(initialize: Initialize, web: nginx.HttpServer, models: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_refusal_tells_how_to_give_headers(
 
     assert (outcome.exit_code, outcome.reason) == (
         7,
-        f"{uri}: {web.url} answers 401 to a request without credentials; put the headers it wants into a secret "
+        f"{uri}: {web.url} responds with 401 to a request without credentials; put the headers it requires into a secret "
         "with the keys https-host and headers",
     )
 

@@ -87,7 +87,7 @@ def test_a_proxy_that_refuses_is_named(
     host = between.url.removeprefix("http://")
     assert (outcome.exit_code, outcome.reason) == (
         7,
-        f"{url}/config.json: the proxy {host} does not lead to {url.partition('://')[2]} "
+        f"{url}/config.json: the proxy {host} does not connect to {url.partition('://')[2]} "
         f"({prefix}407 Proxy Authentication Required); correct {variable}, or put it into NO_PROXY",
     )
 
@@ -103,6 +103,6 @@ def test_a_proxy_that_cannot_be_reached_is_named(
 
     assert (outcome.exit_code, outcome.reason) == (
         15,
-        f"{url}/config.json: the proxy {host} does not lead to {url.partition('://')[2]} (Connection refused); "
+        f"{url}/config.json: the proxy {host} does not connect to {url.partition('://')[2]} (Connection refused); "
         f"correct {variable}, or put it into NO_PROXY",
     )

@@ -13,7 +13,7 @@ from storage_initializer.backends.client import Client
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import AccessDeniedError
-from storage_initializer.plan import Patience
+from storage_initializer.plan import RequestPolicy
 from tests.support.object_stores import identities
 from tests.support.object_stores.proxy import Action, Answer, Request, proxy
 from tests.support.object_stores.versitygw import Keys
@@ -24,7 +24,7 @@ KEYS = [Keys("ASIA1", "first"), Keys("ASIA2", "second")]
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    client = Client(Trust(), Patience(connect_s=5, read_s=5, attempts=1), proxies_of({}))
+    client = Client(Trust(), RequestPolicy(connect_s=5, read_s=5, attempts=1), proxies_of({}))
     yield client
     client.close()
 
@@ -46,7 +46,7 @@ def as_sent(keys: Keys) -> sigv4.Keys:
 def test_keys_are_kept_until_shortly_before_they_expire(client: Client) -> None:
     node, time = Node(KEYS[0]), datetime(2026, 1, 1, tzinfo=UTC)
     with proxy(None, node) as server:
-        ring = aws.KeyRing(aws.NodeRole(server.url), client, lambda: time)
+        ring = aws.KeyProvider(aws.NodeRole(server.url), client, lambda: time)
         found = [ring.keys()]
         node.keys = KEYS[1]
         found.append(ring.keys())
@@ -59,20 +59,20 @@ def test_keys_are_kept_until_shortly_before_they_expire(client: Client) -> None:
 def test_a_node_that_gave_keys_and_fails_then_is_no_reason_to_be_anonymous(client: Client) -> None:
     node = Node(KEYS[0])
     with proxy(None, node) as server:
-        ring = aws.KeyRing(aws.NodeRole(server.url), client, lambda: EXPIRY)
+        ring = aws.KeyProvider(aws.NodeRole(server.url), client, lambda: EXPIRY)
         assert ring.keys() == as_sent(KEYS[0])
         node.keys = None
         with pytest.raises(AccessDeniedError) as raised:
             ring.keys()
 
     assert str(raised.value) == (
-        f"{server.url}/latest/api/token answers 404; give the node a role, or AWS_ACCESS_KEY_ID"
+        f"{server.url}/latest/api/token responds with 404; give the node a role, or AWS_ACCESS_KEY_ID"
     )
 
 
 def test_another_clouds_node_has_no_token_for_google(client: Client) -> None:
     with proxy(None, identities.instance_metadata("workers", KEYS[0])) as other:
         server = google.MetadataServer(other.url.removeprefix("http://"), sure=False)
-        ring = google.TokenRing(server, client, lambda: EXPIRY)
+        ring = google.TokenProvider(server, client, lambda: EXPIRY)
 
         assert (ring.headers(), str(ring)) == ({}, "anonymous")

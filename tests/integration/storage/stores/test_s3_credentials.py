@@ -105,7 +105,7 @@ def test_another_region_is_named(initialize: Initialize, s3: S3Server, uri: str,
     bucket = uri.split("/")[2]
     assert (outcome.exit_code, outcome.reason) == (
         18,
-        f"{uri}: the bucket {bucket} is in the region {REGION}, but us-east-9 was asked; "
+        f"{uri}: the bucket {bucket} is in the region {REGION}, but us-east-9 was requested; "
         f"set the region {REGION} (annotation serving.kserve.io/s3-region)",
     )
 
@@ -256,13 +256,13 @@ def no_node(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
         case "silent":  # as it is to a pod, which is one hop too far for its answers
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 host = f"127.0.0.1:{listener.getsockname()[1]}"
-                yield f"http://{host}", f"{host} does not answer in time"
+                yield f"http://{host}", f"{host} does not respond in time"
         case "closed":
             host = f"127.0.0.1:{free_port()}"
             yield f"http://{host}", f"{host} refuses connections"
         case _:
             with proxy(None, identities.metadata_server("models@project.example.com")) as other:
-                yield other.url, f"{other.url}/latest/api/token answers 403"
+                yield other.url, f"{other.url}/latest/api/token responds with 403"
 
 
 def test_without_a_nodes_keys_it_is_anonymous_and_says_why(
