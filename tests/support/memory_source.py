@@ -19,7 +19,7 @@ ONCE = Retry(attempts=1, chance=lambda: 0.0, wait=lambda seconds: None)
 def bring_alone(source: Source, destination: Path, retry: Retry = ONCE) -> None:
     """All files of one source to its destination, whatever their layout."""
     (place,) = places([destination])
-    staged = stage(source, place, select=FileSelection().of, finish=lambda folder: None, retry=retry, clock=lambda: 0.0)
+    staged = stage(source, place, select=FileSelection().of, finish=lambda folder: (), retry=retry, clock=lambda: 0.0)
     with staged, ExitStack() as undo:
         move_into_place(place, undo)
         undo.pop_all()

@@ -188,8 +188,8 @@ def test_a_refusal_tells_how_to_give_headers(
 
     assert (outcome.exit_code, outcome.reason) == (
         7,
-        f"{uri}: {web.url} responds with 401 to a request without credentials; put the headers it requires into a secret "
-        "with the keys https-host and headers",
+        f"{uri}: {web.url} responds with 401 to a request without credentials; put the headers it requires into a "
+        "secret with the keys https-host and headers",
     )
 
 
