@@ -13,14 +13,18 @@ from dataclasses import asdict
 from tests.bench.options import Options
 from tests.bench.peers.bare import BareServer
 from tests.bench.peers.launch import Launched, attempt, launched
+from tests.bench.peers.mosec import Mosec
 from tests.bench.peers.ours import Adapter, BareTorchScript, MarRuntime
 from tests.bench.peers.peer import Peer
+from tests.bench.peers.pytriton import PyTriton
 from tests.bench.peers.torchserve import TorchServe
 from tests.bench.processes import ONE_CORE
 from tests.bench.report import Measured, Row, versions
 from tests.bench.work import Work, load
 
-_PEERS: tuple[Peer, ...] = (TorchServe(), BareServer(), Adapter(), MarRuntime(), BareTorchScript())
+_PEERS: tuple[Peer, ...] = (
+    TorchServe(), Mosec(), PyTriton(), BareServer(), Adapter(), MarRuntime(), BareTorchScript(),
+)  # fmt: skip
 # The targets, in milliseconds, and what the 40 lines took where they were set.
 _MAR_MS, _OVER_TORCHSERVE_MS, _LEAST_MS = 0.6, 1.0, 0.54
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 OURS = ("#b2182b", "#ff7f00", "#d9a400")
-PEERS = ("#2166ac", "#67a9cf", "#1b7837", "#7b3294", "#4d4d4d")
+PEERS = ("#2166ac", "#67a9cf", "#1b7837", "#7b3294", "#4d4d4d", "#80cdc1", "#c51b7d")
 TITLES = {"mnist": "MNIST ConvNet", "image": "ResNet-18 on a JPEG", "noop": "no-op", "big": "10 MB bodies"}
 
 

@@ -17,8 +17,10 @@ from tests.bench.options import Options
 from tests.bench.peers.launch import attempt, launched
 from tests.bench.peers.litserve import LitServe
 from tests.bench.peers.mlserver import MLServer
+from tests.bench.peers.mosec import Mosec
 from tests.bench.peers.ours import Adapter, BareTorchScript, MarRuntime
 from tests.bench.peers.peer import Peer
+from tests.bench.peers.pytriton import PyTriton
 from tests.bench.peers.torchserve import KServeHop, NativeTorchServe, TorchServe
 from tests.bench.processes import BOTH_CORES, ONE_CORE, Cores
 from tests.bench.report import Measured, versions
@@ -26,7 +28,8 @@ from tests.bench.targets import Cell
 from tests.bench.work import Work, load
 
 PEERS: tuple[Peer, ...] = (
-    TorchServe(), NativeTorchServe(), KServeHop(), LitServe(), MLServer(), Adapter(), MarRuntime(), BareTorchScript(),
+    TorchServe(), NativeTorchServe(), KServeHop(), LitServe(), MLServer(), Mosec(), PyTriton(),
+    Adapter(), MarRuntime(), BareTorchScript(),
 )  # fmt: skip
 _RAW_BATCHES = (1, 2, 4, 8, 16, 32)
 
@@ -106,5 +109,5 @@ def raw_torch(work: str, options: Options) -> dict[str, float]:
 
 def _peer_versions() -> dict[str, str]:
     wanted = {"torch": "torch", "torchserve": "torchserve", "kserve": "kserve", "litserve": "litserve",
-              "mlserver": "mlserver", "asgi": "uvicorn"}  # fmt: skip
+              "mlserver": "mlserver", "mosec": "mosec", "pytriton": "nvidia-pytriton", "asgi": "uvicorn"}  # fmt: skip
     return {f"peer-{package}": environments.versions(peer)[package] for peer, package in wanted.items()}

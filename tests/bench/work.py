@@ -45,10 +45,10 @@ class Work:
         """TorchServe's own, without an envelope."""
         return Question(f"/predictions/{self.name}", _json({"data": self.data}), lambda document: [document])
 
-    def v2(self) -> Question:
-        """The same as the Open Inference Protocol has it."""
+    def v2(self, shape: Sequence[int] = ()) -> Question:
+        """The same as the Open Inference Protocol has it; `shape` is for a server that wants another for the values."""
         values = self.data if isinstance(self.data, list) else [self.data]
-        tensor = {"name": "data", "datatype": self.datatype, "shape": list(self.shape), "data": values}
+        tensor = {"name": "data", "datatype": self.datatype, "shape": list(shape or self.shape), "data": values}
         return Question(
             f"/v2/models/{self.name}/infer",
             _json({"inputs": [tensor]}),
