@@ -29,7 +29,7 @@ def build(source: Path, dist: Path, released: datetime, environment: Mapping[str
     environment = _at(released, environment)
     for distribution in DISTRIBUTIONS:
         _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
-    _write_manifests(source, dist, environment)
+    write_manifests(source, dist, environment)
     shutil.copyfile(source / "constraints.txt", dist / "constraints.txt")
     bill = bill_of_materials(sorted(dist.glob("*.whl")), "isvc-operator", current_version(source), released)
     (dist / "sbom.cdx.json").write_text(bill)
@@ -49,7 +49,7 @@ def _at(released: datetime, environment: Mapping[str, str]) -> Mapping[str, str]
     return {**environment, "SOURCE_DATE_EPOCH": str(int(released.timestamp()))}
 
 
-def _write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -> None:
+def write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -> None:
     crds = sorted((source / "crds").glob("*.yaml"))
     (dist / "install-crds.yaml").write_text("---\n".join(path.read_text() for path in crds))
     for overlay in sorted((source / "manifests" / "overlays").iterdir()):

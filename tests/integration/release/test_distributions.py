@@ -111,6 +111,13 @@ def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
     assert "localhost/" not in manifests
 
 
+def test_each_wheel_has_the_license(wheels: list[Path], source: Path) -> None:
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as opened:
+            (found,) = (name for name in opened.namelist() if name.endswith(".dist-info/licenses/LICENSE"))
+            assert opened.read(found) == (source / "LICENSE").read_bytes()
+
+
 def test_a_file_belongs_to_one_distribution(wheels: list[Path]) -> None:
     assert [
         (one.name, other.name) for one, other in combinations(wheels, 2) if modules_of(one) & modules_of(other)
