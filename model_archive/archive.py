@@ -73,10 +73,10 @@ def read_manifest(path: Path, name: str) -> Manifest:
     """Return an archive's manifest; of a ``.tar.gz`` nothing behind the manifest is read. Raise InvalidArchive."""
     if path.is_dir():
         return _manifest_of_folder(path, name)
-    return _parse(read_file(path, MANIFEST, name, MAX_MANIFEST), path, name)
+    return _parse(read_file(path, MANIFEST, name, limit=MAX_MANIFEST), path, name)
 
 
-def read_file(path: Path, file: str, name: str, limit: int = -1) -> bytes | None:
+def read_file(path: Path, file: str, name: str, *, limit: int = -1) -> bytes | None:
     """Return the content of a file in an archive, None where there is no such file; raise InvalidArchive or OSError.
 
     Of more than ``limit`` bytes one too many is returned.

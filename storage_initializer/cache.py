@@ -58,7 +58,7 @@ class NodeCache:
     boot: str
     wait_s: float = CACHE_WAIT_S
 
-    def provide(self, source: str, files: Sequence[SourceFile], fill: Fill, target: Path) -> bool:
+    def provide(self, source: str, files: Sequence[SourceFile], fill: Fill, *, target: Path) -> bool:
         """Return whether ``target`` has the files now; if not, it does not exist."""
         size = sum(file.size for file in files)
         if reason := self._why_not(files, size):
@@ -66,7 +66,7 @@ class NodeCache:
             return False
         try:
             with private_folder(self.root) as root:
-                replace(self, root=root)._provide(_key(source, files), size, fill, target)
+                replace(self, root=root)._provide(_key(source, files), size, fill, target=target)
         except (OSError, NoSpaceError, DestinationError) as error:
             why = getattr(error, "strerror", None) or error
             log.warning("the node's cache %s cannot be used (%s); downloading without it", self.root, why)
@@ -79,7 +79,7 @@ class NodeCache:
             return f"the source reports no version of {unversioned}"
         return f"it needs {format_size(size)} of {format_size(self.limit)}" if size > self.limit else ""
 
-    def _provide(self, key: str, size: int, fill: Fill, target: Path) -> None:
+    def _provide(self, key: str, size: int, fill: Fill, *, target: Path) -> None:
         locks = self.root / _LOCKS
         locks.mkdir(exist_ok=True)
         # Who may open a lock can hold it.

@@ -61,7 +61,7 @@ def run(plan: Plan) -> list[str]:
         staged = []
         for transfer, source, place in zip(plan.transfers, sources, _places(plan), strict=True):
             with _naming(transfer):
-                staged.append(opened.enter_context(_stage(transfer, source, place, plan)))
+                staged.append(opened.enter_context(_stage(transfer, source, place=place, plan=plan)))
         _move_into_place(plan, staged)
     for each in staged:
         log.info("done: %s", each.summary)
@@ -87,7 +87,7 @@ def _places(plan: Plan) -> list[Place]:
         return places([transfer.destination for transfer in plan.transfers])
 
 
-def _stage(transfer: Transfer, source: Source, place: Place, plan: Plan) -> AbstractContextManager[StagedSource]:
+def _stage(transfer: Transfer, source: Source, *, place: Place, plan: Plan) -> AbstractContextManager[StagedSource]:
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> Sequence[str]:

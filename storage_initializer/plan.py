@@ -124,19 +124,19 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 def _policy(environment: Mapping[str, str]) -> RequestPolicy:
     """Return the policy for all servers; the variables have KServe's names."""
     return RequestPolicy(
-        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", CONNECT_TIMEOUT_S, MAX_TIMEOUT_S),
-        read_s=_number(environment, "S3_READ_TIMEOUT", READ_TIMEOUT_S, MAX_TIMEOUT_S),
-        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", MAX_ATTEMPTS, MAX_ATTEMPTS_SET)),
+        connect_s=_number(environment, "S3_CONNECT_TIMEOUT", default=CONNECT_TIMEOUT_S, most=MAX_TIMEOUT_S),
+        read_s=_number(environment, "S3_READ_TIMEOUT", default=READ_TIMEOUT_S, most=MAX_TIMEOUT_S),
+        attempts=int(_number(environment, "S3_MAX_ATTEMPTS", default=MAX_ATTEMPTS, most=MAX_ATTEMPTS_SET)),
     )
 
 
 def _cache(environment: Mapping[str, str]) -> CachePlan | None:
     if not (folder := environment.get("STORAGE_CACHE")):
         return None
-    return CachePlan(Path(folder), int(_number(environment, "STORAGE_CACHE_SIZE", 0, _LARGEST_DISK)))
+    return CachePlan(Path(folder), int(_number(environment, "STORAGE_CACHE_SIZE", default=0, most=_LARGEST_DISK)))
 
 
-def _number(environment: Mapping[str, str], name: str, default: float, most: int) -> float:
+def _number(environment: Mapping[str, str], name: str, *, default: float, most: int) -> float:
     text = environment.get(name) or str(default)
     try:
         number = float(text)

@@ -94,7 +94,7 @@ def stage(
         def fetch(folder: Path) -> Path:
             return _fetch(source, files, folder, progress=progress, retry=retry)
 
-        if cache and cache.provide(source.identity, files, fetch, new):
+        if cache and cache.provide(source.identity, files, fetch, target=new):
             progress.reuse_rest()
         else:
             # A failed download into the cache has closed the source.

@@ -25,6 +25,7 @@ Now = Callable[[], datetime]
 _MARGIN = timedelta(minutes=5)
 _AGENT_OF_ECS = "http://169.254.170.2"
 _METADATA_SERVICE = "http://169.254.169.254"
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _NODE_KEYS = "/latest/meta-data/iam/security-credentials/"
 # A service on the node responds at once, or not at all.
 _NEAR_S = 1.0
@@ -154,7 +155,8 @@ class KeyProvider:
             case NodeRole():
                 return self._fetch_of_node(identity)
             case WebIdentity():
-                response = self._client.fetch("POST", f"{identity.endpoint}/", *_assume_role(identity))
+                form = _assume_role(identity)
+                response = self._client.fetch("POST", f"{identity.endpoint}/", _FORM, content=form)
                 return _parse_sts(_granted(response, identity))
             case PodIdentity():
                 headers = {"Authorization": _token(identity.token_file)} if identity.token_file else {}
@@ -187,7 +189,7 @@ class KeyProvider:
         return response.body.decode(errors="replace").strip()
 
 
-def _assume_role(identity: WebIdentity) -> tuple[dict[str, str], bytes]:
+def _assume_role(identity: WebIdentity) -> bytes:
     form = {
         "Action": "AssumeRoleWithWebIdentity",
         "Version": "2011-06-15",
@@ -195,7 +197,7 @@ def _assume_role(identity: WebIdentity) -> tuple[dict[str, str], bytes]:
         "RoleSessionName": identity.session,
         "WebIdentityToken": _token(identity.token_file),
     }
-    return {"Content-Type": "application/x-www-form-urlencoded"}, urlencode(form).encode()
+    return urlencode(form).encode()
 
 
 def _token(path: str) -> str:

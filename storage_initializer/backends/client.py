@@ -108,19 +108,19 @@ class Client:
         return f" (by the proxy {proxy})" if proxy else ""
 
     def fetch(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, *, content: bytes | None = None
     ) -> WholeResponse:
-        with self.request(method, url, headers or {}, content) as body:
+        with self.request(method, url, headers or {}, content=content) as body:
             return WholeResponse(body.status, body.headers, body.read())
 
     @contextmanager
     def request(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+        self, method: str, url: str, headers: Mapping[str, str], *, content: bytes | None = None
     ) -> Iterator[OpenResponse]:
         """Send a request. Statuses that may pass raise ServerError; the body need not be read to its end."""
         parts = urlsplit(url)
         with _connection_errors(parts.netloc):
-            connection, response = self._send(method, parts, headers, content)
+            connection, response = self._send(method, parts, headers, content=content)
         try:
             if response.status == 407 and (proxy := self._proxies.proxy_for(parts)):
                 raise proxy.refusal(parts.netloc)
@@ -157,15 +157,15 @@ class Client:
             self._idle.clear()
 
     def _send(
-        self, method: str, url: SplitResult, headers: Mapping[str, str], content: bytes | None
+        self, method: str, url: SplitResult, headers: Mapping[str, str], *, content: bytes | None
     ) -> tuple[HTTPConnection, StoreResponse]:
         """Send on a kept connection, and once more on a new one if the server has just closed the kept one."""
         target, headers = self._addressed(url, headers)
         if kept := self._take(url):
             with suppress(HTTPException, ConnectionError):
-                return kept, self._exchange(kept, method, target, headers, content)
+                return kept, self._exchange(kept, method, target, headers=headers, content=content)
         connection = self._connect(url)
-        return connection, self._exchange(connection, method, target, headers, content)
+        return connection, self._exchange(connection, method, target, headers=headers, content=content)
 
     def _addressed(self, url: SplitResult, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
         """Return the request's target and headers. A proxy needs the whole URL, unless the connection is a tunnel."""
@@ -202,7 +202,7 @@ class Client:
         return connection
 
     def _exchange(
-        self, connection: HTTPConnection, method: str, target: str, headers: Mapping[str, str], content: bytes | None
+        self, connection: HTTPConnection, method: str, target: str, *, headers: Mapping[str, str], content: bytes | None
     ) -> StoreResponse:
         with self._lock:
             closed = self._closed

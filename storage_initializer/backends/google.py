@@ -190,7 +190,7 @@ def _transport(client: Client) -> Callable[..., Any]:
         **_: object,
     ) -> AuthResponse:
         try:
-            response = client.fetch(method, url, headers, body)
+            response = client.fetch(method, url, headers, content=body)
         except InitializerError as error:
             raise TransportError(str(error)) from error  # type: ignore[no-untyped-call]
         return AuthResponse(response.status, response.headers, response.body)

@@ -96,7 +96,7 @@ def _run(cache: NodeCache, target: Path, connection: Connection) -> None:
 
     try:
         with termination_raises():
-            connection.send(f"ended with {cache.provide('s3://models/bert', LISTING, fill, target)}")
+            connection.send(f"ended with {cache.provide('s3://models/bert', LISTING, fill, target=target)}")
     except Termination as stopped:
         connection.send(str(stopped))
 

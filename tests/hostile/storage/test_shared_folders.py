@@ -64,8 +64,8 @@ def fill(work: Path) -> Path:
 def test_in_a_shared_folder_the_cache_is_one_of_this_user_alone(shared: Path, tmp_path: Path) -> None:
     cache = NodeCache(shared, 100 * MIB, boot="1")
 
-    assert cache.provide("s3://models/bert", LISTING, fill, tmp_path / "first")
-    assert cache.provide("s3://models/bert", LISTING, no_fill, tmp_path / "second")
+    assert cache.provide("s3://models/bert", LISTING, fill, target=tmp_path / "first")
+    assert cache.provide("s3://models/bert", LISTING, no_fill, target=tmp_path / "second")
 
     (own,) = shared.iterdir()
     assert (own.name, own.stat().st_mode & 0o777) == (f"user-{os.geteuid()}", 0o700)
@@ -80,7 +80,7 @@ def no_fill(work: Path) -> Path:
 def test_a_folder_of_our_own_keeps_the_entries_itself(tmp_path: Path) -> None:
     cache = NodeCache(tmp_path / "own", 100 * MIB, boot="1")
 
-    assert cache.provide("s3://models/bert", LISTING, fill, tmp_path / "models")
+    assert cache.provide("s3://models/bert", LISTING, fill, target=tmp_path / "models")
     assert len(list((tmp_path / "own").glob("*/manifest.json"))) == 1
 
 
@@ -89,7 +89,9 @@ def test_a_link_in_the_place_of_the_caches_folder_is_not_followed(
 ) -> None:
     (shared / f"user-{os.geteuid()}").symlink_to(victim)
 
-    assert not NodeCache(shared, 100 * MIB, boot="1").provide("s3://models/bert", LISTING, fill, tmp_path / "models")
+    assert not NodeCache(shared, 100 * MIB, boot="1").provide(
+        "s3://models/bert", LISTING, fill, target=tmp_path / "models"
+    )
     assert warnings(caplog) == [f"the node's cache {shared} cannot be used (Not a directory); downloading without it"]
 
 
@@ -98,13 +100,15 @@ def test_a_folder_of_another_user_in_the_place_of_the_caches_is_not_used(
 ) -> None:
     """Also where it has an entry of the very model."""
     theirs = NodeCache(tmp_path / "theirs", 100 * MIB, boot="1")
-    assert theirs.provide("s3://models/bert", LISTING, fill, tmp_path / "first")
+    assert theirs.provide("s3://models/bert", LISTING, fill, target=tmp_path / "first")
     name = f"user-{os.geteuid()}"
     theirs.root.rename(shared / name)
     for path in ((shared / name), *(shared / name).rglob("*")):
         os.chown(path, 2000, 2000)
 
-    assert not NodeCache(shared, 100 * MIB, boot="1").provide("s3://models/bert", LISTING, fill, tmp_path / "models")
+    assert not NodeCache(shared, 100 * MIB, boot="1").provide(
+        "s3://models/bert", LISTING, fill, target=tmp_path / "models"
+    )
     assert warnings(caplog) == [
         f"the node's cache {shared} cannot be used (the folder {name} in it is another user's); downloading without it"
     ]
@@ -112,11 +116,11 @@ def test_a_folder_of_another_user_in_the_place_of_the_caches_is_not_used(
 
 def test_what_the_group_was_given_by_the_kubelet_is_taken_away_again(shared: Path, tmp_path: Path) -> None:
     cache = NodeCache(shared, 100 * MIB, boot="1")
-    assert cache.provide("s3://models/bert", LISTING, fill, tmp_path / "first")
+    assert cache.provide("s3://models/bert", LISTING, fill, target=tmp_path / "first")
     own = shared / f"user-{os.geteuid()}"
     own.chmod(0o2770)
 
-    assert cache.provide("s3://models/bert", LISTING, no_fill, tmp_path / "second")
+    assert cache.provide("s3://models/bert", LISTING, no_fill, target=tmp_path / "second")
     assert own.stat().st_mode & 0o777 == 0o700
 
 
@@ -132,7 +136,7 @@ def test_a_folder_that_is_swapped_while_it_is_in_use_changes_nothing(
 
     cache = NodeCache(shared, 100 * MIB, boot="1")
 
-    assert cache.provide("s3://models/bert", LISTING, swap, tmp_path / "models")
+    assert cache.provide("s3://models/bert", LISTING, swap, target=tmp_path / "models")
     assert read_tree(tmp_path / "models") == FILES
 
 
@@ -140,8 +144,8 @@ def test_what_else_is_in_the_folder_is_not_removed_to_make_room(tmp_path: Path, 
     shutil.copytree(victim, tmp_path / "cache/another program's")
     cache = NodeCache(tmp_path / "cache", sum(map(len, FILES.values())), boot="1")
 
-    assert cache.provide("s3://models/bert", LISTING, fill, tmp_path / "1")
-    assert cache.provide("s3://models/other", LISTING, fill, tmp_path / "2")
+    assert cache.provide("s3://models/bert", LISTING, fill, target=tmp_path / "1")
+    assert cache.provide("s3://models/other", LISTING, fill, target=tmp_path / "2")
     assert read_tree(tmp_path / "cache/another program's") == read_tree(victim)
 
 
@@ -152,10 +156,10 @@ def test_a_lock_that_is_never_released_is_waited_for_no_longer_than_allowed(
 
     def fill_twice(work: Path) -> Path:
         """While this one is being filled, another pod asks."""
-        assert not cache.provide("s3://models/bert", LISTING, no_fill, tmp_path / "second")
+        assert not cache.provide("s3://models/bert", LISTING, no_fill, target=tmp_path / "second")
         return fill(work)
 
-    assert cache.provide("s3://models/bert", LISTING, fill_twice, tmp_path / "first")
+    assert cache.provide("s3://models/bert", LISTING, fill_twice, target=tmp_path / "first")
     assert warnings(caplog) == [
         f"the node's cache {cache.root} cannot be used (another pod has been filling it for too long); "
         "downloading without it"

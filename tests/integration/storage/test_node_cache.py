@@ -72,8 +72,8 @@ def entries(cache: NodeCache) -> list[str]:
 
 
 def test_the_second_pod_downloads_nothing_and_shares_the_files(cache: NodeCache, fill: Filler, tmp_path: Path) -> None:
-    assert cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
-    assert cache.provide(SOURCE, LISTING, fill, tmp_path / "second")
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
 
     assert fill.times == 1
     assert read_tree(tmp_path / "first") == read_tree(tmp_path / "second") == FILES
@@ -84,9 +84,9 @@ def test_the_second_pod_downloads_nothing_and_shares_the_files(cache: NodeCache,
 def test_what_has_changed_at_the_source_is_another_entry(cache: NodeCache, fill: Filler, tmp_path: Path) -> None:
     changed = (replace(LISTING[0], version="v2"), *LISTING[1:])
 
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
-    cache.provide(SOURCE, changed, fill, tmp_path / "changed")
-    cache.provide("s3://other/bert", LISTING, fill, tmp_path / "elsewhere")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
+    cache.provide(SOURCE, changed, fill, target=tmp_path / "changed")
+    cache.provide("s3://other/bert", LISTING, fill, target=tmp_path / "elsewhere")
 
     assert fill.times == 3
 
@@ -99,7 +99,7 @@ def test_a_program_stays_one(cache: NodeCache, tmp_path: Path, monkeypatch: pyte
         (work / "config/config.properties").chmod(0o755)
         return work
 
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "models")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "models")
 
     modes = {name: (tmp_path / "models" / name).stat().st_mode & 0o777 for name in FILES}
     assert modes == {"config/config.properties": 0o755, "model-store/bert.mar": 0o644}
@@ -116,7 +116,7 @@ def test_a_model_that_others_push_out_at_once_is_downloaded_without_the_cache(
 
     monkeypatch.setattr(Entry, "commit", commit_and_lose)
 
-    assert not cache.provide(SOURCE, LISTING, fill, tmp_path / "models")
+    assert not cache.provide(SOURCE, LISTING, fill, target=tmp_path / "models")
     assert fill.times == CACHE_ATTEMPTS
     assert warnings(caplog) == [
         f"the node's cache {cache.root} cannot be used (other models push this one out at once); downloading without it"
@@ -198,10 +198,10 @@ def test_a_damaged_entry_is_found_and_fetched_again(
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[NodeCache], None],
 ) -> None:
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
     damage(cache)
 
-    assert cache.provide(SOURCE, LISTING, fill, tmp_path / "second")
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
 
     assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
     assert warnings(caplog) == [
@@ -212,11 +212,11 @@ def test_a_damaged_entry_is_found_and_fetched_again(
 def test_a_manifest_that_cannot_be_read_is_damage(
     cache: NodeCache, fill: Filler, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
     (manifest,) = cache.root.glob("*/manifest.json")
     manifest.write_bytes(b"[[")
 
-    assert cache.provide(SOURCE, LISTING, fill, tmp_path / "second")
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
 
     assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
     assert warnings(caplog) == ["damaged in the node's cache: its manifest cannot be read; fetching it again"]
@@ -227,20 +227,20 @@ def test_a_large_entry_is_read_whole_once_after_each_boot(
 ) -> None:
     monkeypatch.setattr(cache_entry, "CACHE_READ_ALWAYS", 0)
     after_a_boot = replace(cache, boot="second")
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "1")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "1")
     flip_a_bit(cache)
 
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "2")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "2")
     assert fill.times == 1
-    after_a_boot.provide(SOURCE, LISTING, fill, tmp_path / "3")
+    after_a_boot.provide(SOURCE, LISTING, fill, target=tmp_path / "3")
     assert (fill.times, read_tree(tmp_path / "3")) == (2, FILES)
 
 
 def test_what_somebody_adds_to_an_entry_reaches_no_pod(cache: NodeCache, fill: Filler, tmp_path: Path) -> None:
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
     content_of(cache, "model-store").joinpath("evil.mar").write_bytes(b"evil")
 
-    cache.provide(SOURCE, LISTING, fill, tmp_path / "second")
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
 
     assert (fill.times, read_tree(tmp_path / "second")) == (1, FILES)
 
@@ -250,10 +250,10 @@ def test_where_boots_cannot_be_told_apart_every_use_reads_all(
 ) -> None:
     monkeypatch.setattr(cache_entry, "CACHE_READ_ALWAYS", 0)
     bootless = replace(cache, boot="")
-    bootless.provide(SOURCE, LISTING, fill, tmp_path / "1")
+    bootless.provide(SOURCE, LISTING, fill, target=tmp_path / "1")
     flip_a_bit(cache)
 
-    bootless.provide(SOURCE, LISTING, fill, tmp_path / "2")
+    bootless.provide(SOURCE, LISTING, fill, target=tmp_path / "2")
 
     assert (fill.times, read_tree(tmp_path / "2")) == (2, FILES)
 
@@ -274,10 +274,10 @@ def test_an_entry_that_was_not_finished_does_not_count(
     with monkeypatch.context() as patch:
         patch.setattr(Path, last_step, killed)
         with pytest.raises(KeyboardInterrupt):
-            cache.provide(SOURCE, LISTING, fill, tmp_path / "first")
+            cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
 
     assert broken
-    assert cache.provide(SOURCE, LISTING, fill, tmp_path / "second")
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
     assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
 
 
@@ -289,7 +289,7 @@ def bring_named(cache: NodeCache, name: str, tmp_path: Path) -> bool:
     listing = (SourceFile(Path("source"), len(name), version="1"), SourceFile(Path("w"), 100 - len(name), version="1"))
     content = {"source": name.encode(), "w": bytes(100 - len(name))}
     target = tmp_path / f"pod-{len(list(tmp_path.iterdir()))}"
-    return cache.provide(name, listing, lambda work: write_files(work / "new", content), target)
+    return cache.provide(name, listing, lambda work: write_files(work / "new", content), target=target)
 
 
 @contextmanager
@@ -340,7 +340,7 @@ def test_where_all_are_in_use_the_model_is_downloaded_without_the_cache(
 def test_a_download_that_was_given_up_makes_room_too(small: NodeCache, tmp_path: Path) -> None:
     with pytest.raises(CopyError):
         small.provide(
-            "given up", [SourceFile(Path("w"), 100, version="1")], failing(CopyError("gone")), tmp_path / "pod"
+            "given up", [SourceFile(Path("w"), 100, version="1")], failing(CopyError("gone")), target=tmp_path / "pod"
         )
     for name in ("d", "e", "f"):
         bring_named(small, name, tmp_path)
@@ -353,7 +353,7 @@ def test_what_was_unpacked_counts_as_it_is(small: NodeCache, tmp_path: Path) -> 
     listing = [SourceFile(Path("m.zip"), 10, version="1")]
     unpacked = {"source": b"unpacked", "w": bytes(242)}
 
-    assert small.provide("unpacked", listing, lambda work: write_files(work / "new", unpacked), tmp_path / "pod")
+    assert small.provide("unpacked", listing, lambda work: write_files(work / "new", unpacked), target=tmp_path / "pod")
 
     assert entries(small) == ["unpacked"]
 
@@ -390,7 +390,7 @@ def test_a_source_without_versions_is_not_kept(
 ) -> None:
     unversioned = (*LISTING[:1], replace(LISTING[1], version=""))
 
-    assert not cache.provide(SOURCE, unversioned, fill, tmp_path / "models")
+    assert not cache.provide(SOURCE, unversioned, fill, target=tmp_path / "models")
 
     assert (fill.times, cache.root.exists()) == (0, False)
     assert caplog.messages == ["not kept in the node's cache: the source reports no version of model-store/bert.mar"]
@@ -399,7 +399,7 @@ def test_a_source_without_versions_is_not_kept(
 def test_a_model_that_is_larger_than_the_cache_is_not_kept(
     cache: NodeCache, fill: Filler, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert not replace(cache, limit=1024).provide(SOURCE, LISTING, fill, tmp_path / "models")
+    assert not replace(cache, limit=1024).provide(SOURCE, LISTING, fill, target=tmp_path / "models")
 
     assert caplog.messages == ["not kept in the node's cache: it needs 256.0 KiB of 1.0 KiB"]
 
@@ -411,7 +411,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_does_without(
     cache = NodeCache(open_path / "cache", limit=10 * SIZE, boot="first")
 
     with ordinary_user():
-        assert not cache.provide(SOURCE, LISTING, fill, open_path / "models")
+        assert not cache.provide(SOURCE, LISTING, fill, target=open_path / "models")
 
     assert warnings(caplog) == [
         f"the node's cache {cache.root} cannot be used (Permission denied); downloading without it"
@@ -423,7 +423,7 @@ def test_a_disk_that_fills_up_during_the_download_is_told_and_does_without(
 ) -> None:
     full = failing(OSError(errno.ENOSPC, "No space left on device"))
 
-    assert not cache.provide(SOURCE, LISTING, full, tmp_path / "models")
+    assert not cache.provide(SOURCE, LISTING, full, target=tmp_path / "models")
 
     assert warnings(caplog) == [
         f"the node's cache {cache.root} cannot be used (No space left on device); downloading without it"
@@ -435,11 +435,11 @@ def test_a_pods_volume_that_fills_up_is_left_empty(
 ) -> None:
     monkeypatch.setattr(os, "link", cannot(errno.ENOSPC))
 
-    assert not cache.provide(SOURCE, LISTING, fill, tmp_path / "models")
+    assert not cache.provide(SOURCE, LISTING, fill, target=tmp_path / "models")
 
     assert not (tmp_path / "models").exists()
 
 
 def test_what_is_wrong_with_the_source_is_no_matter_of_the_cache(cache: NodeCache, tmp_path: Path) -> None:
     with pytest.raises(CopyError, match="gone"):
-        cache.provide(SOURCE, LISTING, failing(CopyError("gone")), tmp_path / "models")
+        cache.provide(SOURCE, LISTING, failing(CopyError("gone")), target=tmp_path / "models")
