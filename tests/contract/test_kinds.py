@@ -1,4 +1,4 @@
-"""The table of kinds names what is rendered, what the CRDs define, and what is asked of the API server."""
+"""The table of kinds has every kind that is rendered, and that the CRDs define."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ PATH = re.compile(
 
 
 def needed_by(request: ApiRequest) -> set[Permission]:
-    """Server-side apply needs `create` too: it makes what is not there."""
+    """Server-side apply needs `create` as well: it creates a missing object."""
     target = PATH.fullmatch(request.path)
     assert target is not None
     read = "get" if target["name"] else "list"

@@ -1,4 +1,4 @@
-"""How a golden is compared, or rewritten when that is asked for."""
+"""Compares goldens, or rewrites them with `--rewrite-goldens`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every child of whole services, as files: `cases/<name>/input.yaml` becomes `cases/<name>/children.yaml`.
 
-An input is an InferenceService and, where the case needs them, runtimes, what its storage refers to, and the ConfigMap
+An input is an InferenceService and, if the case needs them, runtimes, what its storage refers to, and the ConfigMap
 `inferenceservice-config`. The shipped runtimes are always there.
 """
 

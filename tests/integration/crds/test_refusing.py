@@ -17,7 +17,7 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
     "name with a digit first": (
         service("1st", predictor=model()),
         "metadata.name",
-        "must start with a letter and hold only lower-case letters",
+        "must start with a letter and contain only lower-case letters",
     ),
     "name with a dot": (service("a.b", predictor=model()), "metadata.name", "must start with a letter"),
     "name too long": (service("a" * 49, predictor=model()), "metadata.name", "than the 48 characters"),

@@ -1,4 +1,4 @@
-"""The ingress between real sockets: what a caller sends reaches the server, what the server answers comes back."""
+"""The ingress between real sockets: requests reach the server, and its responses reach the client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ends:
-    """A caller's session towards the ingress, and the server behind it, which answers with ``handler``."""
+    """A client session with the ingress, and the server behind it, which responds with ``handler``."""
 
     session: aiohttp.ClientSession
     url: str
@@ -101,7 +101,7 @@ async def test_cookies_of_one_caller_are_not_sent_for_another(ends: Ends) -> Non
 
 
 async def test_a_body_is_passed_on_while_it_is_received(ends: Ends) -> None:
-    """The answer's second part is sent only when the caller has had the first."""
+    """The second part of the response is sent only after the client has received the first."""
     has_first = asyncio.Event()
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -198,7 +198,7 @@ async def test_a_port_in_use_is_refused_with_the_flag_to_change_it() -> None:
 
 
 async def talk(ends: Ends, sent: bytes) -> bytes:
-    """All that the ingress says to ``sent``, until it closes the connection."""
+    """Everything that the ingress responds to ``sent``, until it closes the connection."""
     reader, writer = await asyncio.open_connection(LOOPBACK, int(ends.url.rpartition(":")[2]))
     writer.write(sent)
     try:
@@ -212,7 +212,7 @@ def status_of(answer: bytes) -> int:
 
 
 def as_sent(line: str, *fields: str, body: bytes = b"") -> bytes:
-    """A request to our host, after whose answer the connection is closed."""
+    """A request to our host that closes the connection after the response."""
     return "\r\n".join((line, f"Host: {HOST}", "Connection: close", *fields, "", "")).encode() + body
 
 
@@ -355,7 +355,7 @@ async def test_a_client_that_expects_100_continue_is_refused_before_it_sends_the
 
 @pytest.mark.parametrize("upgrade", ["h2c", "websocket", "TLS/1.0"])
 async def test_an_upgrade_is_not_made_and_the_request_answered(ends: Ends, upgrade: str) -> None:
-    """As `curl --http2` asks for one with its first request."""
+    """The upgrade that `curl --http2` requests with its first request."""
     ends.handler = echo_raw
 
     answer = await talk(

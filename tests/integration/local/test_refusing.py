@@ -1,4 +1,4 @@
-"""``isvc run`` where it cannot start: one line that says what to change, exit code 2, and nothing left behind."""
+"""``isvc run`` if it cannot start: one line that says what to change, exit code 2, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.local_services import runtime, service, write_yaml
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a run makes its folder."""
+    """The folder in which a run creates its own."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -58,7 +58,7 @@ def test_a_flag_that_cannot_be_used_is_refused(
         ([runtime()], "contains no InferenceService to serve"),
         (
             [service(uri="pvc://other"), runtime()],
-            "the claim 'other'; name the folder for it: --pvc other=DIR",
+            "the claim 'other'; name a folder for it: --pvc other=DIR",
         ),
         ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
         (

@@ -1,4 +1,4 @@
-"""``isvc run`` from YAML to an answer, with a runtime that starts at once; and what it leaves behind: nothing."""
+"""``isvc run`` from YAML to a response, with a runtime that starts at once; it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_response_than_the_expected_one_fails_and_is_printed(sandbox: Sa
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith('isvc: the response is {"predictions": [1, 2], ')
-    assert done.stderr.splitlines()[-1].endswith(', and not {"predictions": [3]}')
+    assert done.stderr.splitlines()[-1].endswith(', not {"predictions": [3]}')
 
 
 def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> None:

@@ -1,4 +1,4 @@
-"""``isvc run`` with a transformer and an explainer: processes beside the predictor's, told where that is."""
+"""``isvc run`` with a transformer and an explainer: additional processes that get the predictor's address."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def test_an_image_alone_cannot_be_run_here_and_the_message_says_what_to_do(sandb
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "isvc: first/transformer/kserve-container has no command, and the entry point of its image is not known here; "
-        "give the container a command that runs here as well (in the runtime, or where the service has it), such as "
+        "give the container a command that works on this machine as well (in the runtime or the service), such as "
         "[python, model.py]"
     )

@@ -1,4 +1,4 @@
-"""Services that KServe's controller has made before: their children are taken over, and they can be deleted."""
+"""Services that KServe's controller has managed: their children are adopted, and they can be deleted."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_service_does_not_take_the_children_of_another(running_operator: None,
     assert namespace.condition("Ready", "a")["status"] == "Unknown"
 
 
-# --- as KServe makes them ------------------------------------------------------------------------------
+# --- objects as KServe creates them --------------------------------------------------------------------
 
 
 def waiting_service(namespace: Namespace) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def make_ready(namespace: Namespace) -> None:
 
 
 def work_on_something_else(namespace: Namespace) -> None:
-    """A service made last is worked on last: once it is done, so is everything before it."""
+    """The service that is created last is reconciled last: after it, all others are done."""
     make_ready(namespace)
 
 

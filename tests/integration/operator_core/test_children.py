@@ -1,4 +1,4 @@
-"""Children on a real API server: made, kept as rendered, rolled by an edit, never taken from anybody."""
+"""Children on a real API server: created, kept as rendered, updated by an edit, never taken from another owner."""
 
 from __future__ import annotations
 

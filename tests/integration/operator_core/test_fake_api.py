@@ -1,4 +1,4 @@
-"""The fake API server of the unit tests answers as the real one does: each test runs over both."""
+"""The fake API server of the unit tests responds like the real one: each test runs against both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services that an administrator wants headless, or no longer: on a real API server, which lets none of them change."""
+"""Headless Services, switched on and off by an administrator, on a real API server, which does not let them change."""
 
 from __future__ import annotations
 

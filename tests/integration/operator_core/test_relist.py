@@ -1,4 +1,4 @@
-"""Deletions that no watch told of, found on a real API server."""
+"""Deletions that no watch has reported, found on a real API server."""
 
 from __future__ import annotations
 

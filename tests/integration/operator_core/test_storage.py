@@ -1,4 +1,4 @@
-"""Credentials on a real API server: how they are found, what of them gets into the Deployment, and who may be asked."""
+"""Credentials on a real API server: how they are found, what gets into the Deployment, and which objects are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformers, explainers and predictors of own containers on a real API server: accepted, settled, made ready."""
+"""Transformers, explainers and the user's own containers on a real API server: accepted, applied, ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models: what is read, what is kept, and what an author is told about a field of the wrong shape."""
+"""The models: what is read, what is kept, and the message for an invalid field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An object is looked at only within bounds of depth and number."""
+"""An object is parsed only within the limits of depth and number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def aliased(levels: int) -> dict[str, Any]:
-    """What YAML's anchors make of a few lines: each level refers to the one before it ten times."""
+    """A few lines expanded by YAML's anchors: each level refers to the previous one ten times."""
     value: Any = ["lol"] * 10
     for _ in range(levels):
         value = [value] * 10

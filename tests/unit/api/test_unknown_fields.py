@@ -1,4 +1,4 @@
-"""Fields that nobody knows are found wherever we know the names, and named with the likely right one."""
+"""Unknown fields are found wherever the names are known, and reported with the most similar one."""
 
 from __future__ import annotations
 

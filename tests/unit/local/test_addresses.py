@@ -1,4 +1,4 @@
-"""Services by the names that they have in the cluster, and where they are here."""
+"""Services by their names in the cluster, and their local addresses."""
 
 from __future__ import annotations
 

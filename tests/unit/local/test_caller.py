@@ -1,4 +1,4 @@
-"""What is asked of a service that runs here, and what is announced of it."""
+"""Requests to a local service, and the command that is printed."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_whole_container_becomes_a_process() -> None:
 
 
 def test_the_path_of_this_machines_python_is_not_replaced() -> None:
-    """Where the checkout lies below a path that the container mounts, such as /tmp."""
+    """For a checkout below a path that the container mounts, such as /tmp."""
     place = dataclasses.replace(PLACE, python="/mnt/models/.venv/bin/python")
     process = plan_process("svc/server", {"name": "server", "command": ["python", "/mnt/models/serve.py"]}, place)
     assert process.command == ("/mnt/models/.venv/bin/python", "/run/models/serve.py")

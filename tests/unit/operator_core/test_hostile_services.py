@@ -1,4 +1,4 @@
-"""Whatever a service holds, it gets children or a reason, in bounded steps, and what its status says is bounded."""
+"""Whatever a service contains, it gets children or a reason, in limited steps, and a status of limited size."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ A, B, C = (ServiceKey("models", name) for name in "abc")
 
 @dataclass
 class Work:
-    """A reconcile that a test holds back, lets go or makes fail; it notes what was started and what ended."""
+    """A reconcile that a test blocks, releases or lets fail; it records what was started and what has ended."""
 
     started: list[ServiceKey] = field(default_factory=list)
     ended: list[ServiceKey] = field(default_factory=list)
@@ -63,7 +63,7 @@ async def settled() -> None:
 
 @dataclass
 class Timers:
-    """What the event loop was asked to call later, and after how many seconds."""
+    """The calls that were scheduled on the event loop, and after how many seconds."""
 
     calls: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
 

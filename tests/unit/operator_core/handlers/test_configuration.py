@@ -23,7 +23,7 @@ def written(folder: Path, domain: str) -> OperatorConfig:
 
 @asynccontextmanager
 async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[OperatorConfig]]:
-    """The configurations that are noticed; the folder is looked at in every turn of the event loop."""
+    """The configurations that are noticed; the folder is read in every iteration of the event loop."""
     monkeypatch.setattr(configuration, "POLL", 0)
     used: list[OperatorConfig] = []
     task = asyncio.create_task(follow_config(folder, used.append))

@@ -1,4 +1,4 @@
-"""A deletion that no watch told of is found, and its service looked at again."""
+"""A deletion that no watch has reported is found, and its service is queued."""
 
 from __future__ import annotations
 

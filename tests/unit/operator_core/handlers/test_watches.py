@@ -1,4 +1,4 @@
-"""What an event of the cluster leads to: the cache is told, and the services it concerns are queued."""
+"""The effect of a watch event: the cache is updated, and the services that it affects are queued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS, OTHER = ServiceKey(NAMESPACE, "torchserve"), ServiceKey("elsewhere", "othe
 
 
 class Watched:
-    """The handlers as kopf has them, and what they have told."""
+    """The handlers that kopf has, and the keys that they have queued."""
 
     def __init__(self) -> None:
         self.cache = Cache(LABEL_SERVICE)
@@ -26,7 +26,7 @@ class Watched:
         register(self.registry, self.cache, self.queued.append)
 
     async def event(self, plural: str, body: dict[str, Any], type_: str | None = "MODIFIED") -> list[ServiceKey]:
-        """Let kopf's handlers of a kind see an event, as kopf would; tells what was queued by it."""
+        """Pass an event to kopf's handlers of a kind, as kopf does; returns the queued keys."""
         self.queued.clear()
         metadata = {"uid": "u", "resourceVersion": "1", **body["metadata"]}
         seen = kopf.Body(cast(Any, {**body, "metadata": metadata}))

@@ -64,3 +64,10 @@ def test_a_child_of_an_unknown_manager_is_not_changed() -> None:
     entries = [an_entry("somebody", {"f:spec": {}})]
 
     assert adopted_fields(entries, FIXED) == entries
+
+
+def test_a_child_of_a_kind_without_a_spec_is_adopted() -> None:
+    child = a_child()
+    del child["spec"]
+
+    assert adopted_fields([an_entry("manager", MADE)], child) == [an_entry("isvc-operator", MADE, "Apply")]

@@ -1,4 +1,4 @@
-"""Changes sent to the API server: the answers are kept, failures are told with the child's name."""
+"""Changes sent to the API server: responses are cached, failures name the child."""
 
 from __future__ import annotations
 

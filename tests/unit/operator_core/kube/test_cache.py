@@ -1,4 +1,4 @@
-"""What the watches have told: older news is ignored, and each service finds its own."""
+"""The cache of watched objects: older events are ignored, and each service finds its own objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapter of the API server's client: what comes back, and what goes wrong."""
+"""The client of the API server: its responses and its errors."""
 
 from __future__ import annotations
 

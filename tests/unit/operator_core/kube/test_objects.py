@@ -1,4 +1,4 @@
-"""Objects that are read by name: each once in a while, and no more than are asked for."""
+"""Objects that are read by name: each one once per period, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked about a starting pod, and how seldom."""
+"""What is read about a starting pod, and how rarely."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STARTING = a_pod(POD, initializer=an_initializer(), containers=[a_container()])
 
 @dataclass
 class Asking:
-    """An API server, and who asks it about pods."""
+    """An API server, and the reader of its pods' details."""
 
     api: FakeKubeApi = field(default_factory=FakeKubeApi)
     clock: Seconds = field(default_factory=Seconds)

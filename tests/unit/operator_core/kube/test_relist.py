@@ -25,7 +25,7 @@ def a_pod(name: str, version: int = 1, namespace: str = HERE) -> dict[str, Any]:
 
 @dataclass
 class Lists:
-    """An API server that answers lists, page by page, made at ``version``."""
+    """An API server that returns lists of resource version ``version``, page by page."""
 
     pages: list[list[str]]
     version: int = 10

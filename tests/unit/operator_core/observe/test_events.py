@@ -1,4 +1,4 @@
-"""The Event that tells what has just changed."""
+"""The Event that reports a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a Deployment has reached what was asked of it: the rule of `kubectl rollout status`, and its exceptions."""
+"""Whether a Deployment is rolled out: the rules of `kubectl rollout status`, and the exceptions."""
 
 from __future__ import annotations
 

@@ -386,7 +386,7 @@ def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
     assert "clusterServingRuntimeName" not in status
 
 
-# --- words -----------------------------------------------------------------------------------------------
+# --- messages --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

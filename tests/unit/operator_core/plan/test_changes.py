@@ -127,6 +127,16 @@ def test_pods_stay_when_their_number_is_no_longer_rendered() -> None:
     assert change.frees_replicas
 
 
+def test_a_child_of_a_kind_without_a_spec_is_updated() -> None:
+    metadata = {key: value for key, value in RENDERED["Service"]["metadata"].items() if key != "annotations"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+    held = as_held(config_map)
+
+    (change,) = plan_changes([{**config_map, "data": {"a": "2"}}], [held], SERVICE_UID)
+
+    assert (change.action, change.frees_replicas) == (Action.UPDATE, False)
+
+
 def test_a_child_that_is_rendered_otherwise_than_before_is_applied() -> None:
     changes = plan_changes([{**RENDERED["Service"], "spec": {}}], HELD[1:2], SERVICE_UID)
 
@@ -163,7 +173,7 @@ def test_an_empty_value_that_the_server_leaves_out_is_no_difference() -> None:
     assert plan_changes([child], [held], SERVICE_UID) == []
 
 
-# --- what is no longer wanted ---------------------------------------------------------------------------
+# --- what is no longer rendered -------------------------------------------------------------------------
 
 
 def test_a_child_that_is_no_longer_rendered_is_deleted() -> None:

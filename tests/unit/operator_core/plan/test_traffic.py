@@ -28,10 +28,10 @@ def an_object(kind: str, name: str, component: str = "", **fields: Any) -> Manif
     return {"kind": kind, "metadata": metadata, "spec": {}, **fields}
 
 
-def a_component(component: str, name: str = "", *, status: Manifest = UP, tells: str = "") -> list[Manifest]:
-    """Deployment and Service. `tells` is the predictor of which its containers are told."""
+def a_component(component: str, name: str = "", *, status: Manifest = UP, calls: str = "") -> list[Manifest]:
+    """Deployment and Service. `calls` is the predictor that its containers call."""
     name = name or component
-    deployment = an_object("Deployment", name, component, spec={"told": tells}, status=status)
+    deployment = an_object("Deployment", name, component, spec={"calls": calls}, status=status)
     return [deployment, an_object("Service", name, component)]
 
 
@@ -49,7 +49,7 @@ def due(wanted: list[Manifest], there: list[Manifest], drain: Drain | None = Non
 
 
 def traffic(wanted: list[Manifest], there: list[Manifest]) -> TrafficPlan:
-    """The plan. Objects that are wanted as they are there need no change."""
+    """Return the plan; objects that are rendered as they exist need no change."""
     rendered = [{name: value for name, value in child.items() if name != "status"} for child in wanted]
     kept = {(child["kind"], child["metadata"]["name"], str(child["spec"])) for child in there}
     changes = [
@@ -61,7 +61,7 @@ def traffic(wanted: list[Manifest], there: list[Manifest]) -> TrafficPlan:
     return plan_traffic(KEY.name, changes, rendered=rendered, observed=there)
 
 
-PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", tells="predictor")
+PREDICTOR, TRANSFORMER = a_component("predictor"), a_component("transformer", calls="predictor")
 ALONE = [*PREDICTOR, an_ingress("predictor")]
 BOTH = [*PREDICTOR, *TRANSFORMER, an_ingress("transformer", "predictor")]
 NEW_FRONT = ["PATCH Deployment transformer", "PATCH Service transformer"]
@@ -75,7 +75,7 @@ def test_a_first_service_gets_everything_at_once() -> None:
 
 
 def test_traffic_moves_to_a_new_component_once_it_is_rolled_out() -> None:
-    starting = [*ALONE, *a_component("transformer", status=DOWN, tells="predictor")]
+    starting = [*ALONE, *a_component("transformer", status=DOWN, calls="predictor")]
 
     assert due(BOTH, ALONE) == NEW_FRONT
     assert due(BOTH, starting) == []
@@ -92,7 +92,7 @@ def test_a_component_with_traffic_may_roll() -> None:
 @pytest.mark.parametrize("status", [LOST, DOWN, {}])
 def test_traffic_stays_on_an_unavailable_component_until_the_new_one_serves(status: Manifest) -> None:
     there = [*a_component("predictor", status=status), an_ingress("predictor")]
-    starting = a_component("transformer", status=DOWN, tells="predictor")
+    starting = a_component("transformer", status=DOWN, calls="predictor")
 
     assert due(BOTH, there) == NEW_FRONT
     assert due(BOTH, [*there, *starting]) == []
@@ -104,7 +104,7 @@ def test_a_partly_available_component_gets_only_traffic_that_nothing_else_serves
 ) -> None:
     there = [*a_component("predictor", status=before), an_ingress("predictor")]
 
-    assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, tells="predictor")]) == led
+    assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, calls="predictor")]) == led
 
 
 def test_a_component_with_traffic_stays_while_it_has_no_pod_for_a_moment() -> None:
@@ -132,9 +132,9 @@ def test_a_predictor_that_never_came_up_gives_way_to_another_at_once() -> None:
 
 
 def test_a_transformer_without_a_pod_is_not_moved_to_a_predictor_that_is_not_up() -> None:
-    there = [*PREDICTOR, *a_component("transformer", status=LOST, tells="predictor"), BOTH[-1]]
-    told = a_component("transformer", tells="other")
-    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+    there = [*PREDICTOR, *a_component("transformer", status=LOST, calls="predictor"), BOTH[-1]]
+    moved = a_component("transformer", calls="other")
+    wanted = [*a_component("predictor", "other"), *moved, an_ingress("transformer", "other")]
 
     assert due(wanted, there) == ["PATCH Deployment other", "PATCH Service other"]
 
@@ -149,8 +149,8 @@ def test_another_predictor_takes_over_when_it_is_up() -> None:
 
 
 def test_a_transformer_is_moved_to_another_predictor_when_that_is_up() -> None:
-    told = a_component("transformer", tells="other")
-    wanted = [*a_component("predictor", "other"), *told, an_ingress("transformer", "other")]
+    moved = a_component("transformer", calls="other")
+    wanted = [*a_component("predictor", "other"), *moved, an_ingress("transformer", "other")]
     starting = a_component("predictor", "other", status=DOWN)
 
     assert due(wanted, BOTH) == ["PATCH Deployment other", "PATCH Service other"]
@@ -186,7 +186,7 @@ def test_a_removed_transformer_waits_for_no_rollout_that_may_need_its_resources(
 def test_other_changes_do_not_prolong_the_drain_period() -> None:
     clock = Seconds()
     drain = Drain(clock)
-    edited = [*a_component("predictor", tells="something"), ALONE[-1]]
+    edited = [*a_component("predictor", calls="something"), ALONE[-1]]
     there = [*TRANSFORMER, *ALONE]
 
     assert due(edited, there, drain) == ["PATCH Deployment predictor"]
@@ -197,7 +197,7 @@ def test_other_changes_do_not_prolong_the_drain_period() -> None:
 def test_what_the_ingress_routes_to_stays() -> None:
     clock = Seconds()
     drain = Drain(clock)
-    starting = a_component("explainer", status=DOWN, tells="predictor")
+    starting = a_component("explainer", status=DOWN, calls="predictor")
     wanted = [*PREDICTOR, *starting, an_ingress("predictor", "explainer")]
 
     assert due(wanted, [*BOTH, *starting], drain) == []
@@ -209,8 +209,8 @@ def test_what_the_ingress_routes_to_stays() -> None:
     ("rolling", "left"),
     [
         (a_component("predictor", "other", status=ROLLING), False),
-        (a_component("transformer", status=ROLLING, tells="other"), False),
-        (a_component("explainer", status=DOWN, tells="other"), True),
+        (a_component("transformer", status=ROLLING, calls="other"), False),
+        (a_component("explainer", status=DOWN, calls="other"), True),
     ],
 )
 def test_a_predictor_is_deleted_when_another_is_up_and_its_clients_were_moved(
@@ -218,8 +218,8 @@ def test_a_predictor_is_deleted_when_another_is_up_and_its_clients_were_moved(
 ) -> None:
     clock = Seconds()
     drain = Drain(clock)
-    told = [*a_component("predictor", "other"), *a_component("transformer", tells="other")]
-    wanted = [*told, *a_component("explainer", tells="other"), an_ingress("transformer", "other")]
+    moved = [*a_component("predictor", "other"), *a_component("transformer", calls="other")]
+    wanted = [*moved, *a_component("explainer", calls="other"), an_ingress("transformer", "other")]
     names = {child["metadata"]["name"] for child in rolling}
     others = [child for child in wanted if child["metadata"]["name"] not in names]
 

@@ -1,4 +1,4 @@
-"""Which calls it takes to bring a service to what its spec says."""
+"""The requests that it takes to reconcile a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: calls that fail, and services that go meanwhile."""
+"""Failures of a reconcile: requests that fail, and services that are deleted meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two services ask for one host: the older one has it, the younger one says who, and gets it when that one goes."""
+"""Two services request one host: the older one gets it, the younger one reports that and gets it later."""
 
 from __future__ import annotations
 

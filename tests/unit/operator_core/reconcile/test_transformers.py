@@ -1,4 +1,4 @@
-"""A service with a transformer, and when callers are led to it."""
+"""A service with a transformer, and when traffic moves to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def with_transformer() -> Cluster:
 
 
 def led_to(cluster: Cluster) -> str:
-    """The component that gets what comes for the service's own host name."""
+    """The component that gets the requests for the service's own host."""
     path = cluster.child("Ingress")["spec"]["rules"][0]["http"]["paths"][-1]
     return str(path["backend"]["service"]["name"])
 

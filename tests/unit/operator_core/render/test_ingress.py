@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.builders import a_service, the_children
 
-# What ingress-nginx admits in paths of the types Exact and Prefix, where it validates them strictly.
+# What ingress-nginx accepts in paths of the types Exact and Prefix with strict validation.
 STRICT = re.compile(r"/[A-Za-z0-9/_-]*")
 
 

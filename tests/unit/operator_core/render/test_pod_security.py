@@ -1,4 +1,4 @@
-"""The pods we make pass the `restricted` Pod Security Standard, as it is checked in a namespace that enforces it."""
+"""Rendered pods pass the `restricted` Pod Security Standard, as checked in a namespace that enforces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of services that ask for one host the oldest one has it, and those whose hosts have changed are told."""
+"""Of services that request one host the oldest one gets it; services whose hosts have changed are returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service's annotations reach its Ingress where they concern its own requests only, or are allowed."""
+"""A service's annotations are copied to its Ingress if they affect only its own requests, or are allowed."""
 
 from __future__ import annotations
 

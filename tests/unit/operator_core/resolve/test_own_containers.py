@@ -1,4 +1,4 @@
-"""Containers that users bring: which one serves, and what it gets where they said nothing."""
+"""The user's own containers: which one is the server, and its defaults."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_an_annotation_that_names_no_runtime_is_refused_as_in_the_spec() -> None
     )
 
 
-# --- what is said where none is found -----------------------------------------------------------------
+# --- messages if none is found -------------------------------------------------------------------------
 
 VERSION_2 = a_model(modelFormat={"name": "pytorch", "version": "2"})
 

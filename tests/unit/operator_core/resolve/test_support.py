@@ -1,4 +1,4 @@
-"""Fields that are accepted and not honoured are told, each of them."""
+"""Fields that are accepted and not supported are all reported."""
 
 from __future__ import annotations
 

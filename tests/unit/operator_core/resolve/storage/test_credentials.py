@@ -1,4 +1,4 @@
-"""What a secret gives to the storage-initializer, told by its keys; what is secret stays behind references."""
+"""What a secret gives to the storage-initializer, by its keys; secret values are only referred to."""
 
 from __future__ import annotations
 

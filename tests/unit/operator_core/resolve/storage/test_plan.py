@@ -1,4 +1,4 @@
-"""How the model gets to the server: what is copied, what is mounted, and with what the copy is made."""
+"""How the model gets to the server: what is copied, what is mounted, and what the copy needs."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_way_to_mount_that_is_not_known_is_refused_with_those_that_are() -> No
     )
 
 
-# --- what the copy is made with ------------------------------------------------------------------------
+# --- what the copy needs -------------------------------------------------------------------------------
 
 
 def provision_of(plan: StoragePlan | None) -> Provision:

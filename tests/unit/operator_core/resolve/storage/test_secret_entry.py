@@ -1,4 +1,4 @@
-"""Storage by the name of a secret: which entry counts, and where the path is."""
+"""Storage by an entry of the storage secret: which entry is used, and where the path is."""
 
 from __future__ import annotations
 
