@@ -45,12 +45,12 @@ class Seconds:
 class FakeKubeApi:
     """Objects by their path. `calls` has every request; `failing` holds the `(method, path)` that fail, and how.
 
-    `events` are those that the operator recorded, `told` those that others did.
+    `events` are those that the operator recorded, `recorded` has those of others.
     """
 
     objects: dict[str, Manifest] = field(default_factory=dict)
     events: list[Manifest] = field(default_factory=list)
-    told: list[Manifest] = field(default_factory=list)
+    recorded: list[Manifest] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
     calls: list[ApiRequest] = field(default_factory=list)
     failing: dict[tuple[str, str], KubeError] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class FakeKubeApi:
         if request.path.endswith("/events"):
             (selector,) = [value for name, value in request.query if name == "fieldSelector"]
             uid = selector.removeprefix("involvedObject.uid=")
-            return {"items": [event for event in self.told if event["involvedObject"]["uid"] == uid]}
+            return {"items": [event for event in self.recorded if event["involvedObject"]["uid"] == uid]}
         return self._known(request.path)
 
     def _apply(self, request: ApiRequest) -> Manifest:

@@ -140,7 +140,7 @@ async def test_a_response_before_the_end_of_the_body_reaches_the_client(ends: En
 async def test_an_unknown_host_is_answered_with_the_hosts_that_there_are(ends: Ends) -> None:
     async with ends.session.get(ends.url, headers={"Host": "other.example.com"}) as answer:
         assert answer.status == 404
-        assert await answer.json() == {"error": f"no service has the host 'other.example.com'; there is: {HOST}"}
+        assert await answer.json() == {"error": f"no service has the host 'other.example.com'; available: {HOST}"}
 
 
 async def test_a_server_that_breaks_off_is_a_bad_gateway(ends: Ends) -> None:

@@ -221,7 +221,7 @@ class _Proxy:
         route = find_route(self._routes, request.host, request.path)
         if route is None:
             hosts = ", ".join(dict.fromkeys(item.host for item in self._routes))
-            raise _Rejected(404, f"no service has the host {shortened(request.host, 253)!r}; there is: {hosts}")
+            raise _Rejected(404, f"no service has the host {shortened(request.host, 253)!r}; available: {hosts}")
         return route
 
     async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:

@@ -66,7 +66,7 @@ def _named(name: str, model: ModelSpec, runtimes: Runtimes, *, field: str) -> Ch
         )
     known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
     raise InvalidSpec(
-        f"runtime {name!r} of {field} does not exist; there is: {known}. "
+        f"runtime {name!r} of {field} does not exist; available: {known}. "
         "Correct the name, leave it out, or create that ServingRuntime",
         "RuntimeNotRecognized",
     )
@@ -84,8 +84,8 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
         )
     if model.protocol_version and not _speaks(runtime, model.protocol_version):
         raise InvalidSpec(
-            f"runtime {name!r} does not speak protocol {model.protocol_version}; "
-            f"it speaks: {_listing(runtime.spec.protocol_versions)}",
+            f"runtime {name!r} does not support protocol {model.protocol_version}; "
+            f"it supports: {_listing(runtime.spec.protocol_versions)}",
             "NoSupportingRuntime",
         )
 
@@ -138,7 +138,7 @@ def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
         return f"there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one{left_out}"
     return (
         f"no runtime serves model format {_described(model.model_format)} with protocol {protocol}; "
-        f"on offer: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
+        f"available: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
     )
 
 

@@ -51,7 +51,7 @@ class Asking:
 
     def fails_to_mount(self, message: str = "it is not there") -> None:
         """The kubelet records an Event."""
-        self.api.told.append(
+        self.api.recorded.append(
             {
                 "reason": "FailedMount",
                 "message": message,

@@ -158,7 +158,7 @@ async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(c
         "metadata": {"creationTimestamp": NOW},
         "involvedObject": {"uid": f"uid-of-{POD}"},
     }
-    cluster.api.told.append(event)
+    cluster.api.recorded.append(event)
     await cluster.reconcile()
     assert cluster.again == 5.0
     cluster.seconds.passed = cluster.again

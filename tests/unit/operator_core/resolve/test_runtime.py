@@ -172,7 +172,7 @@ def test_an_annotation_that_names_no_runtime_is_refused_as_in_the_spec() -> None
 
     assert (caught.value.reason, str(caught.value)) == (
         "RuntimeNotRecognized",
-        "runtime 'isvc-marr' of the annotation isvc-operator.io/runtime does not exist; there is: kserve-torchserve. "
+        "runtime 'isvc-marr' of the annotation isvc-operator.io/runtime does not exist; available: kserve-torchserve. "
         "Correct the name, leave it out, or create that ServingRuntime",
     )
 
@@ -192,7 +192,7 @@ REFUSED = {
         a_model(modelFormat={"name": "pytorsh"}),
         (a_runtime(), a_runtime("hidden", disabled=True)),
         "NoSupportingRuntime",
-        "no runtime serves model format 'pytorsh' with protocol v1; on offer: "
+        "no runtime serves model format 'pytorsh' with protocol v1; available: "
         "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
         "Correct spec.predictor.model, or install a runtime that serves it",
     ),
@@ -200,7 +200,7 @@ REFUSED = {
         VERSION_2,
         (a_runtime(),),
         "NoSupportingRuntime",
-        "no runtime serves model format 'pytorch' version 2 with protocol v1; on offer: "
+        "no runtime serves model format 'pytorch' version 2 with protocol v1; available: "
         "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
         "Correct spec.predictor.model, or install a runtime that serves it",
     ),
@@ -208,7 +208,7 @@ REFUSED = {
         a_model(),
         (a_runtime("triton", formats=[a_format(auto_select=False)]),),
         "NoSupportingRuntime",
-        "no runtime serves model format 'pytorch' with protocol v1; on offer: "
+        "no runtime serves model format 'pytorch' with protocol v1; available: "
         "'pytorch' version 1 (only by spec.predictor.model.runtime: triton, protocols v1). "
         "Correct spec.predictor.model, or install a runtime that serves it",
     ),
@@ -216,14 +216,14 @@ REFUSED = {
         a_model(runtime="torchserv"),
         (a_runtime(), a_runtime("triton")),
         "RuntimeNotRecognized",
-        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; there is: kserve-torchserve, triton. "
+        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; available: kserve-torchserve, triton. "
         "Correct the name, leave it out, or create that ServingRuntime",
     ),
     "a name where nothing exists": (
         a_model(runtime="torchserv"),
         (),
         "RuntimeNotRecognized",
-        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; there is: nothing. "
+        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; available: nothing. "
         "Correct the name, leave it out, or create that ServingRuntime",
     ),
     "a named runtime that is disabled": (
@@ -248,7 +248,7 @@ REFUSED = {
         a_model(runtime="kserve-torchserve", protocolVersion="v2"),
         (a_runtime(),),
         "NoSupportingRuntime",
-        "runtime 'kserve-torchserve' does not speak protocol v2; it speaks: v1",
+        "runtime 'kserve-torchserve' does not support protocol v2; it supports: v1",
     ),
 }
 
@@ -283,7 +283,7 @@ OF_A_BROKEN_ONE = {
         a_model(modelFormat={"name": "caffe"}),
         Runtimes(cluster=(a_runtime(),), unreadable=BROKEN),
         "NoSupportingRuntime",
-        "no runtime serves model format 'caffe' with protocol v1; on offer: "
+        "no runtime serves model format 'caffe' with protocol v1; available: "
         "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
         "Correct spec.predictor.model, or install a runtime that serves it. "
         "ServingRuntime mine is not valid: spec.containers: Field required",

@@ -32,7 +32,7 @@ def _named(name: str, usable: Sequence[ClusterStorageContainer]) -> ClusterStora
             return item
     raise InvalidSpec(
         f"ClusterStorageContainer {name!r} of spec.predictor.storageContainerName does not exist or is disabled; "
-        f"there is: {', '.join(item.metadata.name for item in usable) or 'nothing'}"
+        f"available: {', '.join(item.metadata.name for item in usable) or 'nothing'}"
     )
 
 

@@ -64,7 +64,7 @@ def test_a_service_may_name_one() -> None:
 
 def test_one_that_is_named_and_not_there_is_refused_with_those_that_are() -> None:
     assert refused("s3://b/m", named="c", containers=[a_storage_container("a")]) == (
-        "ClusterStorageContainer 'c' of spec.predictor.storageContainerName does not exist or is disabled; there is: a"
+        "ClusterStorageContainer 'c' of spec.predictor.storageContainerName does not exist or is disabled; available: a"
     )
 
 
