@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from release.__main__ import Refused, main, require_equal
+from release.build import IMAGES
+from release.version import ROOT
 
 
 @pytest.fixture
@@ -44,3 +47,15 @@ def test_a_file_that_only_one_build_has_is_named(folders: tuple[Path, Path]) -> 
 
     with pytest.raises(Refused, match=r"differ in sdist$"):
         require_equal(*folders)
+
+
+def test_every_image_of_a_release_is_one_that_make_images_builds() -> None:
+    script = (ROOT / "tests/cluster/images").read_text()
+
+    assert set(IMAGES) - set(re.findall(r"^build_image ([a-z-]+)", script, re.MULTILINE)) == set()
+
+
+def test_every_image_that_manifests_name_is_in_the_release() -> None:
+    manifests = "".join(path.read_text() for path in (ROOT / "manifests").rglob("*.yaml"))
+
+    assert set(re.findall(r"localhost/isvc-operator/([a-z-]+):", manifests)) - set(IMAGES) == set()
