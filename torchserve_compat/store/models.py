@@ -65,18 +65,18 @@ def requested_models(
 
 
 @dataclass(frozen=True)
-class Selection:
+class LoadSelection:
     """What of `load_models` is there, and why each other model is not served: it continues a sentence on the model."""
 
     load_models: str
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def select(value: str, archives: Mapping[str, Archive], store: str) -> Selection:
+def select(value: str, archives: Mapping[str, Archive], store: str) -> LoadSelection:
     """Leave out the archives of `load_models` that are not in the store, as TorchServe does, unless none is."""
     served, left_out = configuration.select(load_models(value, archives), archives)
     if not left_out:
-        return Selection(value)
+        return LoadSelection(value)
     missing = {
         reference.model or PurePath(reference.archive).stem: (
             f"is not served: {reference.archive}, which load_models names, is not in the model store {store}; "
@@ -85,7 +85,7 @@ def select(value: str, archives: Mapping[str, Archive], store: str) -> Selection
         for reference in left_out
     }
     named = (f"{reference.model}={reference.archive}" if reference.model else reference.archive for reference in served)
-    return Selection(",".join(named), missing)
+    return LoadSelection(",".join(named), missing)
 
 
 def load_models(value: str, archives: Mapping[str, Archive]) -> Sequence[Reference]:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
-from mar_runtime.configuration.model_directory import Found, read
+from mar_runtime.configuration.model_directory import ModelDirectory, read
 from mar_runtime.configuration.plan import ArchiveRequest, FileRequest
 from tests.support.model_folder import manifest, write_mar
 from torchserve_compat.store import rules
 from torchserve_compat.store.versions import ModelVersion
 
 
-def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> Found:
+def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> ModelDirectory:
     return read(rules.RuleInputs(folder, environment or {}, Path.is_dir, limit), "service")
 
 
@@ -128,7 +128,9 @@ def test_a_directory_with_model_files_needs_no_configuration(tmp_path: Path) -> 
     (tmp_path / "model.pt").touch()
     (tmp_path / "README.md").touch()
 
-    assert look(tmp_path, limit=7) == Found((FileRequest("service", tmp_path / "model.pt"),), {"max_request_size": "7"})
+    assert look(tmp_path, limit=7) == ModelDirectory(
+        (FileRequest("service", tmp_path / "model.pt"),), {"max_request_size": "7"}
+    )
 
 
 def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_what_is_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -
         metrics.add([sample("Calls", -1.0)] * 3)
 
     assert [record.message for record in caplog.records] == [
-        "values of metric Calls are left out: a counter cannot fall by 1"
+        "values of metric Calls are dropped: a counter cannot fall by 1"
     ]
 
 
@@ -89,7 +89,7 @@ async def test_a_metric_stays_of_its_kind(caplog: pytest.LogCaptureFixture) -> N
     metrics.add([sample("Took", 2.0, "histogram"), sample("Took", 9.0, "gauge")])
 
     assert await shown(metrics) == {'Took_count{Hostname="h"}': 1.0, 'Took_sum{Hostname="h"}': 2.0}
-    assert caplog.messages == ["values of metric Took are left out: a histogram cannot become a gauge"]
+    assert caplog.messages == ["values of metric Took are dropped: a histogram cannot become a gauge"]
 
 
 async def test_names_that_are_one_to_prometheus_are_one_metric() -> None:

@@ -8,7 +8,7 @@ import pytest
 from ts.metrics.caching_metric import CachingMetric
 from ts.metrics.metric_type_enum import MetricTypes
 
-from mar_runtime.metrics.collect import collect_samples, taken
+from mar_runtime.metrics.collect import collect_samples, take_samples
 from torchserve_compat.frames import Sample
 
 
@@ -16,7 +16,7 @@ from torchserve_compat.frames import Sample
 def _collecting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CachingMetric, "emit_metrics", CachingMetric.emit_metrics)  # put back when the test is over
     collect_samples()
-    taken()
+    take_samples()
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def _collecting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_value_keeps_its_dimensions(labels: dict[str, str]) -> None:
     CachingMetric("Took", "ms", list(labels), MetricTypes.GAUGE).add_or_update(1.5, list(labels.values()))
 
-    assert taken() == [Sample("Took", "gauge", 1.5, labels)]
+    assert take_samples() == [Sample("Took", "gauge", 1.5, labels)]
 
 
 def test_what_a_handler_quotes_in_them_can_be_sent() -> None:
     CachingMetric("Of \ud800", "", ["lab\ud800el"], MetricTypes.COUNTER).add_or_update(1, ["val\ud800ue"])
 
-    assert taken() == [Sample(r"Of \ud800", "counter", 1.0, {r"lab\ud800el": r"val\ud800ue"})]
+    assert take_samples() == [Sample(r"Of \ud800", "counter", 1.0, {r"lab\ud800el": r"val\ud800ue"})]
 
 
 def test_what_threads_of_a_handler_report_is_taken_with_the_rest() -> None:
@@ -46,4 +46,4 @@ def test_what_threads_of_a_handler_report_is_taken_with_the_rest() -> None:
     reporting.start()
     reporting.join()
 
-    assert (taken(), taken()) == ([Sample("Queued", "gauge", 2.0, {})], [])
+    assert (take_samples(), take_samples()) == ([Sample("Queued", "gauge", 2.0, {})], [])

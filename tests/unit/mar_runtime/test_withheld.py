@@ -28,6 +28,6 @@ def test_what_is_no_regular_expression_is_refused() -> None:
         withheld_variables({"blacklist_env_vars": "(.*"}, ENVIRONMENT)
 
     assert str(raised.value) == (
-        "blacklist_env_vars in config.properties is no regular expression: "
+        "blacklist_env_vars in config.properties is not a regular expression: "
         "missing ), unterminated subpattern at position 0: '(.*'."
     )

@@ -36,18 +36,18 @@ from torchserve_compat.store.settings import BatchOptions, cors_headers, whole
 
 log = logging.getLogger("mar_runtime")
 
-# For the libraries that models use; who starts the server may set them otherwise.
+# Defaults for the libraries that models use; variables that are already set win.
 _SETTINGS = {
     **memory.ENVIRONMENT,
-    # Threads of torch that wait for one another would else spin, on processors that the server needs.
+    # Otherwise, torch's waiting threads would spin on processors that the server needs.
     "OMP_WAIT_POLICY": "PASSIVE",
-    # Torch's remark on nvgpu's pynvml is no user's business.
+    # torch warns about nvgpu's use of pynvml, which users cannot change.
     "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; what ended the server is on stderr and in the termination log."""
+    """Run the server; return its exit code. The reason for its end goes to stderr and the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
     configure_logging()
     if memory.ENVIRONMENT.keys().isdisjoint(os.environ):
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(
-    options: argparse.Namespace, inputs: rules.RuleInputs, found: model_directory.Found, doors: Doors
+    options: argparse.Namespace, inputs: rules.RuleInputs, found: model_directory.ModelDirectory, doors: Doors
 ) -> None:
     names = dict.fromkeys(request.name for request in found.models)
     log.info("serving %s", ", ".join(names))
@@ -105,7 +105,7 @@ async def _run(
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The flags, with their defaults from `environment`."""
+    """Return the parser of the flags; their defaults come from `environment`."""
     flags = FlagParser(
         "python -m mar_runtime",
         "Serve .mar archives and model files by the v1, v2 and gRPC protocols, without Java.",

@@ -1,4 +1,4 @@
-"""What there is for workers: GPUs, threads and memory. Read from the system, and from what the user says of it."""
+"""GPUs, threads and memory for workers, from the system and from environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEVICES = Path("/dev")
 
 
 def gpus(wanted: int | None, environment: Mapping[str, str]) -> int:
-    """How many torch may use, at most `wanted`; found without loading CUDA."""
+    """Return the number of GPUs that torch may use, at most `wanted`; CUDA is not loaded for it."""
     there = len(list(_DEVICES.glob("nvidia[0-9]*")))
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     usable = there if visible is None else min(there, _visible(visible, there))
@@ -22,7 +22,7 @@ def gpus(wanted: int | None, environment: Mapping[str, str]) -> int:
 
 
 def _visible(entries: str, there: int) -> int:
-    """As CUDA reads it: an entry that names no GPU hides those behind it, and one that is there twice hides all."""
+    """Count the entries as CUDA does: an invalid entry hides the entries after it, and a duplicate hides all."""
 
     def names_one(entry: str) -> bool:
         return entry.startswith(("GPU-", "MIG-")) or (entry.isdecimal() and int(entry) < there)
@@ -31,17 +31,17 @@ def _visible(entries: str, there: int) -> int:
     if len(set(named)) < len(named):
         return 0
     instances = [entry for entry in named if entry.startswith("MIG-")]
-    return 1 if instances else len(named)  # of all parts of GPUs, a process is given the first only
+    return 1 if instances else len(named)  # a process can use only the first MIG instance
 
 
 def threads(environment: Mapping[str, str]) -> int | None:
-    """How many the user gives torch by OMP_NUM_THREADS; None where it is not set, or no number that OpenMP obeys."""
+    """Return the number of threads in OMP_NUM_THREADS; None if it is not set or not valid for OpenMP."""
     outermost = environment.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return (int(outermost) or None) if outermost.isdecimal() else None
 
 
 def free_memory() -> int:
-    """Bytes that may still be taken: the machine's, or fewer where the container's limit is lower."""
+    """Return the available memory of the machine or of the container, whichever is lower, in bytes."""
     available: int = psutil.virtual_memory().available
     left = container.memory_left()
     return available if left is None else min(available, left)

@@ -1,4 +1,4 @@
-"""Installs what an archive's requirements file asks for, beside the archive and for its workers only."""
+"""Installs the packages of an archive's requirements file, for the archive's workers only."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from data_plane.model_server.errors import ModelFailed
 
 log = logging.getLogger(__name__)
 
-# With pip's own five more tries, each of 15 s, an index that does not answer would take all the time that there is.
+# With pip's default of five retries, each of 15 s, an unreachable index would use up the whole startup time.
 _PATIENCE = {"PIP_RETRIES": "1"}
-# Packages of gigabytes come slowly in places; what has not come by now never will.
+# Seconds. Packages of gigabytes may take long on a slow network.
 INSTALL_S = 1800
 
 
 async def install(
     requirements: Path, target: Path, model: str, timeout_s: float = INSTALL_S, withheld: Collection[str] = ()
 ) -> None:
-    """Without the variables `withheld`. Raises ModelFailed, with pip's last word, for what cannot be installed."""
+    """Install the packages into `target`; raises ModelFailed with pip's error.
+
+    `withheld`: environment variables that pip does not get.
+    """
     if not await asyncio.to_thread(requirements.is_file):
         raise ModelFailed(
             f"Model {model}: its manifest names {requirements.name}, which is not in the archive; pack it again."
@@ -40,7 +43,7 @@ async def install(
         env={**_PATIENCE, **environment, "PIP_CACHE_DIR": str(target.parent / "pip-cache")},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,  # what it starts to build a package ends with it
+        start_new_session=True,  # so that the processes that build packages end with pip
     )
     try:
         async with asyncio.timeout(timeout_s):
@@ -51,7 +54,7 @@ async def install(
             "check that the package index is reachable, or put the packages into the image."
         ) from None
     finally:
-        if pip.returncode is None:  # or the server is told to stop
+        if pip.returncode is None:  # timeout, or the server stops
             os.killpg(pip.pid, signal.SIGKILL)
             await pip.wait()
     if pip.returncode:
@@ -62,8 +65,8 @@ async def install(
 
 
 def _errors(output: bytes) -> str:
-    """What pip says is wrong; an index that cannot be reached it only warns of."""
-    said = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    unreachable = [line for line in said if line.startswith("WARNING: Retrying")]
-    errors = [line for line in said if line.startswith("ERROR")]
-    return " ".join([*unreachable[-1:], *errors] or said[-1:])
+    """Return pip's errors; pip reports an unreachable index only as a warning."""
+    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    unreachable = [line for line in lines if line.startswith("WARNING: Retrying")]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return " ".join([*unreachable[-1:], *errors] or lines[-1:])

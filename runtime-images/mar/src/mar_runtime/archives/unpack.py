@@ -16,7 +16,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class UnpackedArchive:
-    """A folder with an archive's files, and its manifest."""
+    """The folder with an archive's files, and its manifest."""
 
     folder: Path
     manifest: Manifest

@@ -1,4 +1,4 @@
-"""On which GPUs an archive's workers run: those that its YAML names, or whose turn it is."""
+"""The GPUs for an archive's workers: those that its YAML names, or the next ones in turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from data_plane.model_server.errors import ConfigurationError
 
 
 def choose(archive: str, yaml_config: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
-    """Of `gpus`, those that its workers take in turn, () for the CPU; None for any. Raises ConfigurationError.
+    """Return the GPUs for an archive's workers, () for the CPU, or None for any; raises ConfigurationError.
 
-    As in TorchServe, only the YAML is asked, and `deviceType: gpu` takes the CPU where there is no GPU.
+    As in TorchServe, only the archive's YAML decides, and `deviceType: gpu` uses the CPU if there is no GPU.
     """
     if not gpus or str(yaml_config.get("deviceType") or "").lower() == "cpu":
         return ()
@@ -25,14 +25,14 @@ def choose(archive: str, yaml_config: Mapping[str, Any], gpus: int) -> tuple[int
 
 
 class GpuTurns:
-    """Workers of all models take the server's GPUs in turn, as in TorchServe: else all would begin with the first."""
+    """Gives the server's GPUs to the workers of all models in turn, as TorchServe does."""
 
     def __init__(self, gpus: int) -> None:
         self._gpus = gpus
         self._next = 0
 
     def take(self, workers: int) -> tuple[int, ...]:
-        """The GPUs of a model, beginning with that of its first worker."""
+        """Return the GPUs for a model, in the order of its workers."""
         first = self._next
         self._next = (first + workers) % self._gpus
         return tuple((first + index) % self._gpus for index in range(self._gpus))

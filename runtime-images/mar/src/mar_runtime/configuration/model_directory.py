@@ -1,7 +1,7 @@
-"""Reads a model directory: its configuration, and which archives or model files it holds.
+"""Reads a model directory: its configuration, and its archives or model files.
 
-It is laid out as TorchServe's users do it, with config/config.properties and a model store; or it just holds archives,
-or model files without an archive.
+It has TorchServe's layout, with config/config.properties and a model store; or it contains only archives, or only model
+files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from model_archive.configuration import CONFIG, STORES
 from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import read_store
 from torchserve_compat.store.known_settings import Runtime
-from torchserve_compat.store.models import Selection, named_in_models, parse_table, select
+from torchserve_compat.store.models import LoadSelection, named_in_models, parse_table, select
 from torchserve_compat.store.versions import requested_versions
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ _RULES = (rules.environment, rules.placeholders, rules.model_store, rules.sizes)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What there is to serve, and the configuration that it is served by."""
+class ModelDirectory:
+    """The models to serve, and their configuration."""
 
     models: Sequence[ModelRequest]
     properties: Mapping[str, str]
@@ -35,12 +35,12 @@ class Found:
 
     @property
     def max_request_size(self) -> int:
-        """In bytes."""
+        """Return the limit of a request's body, in bytes."""
         return rules.max_request_size(self.properties)
 
 
-def read(inputs: rules.RuleInputs, service_name: str | None) -> Found:
-    """Raises ConfigurationError where there is nothing to serve, or where the configuration is wrong."""
+def read(inputs: rules.RuleInputs, service_name: str | None) -> ModelDirectory:
+    """Read a model directory; raises ConfigurationError if it has no model, or an invalid configuration."""
     folder = inputs.model_dir
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} is not a directory; give the folder with the models by --model-dir.")
@@ -53,7 +53,7 @@ def read(inputs: rules.RuleInputs, service_name: str | None) -> Found:
             f"There is no model in {folder}: put config/config.properties and model-store/*.mar there, "
             "or a model.pt, model.pt2 or model.onnx."
         )
-    return Found(models, settings, missing)
+    return ModelDirectory(models, settings, missing)
 
 
 def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
@@ -75,7 +75,7 @@ def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
 
 
 def _archives(settings: Mapping[str, str]) -> tuple[Sequence[ModelRequest], Mapping[str, str]]:
-    """Those to serve; and models that `load_models` names and the store does not hold, with the reason."""
+    """Return the archives to serve, and the reason for each model in `load_models` that is not in the store."""
     if "model_store" not in settings:
         return [], {}
     store = Path(settings["model_store"])
@@ -83,7 +83,7 @@ def _archives(settings: Mapping[str, str]) -> tuple[Sequence[ModelRequest], Mapp
     if not wanted.get("load_models", "").strip():
         wanted["load_models"] = named_in_models(parse_table("models", wanted.get("models") or "{}"))
     archives = read_store(store)
-    selection = Selection("")
+    selection = LoadSelection("")
     if "model_snapshot" not in wanted:
         selection = select(wanted["load_models"], archives, str(store))
         wanted["load_models"] = selection.load_models

@@ -1,4 +1,4 @@
-"""Variables of the environment that models do not get, by `blacklist_env_vars` of config.properties. Pure."""
+"""Environment variables that models do not get, from `blacklist_env_vars` in config.properties. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from data_plane.model_server.errors import ConfigurationError
 
 
 def withheld_variables(properties: Mapping[str, str], environment: Iterable[str]) -> tuple[str, ...]:
-    """As in TorchServe, those whose whole names match the regular expression; raises ConfigurationError."""
+    """Return the variables whose full names match, as in TorchServe; raises ConfigurationError."""
     wanted = properties.get("blacklist_env_vars", "").strip()
     try:
         pattern = re.compile(wanted)
     except re.error as error:
         raise ConfigurationError(
-            f"blacklist_env_vars in config.properties is no regular expression: {error}: {wanted!r}."
+            f"blacklist_env_vars in config.properties is not a regular expression: {error}: {wanted!r}."
         ) from error
     return tuple(sorted(name for name in environment if pattern.fullmatch(name)))

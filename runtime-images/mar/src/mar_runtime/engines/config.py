@@ -1,13 +1,13 @@
-"""model-config.yaml: what a model file does not say of itself.
+"""model-config.yaml: the settings of a model file.
 
     inputs:
       - {name: image, datatype: FP32, shape: [-1, 1, 28, 28]}
     outputs:
       - {name: scores, datatype: FP32, shape: [-1, 10]}
     batchSize: 32        # most instances in one run
-    maxBatchDelay: 5     # understood and not needed: no request waits for others
+    maxBatchDelay: 5     # accepted and ignored: no request waits for others
 
-Everything is optional; sizes of -1 are any. The names of the last two are TorchServe's.
+All settings are optional; a size of -1 means any. The last two have TorchServe's names.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class _Tensor(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(f"there is no datatype {self.datatype!r}; use one of {', '.join(DATATYPES)}")
 
 
-class _Document(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class _ConfigFile(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     inputs: list[_Tensor] = []
     outputs: list[_Tensor] = []
     batch_size: Annotated[int, msgspec.Meta(ge=1)] | None = None
     max_batch_delay: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-# msgspec prepares a type at its first use, and two threads that do so at once crash; models are loaded in threads.
-msgspec.json.Decoder(_Document)
+# msgspec prepares a type at its first use, and two threads that do this at the same time crash. Models load in threads.
+msgspec.json.Decoder(_ConfigFile)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The settings; empty and None where the user leaves it to the server."""
+    """The settings; empty or None where the server decides."""
 
     inputs: tuple[TensorMetadata, ...] = ()
     outputs: tuple[TensorMetadata, ...] = ()
@@ -60,14 +60,14 @@ class ModelConfig:
 
 
 def read_config(model: Path) -> ModelConfig:
-    """The settings beside the model file; raises CannotLoad."""
+    """Read the settings beside the model file; raises CannotLoad."""
     path = model.with_name(NAME)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ModelConfig()
     try:
-        document = msgspec.convert(yaml.safe_load(text) or {}, _Document)
+        document = msgspec.convert(yaml.safe_load(text) or {}, _ConfigFile)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise CannotLoad(path, str(error)) from error
     return ModelConfig(

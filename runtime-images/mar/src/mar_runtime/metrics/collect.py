@@ -1,4 +1,4 @@
-"""Takes what a handler reports by `context.metrics` out of TorchServe's metrics. In the handler's process."""
+"""Collects the metrics that a handler reports through `context.metrics`. Runs in the handler's process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ts.metrics.caching_metric import CachingMetric
 from data_plane.messages import encodable
 from torchserve_compat.frames import Sample
 
-_collected: list[Sample] = []  # by all threads: a handler may have some of its own
+_collected: list[Sample] = []  # from all threads: a handler may start its own
 _collecting = threading.Lock()
 
 
 def collect_samples() -> None:
-    """From now on metrics are collected; TorchServe's wheel would print them for its Java side to read."""
+    """Collect metrics from now on, instead of printing them, as TorchServe's wheel does for its Java process."""
     CachingMetric.emit_metrics = _collect
 
 
-def taken() -> list[Sample]:
-    """What was reported in this process since the last time, by whichever handler: it says itself whose it is."""
+def take_samples() -> list[Sample]:
+    """Return and clear the samples of all handlers in this process."""
     with _collecting:
         samples = _collected.copy()
         _collected.clear()
@@ -37,6 +37,6 @@ def _collect(metric: Any, request_id: str, value: float, dimensions: str) -> Non
 
 
 def _dimensions(text: str, names: Sequence[str]) -> dict[str, str]:
-    """Of "name:value,name:value"; a value may hold commas and colons."""
+    """Parse "name:value,name:value"; a value may contain commas and colons."""
     found = re.fullmatch(",".join(f"{re.escape(name)}:(.*?)" for name in names), text, re.DOTALL)
     return dict(zip(names, found.groups(), strict=True)) if found else {}

@@ -1,4 +1,4 @@
-"""A Model that is one file without a handler: tensors in, tensors out, in a thread of this process."""
+"""A model that is one file without a handler: it computes tensors from tensors in a thread of this process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
 from mar_runtime.pool.work_thread import WorkThread
 
-# Of instances that cannot be read together so many are tried one by one.
-_LOOKED_AT = 1000
+# Instances that are tried one by one to find the invalid one.
+_MAX_CHECKED = 1000
 _JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
 
 
 class TensorModel:
-    """One version of a model, run by `engine`; `ahead` is BatchQueue's."""
+    """One version of a model, run by `engine`; `ahead` is passed to BatchQueue."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TensorModel:
         self.name = name
         self.version = version
         self._engine = engine
-        self._thread = WorkThread(f"engine of {name}")  # torch lets go of the interpreter while it computes
+        self._thread = WorkThread(f"engine of {name}")  # torch releases the GIL while it computes
         # A model whose first dimension is fixed takes that batch size only.
         merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
         self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(
@@ -57,30 +57,30 @@ class TensorModel:
         )
 
     async def drained(self) -> None:
-        """Returns when no request waits and none is under way."""
+        """Return when no request is queued or in flight."""
         await self.queue.drained()
 
     async def metadata(self) -> ModelMetadata:
-        """As the file, or model-config.yaml beside it, says."""
+        """Return the inputs and outputs that the file, or model-config.yaml beside it, declares."""
         return ModelMetadata(
             self.name, (self.version,), self._engine.platform, self._engine.inputs, self._engine.outputs
         )
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """One instance is one row: of the only input, or an object with a row for each input."""
+        """Return predictions. An instance is a row of the only input, or an object with a row for each input."""
         arrays = await off_loop(json_text.weight(request.body), self._arrays, request.body)
         if not arrays:
             return Response(b'{"predictions":[]}')
-        outputs = await self._ask(arrays, call)
+        outputs = await self._submit(arrays, call)
         return await off_loop(sum([array.nbytes for array in outputs.values()]), _response, outputs)
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:  # noqa: ARG002 - of the protocol
-        """A file without a handler explains nothing."""
+        """Raise Unsupported: a file without a handler has no explanations."""
         raise self._unexplained()
 
     async def infer(self, request: InferRequest, call: Call) -> InferResponse:
-        """Tensors by name; a lone input may have any name."""
-        outputs = await self._ask(self._inputs(request), call)
+        """Return the outputs. Inputs are matched by name; a single input may have any name."""
+        outputs = await self._submit(self._inputs(request), call)
         texts = sum([array.nbytes for array in outputs.values() if array.dtype == object])
         return InferResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
 
@@ -98,11 +98,11 @@ class TensorModel:
         return Response(encoded, content_type=b"application/octet-stream", headers=headers)
 
     async def close(self) -> None:
-        """End the thread when what it runs is finished."""
+        """End the thread after its last batch."""
         self._thread.close()
 
-    async def _ask(self, arrays: Arrays, call: Call) -> dict[str, Array]:
-        # Inputs with different numbers of rows have no rows to be merged by: such a request stays alone.
+    async def _submit(self, arrays: Arrays, call: Call) -> dict[str, Array]:
+        # A request whose inputs have different numbers of rows cannot be merged with others.
         key = merge.key_of(arrays) if merge.can_merge(arrays) else object()
         return await self.queue.submit(arrays, merge.rows_of(arrays), key, call)
 
@@ -110,19 +110,19 @@ class TensorModel:
         sizes = [merge.rows_of(arrays) for arrays in batch.payloads]
         inputs = merge.merge(batch.payloads)
         try:
-            results, batch.model_s = await self._thread.run(lambda: self._time(inputs))
+            results, batch.model_s = await self._thread.run(lambda: self._run_timed(inputs))
         except UnprocessableInput as error:
             if len(sizes) == 1:
                 raise
-            raise InferenceFailed(error.message) from error  # each alone may be what the model takes
+            raise InferenceFailed(error.message) from error  # each request alone may be valid
         return merge.split(results, sizes)
 
-    def _time(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
+    def _run_timed(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
         started = time.perf_counter()
         return self._engine.run(inputs), time.perf_counter() - started
 
     def _arrays(self, body: bytes) -> Arrays:
-        """The instances in a body; none if there are none."""
+        """Return the instances of a body as arrays; empty if there are none."""
         instances = _instances(body)
         if not instances:
             return {}
@@ -153,7 +153,7 @@ class TensorModel:
 
 
 def _instances(body: bytes) -> list[Any]:
-    """Raises InvalidInput for a number that no float holds."""
+    """Return the instances of a body; raises InvalidInput, for example for a number that is too large."""
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as error:
@@ -170,11 +170,11 @@ def _column(instances: list[Any], name: str) -> list[Any]:
 
 
 def _array(name: str, datatype: str, values: list[Any]) -> Array:
-    """As strict as the v2 protocol: no text, true or null is taken for a number. Raises UnprocessableInput."""
+    """Convert values as strictly as the v2 protocol: text, true and null are not numbers. Raises UnprocessableInput."""
     try:
         return _tensor(name, datatype, values)
     except InvalidInput as error:
-        raise UnprocessableInput(_what_is_wrong(name, datatype, values) or error.message) from error
+        raise UnprocessableInput(_describe_invalid(name, datatype, values) or error.message) from error
 
 
 def _tensor(name: str, datatype: str, values: list[Any]) -> Array:
@@ -182,7 +182,7 @@ def _tensor(name: str, datatype: str, values: list[Any]) -> Array:
 
 
 def _shape(values: Any) -> tuple[int, ...]:
-    """By the first element of each level; whether the others are the same is checked with them."""
+    """Return the shape given by the first element of each level; other elements are checked later."""
     shape = []
     while type(values) is list:
         shape.append(len(values))
@@ -190,9 +190,9 @@ def _shape(values: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _what_is_wrong(name: str, datatype: str, instances: list[Any]) -> str:
-    """The first instance that is wrong by itself; empty where they only do not go together, or it comes late."""
-    for index, instance in enumerate(instances[:_LOOKED_AT]):
+def _describe_invalid(name: str, datatype: str, instances: list[Any]) -> str:
+    """Describe the first invalid instance; empty if each is valid alone, or too many come before it."""
+    for index, instance in enumerate(instances[:_MAX_CHECKED]):
         try:
             _tensor(name, datatype, [instance])
         except InvalidInput as error:
@@ -205,7 +205,7 @@ def _tensors(outputs: Arrays) -> tuple[Tensor, ...]:
 
 
 def _response(outputs: Arrays) -> Response:
-    """Predictions: the rows of the only output, or an object of each row's outputs."""
+    """Return predictions: the rows of the only output, or an object with the outputs of each row."""
     columns = {name: _plain(array) for name, array in outputs.items()}
     if len(columns) == 1:
         (predictions,) = columns.values()
@@ -215,7 +215,7 @@ def _response(outputs: Arrays) -> Response:
 
 
 def _plain(array: Array) -> Any:
-    """What orjson takes: it writes contiguous numbers itself."""
+    """Return the array as orjson can write it, directly if it contains numbers."""
     if array.dtype.kind in "OSU":
         return [_text(value) for value in array.tolist()]
     if array.dtype == np.float16:

@@ -14,6 +14,7 @@ from data_plane.errors import ClientGone, NotReady
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
+from mar_runtime.pool.ages import WorkerAges
 from mar_runtime.pool.pipe import NeverStarted, WorkerDied
 from mar_runtime.pool.restarts import Restarts
 from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
@@ -26,7 +27,6 @@ from torchserve_compat.server.transport import OnPiece
 log = logging.getLogger(__name__)
 
 _PENDING = 2  # batches at a worker: the one that runs, and the next
-_MEMORY_CHECK_S = 1.0
 _FREE_MEMORY_FACTOR = 2  # times a worker's memory must be free before another starts: batches need memory, too
 _MIB = 1024 * 1024
 
@@ -64,7 +64,7 @@ class ProcessPool:
         self._not_gone: set[WorkerProcess] = set()  # the workers, and those that are ending
         self._waiting: deque[asyncio.Future[None]] = deque()  # batches that wait for a worker
         self._replacing: dict[WorkerProcess, bool] = {}  # workers to replace, and whether the replacement is ready
-        self._memory_checked: dict[WorkerProcess, float] = {}
+        self._ages = WorkerAges(policy)
         self._restarts = Restarts(clock)
         self._pause = pause
         self._tasks: set[asyncio.Task[None]] = set()
@@ -215,22 +215,10 @@ class ProcessPool:
         if self._replacing.get(worker):
             if not worker.pending:
                 self._retire(worker)
-        elif worker not in self._replacing and (reason := self._too_old(worker)):
+        elif worker not in self._replacing and (reason := self._ages.too_old(worker)):
             log.info("model %s: worker %d is replaced: %s", self._spec.model, worker.pid, reason)
             self._replacing[worker] = False
             self._spawn(self._replace(worker))
-
-    def _too_old(self, worker: WorkerProcess) -> str:
-        policy = self._policy
-        if policy.max_requests and worker.served >= policy.max_requests:
-            return f"it served {worker.served} batches"
-        now = time.monotonic()
-        if policy.max_memory_mib and now - self._memory_checked.get(worker, 0.0) > _MEMORY_CHECK_S:
-            self._memory_checked[worker] = now
-            held = worker.memory_bytes() // _MIB
-            if held > policy.max_memory_mib:
-                return f"it holds {held} MiB of memory"
-        return ""
 
     async def _replace(self, worker: WorkerProcess) -> None:
         """Start the replacement first, so that there is always a worker; a busy worker retires after its batches."""
@@ -276,7 +264,7 @@ class ProcessPool:
     def _forget(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
         self._replacing.pop(worker, None)
-        self._memory_checked.pop(worker, None)
+        self._ages.forget(worker)
 
     def _report(self, how: str = "") -> None:
         self._on_change(len(self._workers), how)

@@ -11,7 +11,7 @@ import torch
 import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
-from mar_runtime.metrics.collect import collect_samples, taken
+from mar_runtime.metrics.collect import collect_samples, take_samples
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.worker.continuous import RunningBatch
@@ -46,7 +46,7 @@ class Handler:
     def run(self, batch: frames.HandlerBatch, emit: Emit) -> frames.HandlerResult:
         """Return the result of a batch, with the metrics that the handler reported; pieces go to `emit`."""
         result = self._calls.run(batch, self._context, emit)
-        samples = taken()
+        samples = take_samples()
         if not samples:
             return result
         return frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
@@ -58,7 +58,7 @@ class Handler:
     def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.HandlerResult]]:
         """Call the handler once; return a piece or result for each request. Reported metrics go with a result."""
         outputs = batch.step(self._context)
-        samples = taken() if any(isinstance(one, frames.HandlerResult) for _, one in outputs) else []
+        samples = take_samples() if any(isinstance(one, frames.HandlerResult) for _, one in outputs) else []
         for place, (number, one) in enumerate(outputs):
             if samples and isinstance(one, frames.HandlerResult):
                 outputs[place] = number, frames.HandlerResult(one.responses, one.seconds, one.failure, samples)
