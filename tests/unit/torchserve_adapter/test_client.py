@@ -15,7 +15,7 @@ from data_plane.batching.sequences import SequenceLimits
 from data_plane.errors import NotReady, ServingError
 from data_plane.messages import Response
 from torchserve_adapter.batching import FRAME_BYTES
-from torchserve_adapter.client import TorchServeClient, Version
+from torchserve_adapter.client import TorchServeClient, TorchServeVersion
 from torchserve_compat.frames import (
     HandlerBatch,
     HandlerFailure,
@@ -29,7 +29,7 @@ from torchserve_compat.frames import (
 )
 from torchserve_compat.wire import Kind, framed
 
-VERSION = Version(
+VERSION = TorchServeVersion(
     version="1.0", archive="bert.mar", workers=1, max_workers=2, batch_size=4, response_timeout_s=120,
     startup_timeout_s=60,
 )  # fmt: skip

@@ -44,7 +44,7 @@ class FakeWatch:
     def has_given_up(self, name: str) -> bool:
         return False
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         self.looks += 1
 
 

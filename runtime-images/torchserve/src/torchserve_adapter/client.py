@@ -1,4 +1,4 @@
-"""The only sockets to TorchServe: its management, its metrics, and the ways to the workers of its models."""
+"""The only module that connects to TorchServe: to its management API, its metrics, and its inference API."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from torchserve_adapter.errors import broken_connections
 from torchserve_adapter.transport import VersionTransport
 
 _NOT_FOUND = 404
-_PAGE = 100  # the most models that TorchServe lists at once
-_KEPT = Limits(idle_s=600.0)  # a request after a pause need not connect anew; one that was closed is not used
+_PAGE = 100  # the most models on a page of TorchServe's list
+_POOL_LIMITS = Limits(idle_s=600.0)  # keep connections for requests after a pause; closed ones are not reused
 _SHORT_S = 5.0
 _IDLE_SHARE = 0.9
-_LONG_S = 86400.0  # of what loads a model, and ends it by a limit of its own
+_LONG_S = 86400.0  # for requests that load a model; TorchServe has its own limit for them
 
 
 @dataclass(frozen=True)
-class Version:
+class TorchServeVersion:
     """One version of a model, as TorchServe describes it."""
 
     version: str
     archive: str
-    workers: int  # those that are ready
+    workers: int  # ready workers
     max_workers: int
     batch_size: int
     response_timeout_s: int
     startup_timeout_s: int
     continuous: bool = False
-    sequences: SequenceLimits | None = None  # of a handler that keeps state between requests
+    sequences: SequenceLimits | None = None  # for a handler that keeps state between requests
 
 
 class TorchServeClient:
-    """TorchServe's three listeners, found by the addresses in its effective configuration."""
+    """A client for TorchServe's three listeners, whose addresses are in its effective configuration."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         sequence_header = properties.get("ts_header_key_sequence_id", "").strip() or "ts_request_sequence_id"
@@ -53,7 +53,7 @@ class TorchServeClient:
         ]
 
     async def __aenter__(self) -> Self:
-        self._inference, self._management, self._metrics = (Pool(one, limits=_KEPT) for one in self._addresses)
+        self._inference, self._management, self._metrics = (Pool(one, limits=_POOL_LIMITS) for one in self._addresses)
         return self
 
     async def __aexit__(
@@ -62,16 +62,16 @@ class TorchServeClient:
         for pool in (self._inference, self._management, self._metrics):
             pool.close()
 
-    def transport(self, model: str, version: Version, on_answer: Callable[[], None]) -> VersionTransport:
-        """The way to this version's workers; `on_answer` is called whenever one has answered."""
+    def transport(self, model: str, version: TorchServeVersion, on_response: Callable[[], None]) -> VersionTransport:
+        """Return a transport to this version's workers; `on_response` is called after each response."""
         path = f"/predictions/{quote(model, safe='')}/{quote(version.version, safe='')}"
         return VersionTransport(
-            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_answer,
+            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_response,
             continuous=version.continuous,
             sequence_header=self._sequence_header if version.sequences else None,
         )  # fmt: skip
 
-    async def describe(self, model: str) -> tuple[Version, ...] | None:
+    async def describe(self, model: str) -> tuple[TorchServeVersion, ...] | None:
         """Every version of a model, the default one first; none if TorchServe does not know it, None while it does not
         response."""
         described = await self._get(f"/models/{quote(model, safe='')}/all")
@@ -85,7 +85,7 @@ class TorchServeClient:
         return tuple(versions)
 
     async def names(self) -> tuple[str, ...] | None:
-        """Every model that TorchServe knows; None while it does not answer."""
+        """Return the names of all models; None while TorchServe does not respond."""
         names: list[str] = []
         while True:
             page = await self._get(f"/models?limit={_PAGE}&next_page_token={len(names)}")
@@ -96,7 +96,7 @@ class TorchServeClient:
                 return tuple(names)
 
     async def metrics(self) -> bytes:
-        """TorchServe's metrics; nothing while it does not answer."""
+        """Return TorchServe's metrics; empty while it does not respond."""
         try:
             response = await self._metrics.request("GET", "/metrics", (), b"", _SHORT_S)
         except ServingError:
@@ -104,13 +104,13 @@ class TorchServeClient:
         return response.body if response.status == 200 else b""
 
     async def manage(self, method: str, path_and_query: str) -> Response:
-        """TorchServe's response to a request of its management API, whatever it is."""
+        """Send a request to the management API and return the response, whatever its status."""
         with broken_connections():
             response = await self._management.request(method, path_and_query, (), b"", _LONG_S)
         return Response(response.body, response.status, response.header(b"content-type") or b"application/octet-stream")
 
     async def _get(self, path: str) -> Any:
-        """JSON of the management API; an object for what TorchServe refuses, None while it does not answer."""
+        """Return JSON from the management API: an object for an error, None while TorchServe does not respond."""
         try:
             response = await self._management.request("GET", path, (), b"", _SHORT_S)
         except ServingError:
@@ -118,8 +118,8 @@ class TorchServeClient:
         return orjson.loads(response.body)
 
 
-def _version(described: Mapping[str, Any]) -> Version:
-    return Version(
+def _version(described: Mapping[str, Any]) -> TorchServeVersion:
+    return TorchServeVersion(
         version=described["modelVersion"],
         archive=described["modelUrl"],
         workers=sum(worker["status"] == "READY" for worker in described["workers"]),
@@ -133,8 +133,10 @@ def _version(described: Mapping[str, Any]) -> Version:
 
 
 def _sequences(described: Mapping[str, Any]) -> SequenceLimits:
-    """TorchServe's, but for the time that a sequence may be idle. Were TorchServe's own over first, its next request
-    could go to another worker, or, at that very moment, be forgotten."""
+    """Return TorchServe's limits with a shorter idle time.
+
+    If TorchServe's idle time ended first, the next request of the sequence could go to another worker, or get lost.
+    """
     timeout_ms = described["sequenceTimeoutMSec"]
     return SequenceLimits(
         max_sequences=described["maxNumSequence"],

@@ -68,14 +68,14 @@ class ManagementEndpoints:
         query = f"?{request.query.decode('latin-1')}" if request.query else ""
         response = await self._client.manage(request.method, quote(request.path) + query)
         if request.method != "GET":
-            await self._look()
+            await self._check_models()
         return response
 
     async def register(self, request: Request) -> Response:
         parameters = {**_document(request), **dict(parse_qsl(request.query.decode("latin-1")))}
         parameters |= await self._batching(parameters)
         response = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
-        await self._look()
+        await self._check_models()
         return response
 
     async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class ManagementEndpoints:
         self._served.expect(url, merges_rows=merges_rows)
         return {"batch_size": size, "max_batch_delay": 0}
 
-    async def _look(self) -> None:
+    async def _check_models(self) -> None:
         with contextlib.suppress(ModelFailed):  # the watch itself ends the adapter for it
-            await self._watch.look()
+            await self._watch.check()
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class StoreRepository:
             "batch_size": limits.max_batch_size, "max_batch_delay": 0,
         }  # fmt: skip
         _check(await self.client.manage("POST", f"/models?{urlencode(parameters)}"))
-        await self.watch.look()
+        await self.watch.check()
 
     async def unload(self, name: str) -> None:
         """Returns when requests under way are finished and the model is gone; raises as `load`."""
@@ -141,7 +141,7 @@ class StoreRepository:
             for one in reversed(versions):
                 path = f"/models/{quote(name, safe='')}/{quote(one.version, safe='')}"
                 _check(await self.client.manage("DELETE", path))
-        await self.watch.look()
+        await self.watch.check()
 
 
 @contextlib.contextmanager

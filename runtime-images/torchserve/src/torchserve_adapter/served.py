@@ -1,4 +1,4 @@
-"""The versions that TorchServe serves, each as a model behind a queue of its own."""
+"""The model versions that TorchServe serves, each with its own queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from data_plane.errors import NotReady
 from data_plane.model import Models
 from model_archive.configuration import file_name
 from torchserve_adapter.batching import BatchRequirements
-from torchserve_adapter.client import TorchServeClient, Version
+from torchserve_adapter.client import TorchServeClient, TorchServeVersion
 from torchserve_adapter.process import WorkerDeaths
 from torchserve_adapter.transport import VersionTransport
 from torchserve_compat.server.model import HandlerModel
@@ -26,17 +26,17 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Served:
-    """One version: what clients see of it, its queue, and the way to its workers."""
+class _ServedVersion:
+    """One version: its model, its queue, and the transport to its workers."""
 
     model: HandlerModel | StatefulModel
     queue: BatchQueue[Any, Any]
     transport: VersionTransport
-    slots: int  # frames that a worker takes at a time
+    slots: int  # frames that a worker processes at the same time
 
 
 class ServedVersions:
-    """Fills `models`; as many batches are under way as a version has workers, and without any its requests wait."""
+    """Adds versions to `models`. Each runs as many batches as it has workers; without workers, its requests wait."""
 
     def __init__(
         self,
@@ -51,19 +51,22 @@ class ServedVersions:
         self._requirements = requirements
         self._metrics = metrics
         self._deaths = deaths
-        self._versions: dict[str, dict[str, _Served]] = {}
-        self._rows_alone: set[str] = set()  # archives that were registered without a word on batches
+        self._versions: dict[str, dict[str, _ServedVersion]] = {}
+        self._rows_alone: set[str] = set()  # archives that were registered without a batch size
 
     def has(self, name: str, version: str) -> bool:
-        """Whether this version is served."""
+        """Return whether this version is served."""
         return name in self._models.names and version in self._models.versions(name)
 
     def expect(self, archive: str, *, merges_rows: bool) -> None:
-        """The archive is about to be registered; TorchServe does not keep what was asked for and what is a default."""
+        """Remember whether a batch size was requested for an archive that is about to be registered.
+
+        TorchServe does not distinguish a requested batch size from the default.
+        """
         (self._rows_alone.discard if merges_rows else self._rows_alone.add)(file_name(archive))
 
-    def update(self, name: str, described: Sequence[Version], *, configured: bool) -> None:
-        """A model's versions are these, the first one its default. `configured`: as config.properties has them."""
+    def update(self, name: str, described: Sequence[TorchServeVersion], *, configured: bool) -> None:
+        """Set a model's versions; the first is the default. `configured`: they come from config.properties."""
         known = self._versions.get(name, {}) if name in self._models.names else {}
         versions = {one.version: known.get(one.version) or self._make(name, one, configured) for one in described}
         if known.keys() - versions.keys():
@@ -73,30 +76,30 @@ class ServedVersions:
         self._versions[name] = versions
         self.scale(name, described)
 
-    def scale(self, name: str, described: Sequence[Version]) -> None:
-        """The model's versions have so many workers now."""
+    def scale(self, name: str, described: Sequence[TorchServeVersion]) -> None:
+        """Set how many batches run at a time to the current number of workers."""
         for one in described:
             served = self._versions[name].get(one.version)
             if served and served.queue.concurrency != (batches := one.workers * served.slots):
                 served.queue.concurrency = batches
 
     def refuse_all_waiting(self) -> None:
-        """There will be no worker for those that wait for one."""
+        """Fail all requests that wait for a worker: there will be none."""
         for name in self._versions:
             self.refuse_waiting(name)
 
     def refuse_waiting(self, name: str) -> None:
-        """The same for one model."""
+        """Fail the requests of one model that wait for a worker."""
         _refuse_waiting(name, self._versions.get(name, {}))
 
     async def drained(self, name: str) -> None:
-        """Returns when no request waits for the model or is under way."""
+        """Return when no request of the model is queued or in flight."""
         versions = self._versions.pop(name, {})
         _refuse_waiting(name, versions)
         for served in versions.values():
             await served.model.drained()
 
-    def _make(self, name: str, version: Version, configured: bool) -> _Served:
+    def _make(self, name: str, version: TorchServeVersion, configured: bool) -> _ServedVersion:
         if configured:
             limits = self._requirements.limits(name, version.version, version.archive)
         else:
@@ -104,7 +107,7 @@ class ServedVersions:
             limits = self._requirements.registered(
                 version.batch_size, merges_rows=merges_rows, continuous=version.continuous
             )
-        log.info("model %s, version %s: %s", name, version.version, _said(limits, stateful=bool(version.sequences)))
+        log.info("model %s, version %s: %s", name, version.version, _describe(limits, stateful=bool(version.sequences)))
         answered = functools.partial(self._deaths.forgive, name, version.version)
         transport = self._client.transport(name, version, answered)
         metrics = self._metrics.of_model(name)
@@ -113,23 +116,23 @@ class ServedVersions:
         model = HandlerModel(
             name, version.version, transport,
             limits=limits, metrics=metrics, workers=version.workers, envelope=envelope, stateful=stateful,
-            merging=not stateful,  # with sequences, TorchServe makes the batches; a frame is one request to it
+            merging=not stateful,  # with sequences, TorchServe forms the batches; a frame is one request to it
         )  # fmt: skip
         if version.sequences is None:
-            return _Served(model, model.queue, transport, model.slots)
+            return _ServedVersion(model, model.queue, transport, model.slots)
         headers = sequence_headers(self._requirements.properties)
         sequences = StatefulModel([model], version.sequences, headers, timeout_s=limits.timeout_s, marks=True)
-        return _Served(sequences, model.queue, transport, version.batch_size)
+        return _ServedVersion(sequences, model.queue, transport, version.batch_size)
 
 
-def _refuse_waiting(name: str, versions: Mapping[str, _Served]) -> None:
+def _refuse_waiting(name: str, versions: Mapping[str, _ServedVersion]) -> None:
     for served in versions.values():
         if not served.queue.concurrency:
             served.transport.give_up()
         served.queue.refuse(NotReady(f"Model {name} has no worker any more."))
 
 
-def _said(limits: BatchLimits, *, stateful: bool) -> str:
+def _describe(limits: BatchLimits, *, stateful: bool) -> str:
     if stateful:
         return "TorchServe makes batches of requests of several sequences, as its handler keeps state between them"
     if limits.continuous:

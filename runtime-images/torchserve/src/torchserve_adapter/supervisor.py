@@ -1,4 +1,4 @@
-"""The adapter's life: start TorchServe, open the doors, watch all of it, and end for a reason that can be read."""
+"""Starts TorchServe, serves its models, watches both, and ends with a clear reason."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from data_plane.server.routing import Router
 from data_plane.server.run import HttpServer
 from torchserve_adapter.batching import BatchRequirements
 from torchserve_adapter.client import TorchServeClient
+from torchserve_adapter.failure_reports import FailureReports
 from torchserve_adapter.launch import Launch
 from torchserve_adapter.limits import MAX_MANAGEMENT_CONNECTIONS
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
@@ -29,20 +30,20 @@ from torchserve_compat.store.settings import whole
 
 @dataclass(frozen=True)
 class Service:
-    """What is served, and how."""
+    """The models to serve, and their settings."""
 
     properties: Mapping[str, str]  # TorchServe's
     configured: Sequence[RequestedModel]
     requirements: BatchRequirements
-    batch_sizes: Mapping[str, Mapping[str, int]]  # by model and version, that handlers are told
+    batch_sizes: Mapping[str, Mapping[str, int]]  # in handlers' contexts, by model and version
     missing: Mapping[str, str]  # models that cannot be served, and why
     alias: str | None
 
 
 async def supervise(service: Service, launch: Launch, doors: Doors, management: socket.socket | None) -> None:
-    """Returns after a drain; raises StartError when TorchServe or a model has failed.
+    """Serve until a drain; raises StartError when TorchServe or a model fails.
 
-    On the socket `management`, where there is one, models can be registered and unregistered.
+    `management`: the socket of the management API, None if it is off.
     """
     models = Models((model.name for model in service.configured), service.alias)
     for name, why in service.missing.items():
@@ -51,8 +52,8 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
         served = ServedVersions(models, client, service.requirements, metrics.batches, torchserve.deaths)
         watch = ModelWatch(
-            service.configured, models, served, client, torchserve, launch.failures,
-            registering=management is not None,
+            service.configured, models, served=served, client=client, torchserve=torchserve,
+            reports=FailureReports(launch.failures, torchserve.last_problems), registering=management is not None,
         )  # fmt: skip
         must_not_end = [_refuse_after(one, served) for one in (torchserve.died(), watch.run())]
         if management:
@@ -67,7 +68,7 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
 
 
 async def _refuse_after(watching: Awaitable[None], served: ServedVersions) -> None:
-    """Requests that wait for a worker do not hold up an end without one."""
+    """Refuse waiting requests when `watching` ends, so that they do not delay the end."""
     try:
         await watching
     finally:

@@ -50,7 +50,7 @@ class VersionTransport:
         model: str,
         response_timeout_s: float,
         startup_timeout_s: float,
-        on_answer: Callable[[], None],
+        on_response: Callable[[], None],
         *,
         continuous: bool = False,
         sequence_header: bytes | None = None,
@@ -59,7 +59,7 @@ class VersionTransport:
         self._sequence_header = sequence_header
         self._path = path
         self._model = model
-        self._on_answer = on_answer
+        self._on_response = on_response
         self._continuous = continuous
         self._given_up = False
         self._allowed_s = response_timeout_s
@@ -104,7 +104,7 @@ class VersionTransport:
                 result = frames.decode_result(response.body)
         except msgspec.DecodeError as error:
             raise ConnectionBroken(f"{COMPONENT}: the response cannot be read ({error}).") from error
-        self._on_answer()
+        self._on_response()
         return result
 
     async def _read_stream(self, response: Answer, on_piece: OnPiece) -> frames.HandlerResult:

@@ -1,0 +1,67 @@
+"""Why a model's worker failed: the reports that our worker writes inside TorchServe, as messages for users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchserve_compat.store.models import RequestedModel
+
+
+@dataclass(frozen=True)
+class FailureReports:
+    """The reports in `folder`, one file for each model. `last_problems` returns the end of TorchServe's log."""
+
+    folder: Path
+    last_problems: Callable[[], str]
+
+    def has(self, model: str) -> bool:
+        """Return whether there is a report on the model."""
+        return self._file(model).exists()
+
+    def clear(self, model: str) -> None:
+        """Delete the report on the model."""
+        self._file(model).unlink(missing_ok=True)
+
+    def describe_load_failure(self, model: RequestedModel) -> str:
+        """Return why the model could not be loaded."""
+        if report := self._read(model.name):
+            return f"Model {named(model)} could not be loaded: {_cause(report)}"
+        return f"The worker of model {named(model)} died {self._without_exception()}"
+
+    def describe_last_death(self, model: RequestedModel) -> str:
+        """Return how the model's worker last died, to follow another clause."""
+        report = self._read(model.name)
+        return f"the last time by {_cause(report)}" if report else f"the last time {self._without_exception()}"
+
+    def _file(self, model: str) -> Path:
+        return self.folder / f"{model}.json"
+
+    def _read(self, model: str) -> Mapping[str, str | None] | None:
+        try:
+            report: Mapping[str, str | None] = json.loads(self._file(model).read_text())
+        except FileNotFoundError:
+            return None
+        return report
+
+    def _without_exception(self) -> str:
+        return (
+            "without a Python exception; if it was killed for memory, raise the container's memory limit. "
+            f"{self.last_problems()}"
+        )
+
+
+def named(model: RequestedModel) -> str:
+    """Return the model's name with its archives, for messages."""
+    return f"{model.name} ({model.archive})"
+
+
+def _cause(report: Mapping[str, str | None]) -> str:
+    """Return the exception, its place in the user's code, and the fix."""
+    if module := report["missing_module"]:
+        fix = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
+    else:
+        fix = "Correct the handler or the archive and upload it again."
+    return f"{report['type']}: {report['message']} (at {report['where']}). {fix}"
