@@ -85,6 +85,10 @@ def test_the_version_that_runs_the_suite_is_supported() -> None:
     assert OWN in PYTHONS
 
 
+def test_an_installation_has_all_that_it_needs(python: str) -> None:
+    run([str(Path(sys.executable).with_name("uv")), "pip", "check", "--quiet", "--python", python])
+
+
 def test_it_is_imported_without_a_warning(python: str, tmp_path: Path) -> None:
     run([python, "-W", "error", "-c", IMPORTS], tmp_path, USERS)
 
