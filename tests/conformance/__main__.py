@@ -11,7 +11,6 @@ import argparse
 import difflib
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 from tests.conformance import archives, behaviours, key, recorder, resnet50, sdk_table, settings_table, table
@@ -46,14 +45,12 @@ def _record(*, is_check: bool) -> int:
 
 
 def _recorded_now() -> dict[str, str]:
-    with tempfile.TemporaryDirectory(prefix="recorded-") as temporary:
-        directories = archives.build(Path(temporary, "directories"))
-        found: dict[str, str] = {}
-        for name, folder in directories.items():
-            print(f"TorchServe serves {folder.name}", flush=True)
-            found |= files_of(name, recorder.record_torchserve(name, folder))
-        print("TorchServe serves resnet50", flush=True)
-        pictures = recorder.record_pictures(resnet50.build(Path(temporary, "resnet50")))
+    found: dict[str, str] = {}
+    for name, folder in archives.directories().items():
+        print(f"TorchServe serves {folder.name}", flush=True)
+        found |= files_of(name, recorder.record_torchserve(name, folder))
+    print("TorchServe serves resnet50", flush=True)
+    pictures = recorder.record_pictures(resnet50.volume())
     found |= {f"resnet50/{model}.json": answer_file(answer) for model, answer in pictures.items()}
     print("TorchServe is tested for its behaviours", flush=True)
     found[behaviours.FILE.name] = behaviours.record()

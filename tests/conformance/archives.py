@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support import model_folder
+from tests.support.kept import kept
 from tests.support.model_folder import manifest, write_mar
 
 HANDLERS = Path(__file__).parents[1] / "support/handlers"
@@ -122,24 +124,33 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def build(folder: Path) -> dict[str, Path]:
+def directories() -> dict[str, Path]:
     """Every model directory, by its name."""
+    sources = (Path(__file__), Path(model_folder.__file__), *sorted(HANDLERS.glob("*.py")))
+    folder = kept("conformance", _build, *sources)
+    return {name: folder / _name(name) for name in DIRECTORIES}
+
+
+def _build(folder: Path) -> None:
     weights, package = folder / "weights", folder / "package"
     for made in (weights, package):
         made.mkdir(parents=True)
     subprocess.run([sys.executable, "-W", "ignore", HANDLERS / "weights.py", weights], check=True)
     for name, content in PACKAGE.items():
         (package / name).write_text(content)
-    return {name: _directory(folder, name, weights, package) for name in DIRECTORIES}
+    for name in DIRECTORIES:
+        _directory(folder / _name(name), name, weights, package)
 
 
-def _directory(folder: Path, name: str, weights: Path, package: Path) -> Path:
-    made = folder / f"directory-{name or 'plain'}"
+def _name(directory: str) -> str:
+    return f"directory-{directory or 'plain'}"
+
+
+def _directory(made: Path, name: str, weights: Path, package: Path) -> None:
     for archive in DIRECTORIES[name]:
         _write(made / "model-store" / archive.file, archive, weights, package)
     (made / "config").mkdir()
     (made / "config/config.properties").write_text(config(name))
-    return made
 
 
 def config(name: str) -> str:

@@ -25,9 +25,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def directories(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+def directories() -> Mapping[str, Path]:
     """The suite's model directories, by name."""
-    return archives.build(tmp_path_factory.mktemp("conformance"))
+    return archives.directories()
 
 
 @pytest.fixture(scope="session")

@@ -29,10 +29,8 @@ def current() -> dict[str, str]:
         "packages": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
         "archives": _digest(_of_archives()),
         "requests": _digest(_of_requests()),
-        "recorder": _digest(
-            line for module in (recorder, recording, resnet50) for line in _meaning(Path(module.__file__))
-        ),
-        "resnet50": _digest(path.read_bytes() for path in sorted(resnet50.SAMPLE.glob("*.p[yr]*"))),
+        "recorder": _digest(line for module in (recorder, recording) for line in _meaning(Path(module.__file__))),
+        "resnet50": _digest(_of_resnet50()),
         "behaviours": _digest(
             [*(line for path in BEHAVIOURS for line in _meaning(ROOT / path)), *map(_handler, _THEIR_HANDLERS)]
         ),
@@ -62,6 +60,12 @@ def _of_requests() -> Iterable[bytes]:
         yield f"{batch.envelope} {batch.name} {batch.requests}".encode()
     for call in GRPC_CASES:
         yield f"{call.method} {call.pieces} {call.model} {call.version} {call.metadata}".encode()
+
+
+def _of_resnet50() -> Iterable[bytes]:
+    for path in sorted(resnet50.SAMPLE.glob("*.p[yr]*")):
+        yield path.read_bytes()
+    yield from (f"{resnet50.LAYERS} {resnet50.uploaded(model)}".encode() for model in resnet50.MODELS)
 
 
 def _handler(name: str) -> bytes:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.conformance.case import multipart, predictions
 from tests.conformance.pictures import png
+from tests.support.kept import sample
 from tests.support.runtimes import ROOT, Request
 
 SAMPLE = ROOT / "examples/resnet50"
 PICTURE = png(64, 48)
+LAYERS = "1,1,1,1"
 MODELS = ("embedding", "tags")
 
 
-def build(outdir: Path) -> Path:
-    command = [sys.executable, "-W", "ignore", SAMPLE / "build.py", outdir, "--layers", "1,1,1,1"]
-    subprocess.run(command, check=True, capture_output=True)
-    return outdir
+def volume() -> Path:
+    """Of a network with fewer layers."""
+    return sample("resnet50", "--layers", LAYERS)
 
 
 def uploaded(model: str, **fields: bytes) -> Request:

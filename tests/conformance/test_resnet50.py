@@ -15,20 +15,15 @@ import pytest
 
 from tests.conformance.case import predictions
 from tests.conformance.recording import RECORDED, as_recorded, read_answer
-from tests.conformance.resnet50 import MODELS, PICTURE, SAMPLE, build, uploaded
+from tests.conformance.resnet50 import MODELS, PICTURE, SAMPLE, uploaded, volume
 from tests.support.runtimes import OURS, Request, Runtime
 
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(scope="module")
-def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("resnet50"))
-
-
 @pytest.fixture(scope="module", params=OURS)
-def runtime(request: pytest.FixtureRequest, volume: Path) -> Iterator[Runtime]:
-    with Runtime(request.param, volume) as running:
+def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    with Runtime(request.param, volume()) as running:
         yield running.wait_ready(MODELS)
 
 

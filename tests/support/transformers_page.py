@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support.kept import sample
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
 
@@ -22,6 +23,7 @@ def make_checkout(folder: Path) -> None:
     """What the page's commands find beside the folder that they make."""
     for name in ("examples", "tests", ".cluster"):
         (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(sample("mnist"), folder / "build/mnist")
 
 
 def walk(folder: Path, commands: str, timeout_s: float, **environment: str) -> str:

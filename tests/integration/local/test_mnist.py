@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.support.isvc_process import Sandbox, new_sandbox, read_until, stop
+from tests.support.kept import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("mnist-torchscript", "mnist-onnx")
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mnist")
-    subprocess.run([sys.executable, SAMPLE / "build.py", folder / "volume"], check=True, capture_output=True)
+    shutil.copytree(sample("mnist"), folder / "volume")
     services = ("mar", "torchscript", "onnx")
     texts = [(SAMPLE / f"inferenceservice-{name}.yaml").read_text() for name in services]
     (folder / "services.yaml").write_text("---\n".join(texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,6 +15,7 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
 from tests.support import torch_models
+from tests.support.kept import kept
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 EXAMPLE = torch.zeros(2, 3)
@@ -84,8 +86,15 @@ def test_a_damaged_program_is_refused(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return torch_models.save_compiled(tmp_path_factory.mktemp("aoti") / "m.pt2", torch_models.Affine(), EXAMPLE)
+def package() -> Path:
+    """Compiled for this processor."""
+    processor = (platform.machine(), torch.backends.cpu.get_cpu_capability())
+    folder = kept("aotinductor", compile_package, Path(torch_models.__file__), *processor)
+    return folder / "m.pt2"
+
+
+def compile_package(folder: Path) -> None:
+    torch_models.save_compiled(folder / "m.pt2", torch_models.Affine(), EXAMPLE)
 
 
 def test_a_compiled_package_without_declared_inputs_is_refused(package: Path) -> None:

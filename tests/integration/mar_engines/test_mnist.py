@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import yaml
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import load_engine
 from mar_runtime.engines.config import read_config
+from tests.support.kept import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("scripted/model.pt", "traced/model.pt", "onnx/model.onnx")
@@ -31,9 +33,7 @@ def build(outdir: Path) -> str:
 
 @pytest.fixture(scope="module")
 def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    outdir = tmp_path_factory.mktemp("mnist") / "volumes"
-    build(outdir)
-    return outdir
+    return Path(shutil.copytree(sample("mnist"), tmp_path_factory.mktemp("mnist") / "volumes"))
 
 
 def instances(name: str) -> list[Any]:
