@@ -147,7 +147,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "disable_system_metrics": (_MINIMUM,),
     "max_response_size": (_MINIMUM,),
     "enable_model_api": (
-        "tests/integration/torchserve/test_registered.py::test_nothing_can_be_registered_unless_it_is_turned_on",
+        "tests/integration/torchserve/test_configurations.py::test_nothing_can_be_registered_unless_it_is_turned_on",
     ),
     "vmargs": (f"{_RULES}::test_the_heap_follows_the_containers_memory",),
     "minWorkers": (_FOLLOWED,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def sample(name: str, *options: str) -> Path:
         command = [sys.executable, "-W", "ignore", source / "build.py", folder / "volume", *options]
         subprocess.run(command, check=True, capture_output=True)
 
-    return kept("-".join((name, *options)), build, *sources, *options) / "volume"
+    return kept(name + re.sub(r"\W", "", "".join(options)), build, *sources, *options) / "volume"
 
 
 def _key(sources: tuple[Path | str, ...]) -> str:

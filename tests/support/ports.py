@@ -20,13 +20,13 @@ def free_port() -> int:
     return port
 
 
-def let_go(port: int) -> int:
+def release(port: int) -> int:
     """The port, not bound any more: for a program that looks whether somebody has it."""
     _held.pop(port).close()
     return port
 
 
 @atexit.register
-def _let_all_go() -> None:
+def _release_all() -> None:
     for port in list(_held):
-        let_go(port)
+        release(port)

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.integration.torchserve import handlers
-from tests.integration.torchserve.running import Adapter, model_dir
+from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest, write_mar
+from tests.support.ports import free_port, release
 
 # Over several lines, as a Java properties file allows; with TorchServe's own batching.
-TWO_MODELS = r"""
+SEVERAL = r"""
 models={\
   "short": {"1.0": {"defaultVersion": true, "marName": "short.mar", "minWorkers": 1, "maxWorkers": 1, \
                     "batchSize": 4, "maxBatchDelay": 200, "responseTimeout": 60}},\
-  "long": {"1.0": {"defaultVersion": true, "marName": "long-model.tar.gz", "minWorkers": 1, "maxWorkers": 1}}\
+  "long": {"1.0": {"defaultVersion": true, "marName": "long-model.tar.gz", "minWorkers": 1, "maxWorkers": 1}},\
+  "alone": {"1.0": {"marName": "alone.mar", "minWorkers": 1, "maxWorkers": 1, "batchSize": 1}}\
 }
 load_models=all
+default_workers_per_model=1
 """
+# What these say is in their archives.
+IN_YAML = {"batching": b"batchSize: 8\nmaxBatchDelay: 600000\n", "tickets": b"useJobTicket: true\n"}
+MODELS = ("alone", "batching", "long", "short", "tickets")
+ONE = {"instances": [{"data": "one"}]}
 
 # No more than names; TorchServe itself would not start with this.
 BARE = """
@@ -34,18 +42,52 @@ model_snapshot={"models": {"named": {"1.0": {"marName": "lengths.mar"}}}}
 """
 
 
-def test_a_mar_and_a_tar_gz_of_mar_store_are_loaded_and_batched(tmp_path: Path) -> None:
-    folder = model_dir(tmp_path / "models", TWO_MODELS, store="mar-store")
-    build_archive(folder / "mar-store", "short.mar", handlers.LENGTHS)
-    build_archive(folder / "mar-store", "long-model.tar.gz", handlers.LENGTHS, model_name="long")
-    texts = ["a", "raise", "ccc", "dddd"]
-    with Adapter(folder, INFERENCE_SERVICE_NAME="both") as adapter:
-        adapter.wait_ready()
+@dataclass(frozen=True)
+class Several:
+    """One adapter of several models, with what it said before they were loaded."""
 
-        with ThreadPoolExecutor(len(texts)) as clients:
-            answers = list(clients.map(lambda text: adapter.predict("short", {"instances": [{"data": text}]}), texts))
-        alias = adapter.predict("both", {"instances": []})
-        other = adapter.predict("long", {"instances": [{"data": "four"}, {"data": "fifth"}]})
+    adapter: Adapter
+    starting: Answer
+    asked_too_early: Answer
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
+    port = release(free_port())
+    config = f"{SEVERAL}management_address=http://0.0.0.0:{port}\n"
+    folder = model_dir(tmp_path_factory.mktemp("several") / "models", config, store="mar-store")
+    store = folder / "mar-store"
+    build_archive(store, "short.mar", handlers.LENGTHS)
+    build_archive(store, "long-model.tar.gz", handlers.LENGTHS, model_name="long")
+    build_archive(store, "alone.mar", handlers.LENGTHS)
+    for name, yaml in IN_YAML.items():
+        files = {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": yaml}
+        write_mar(store / f"{name}.mar", manifest(modelName=name, configFile="model-config.yaml"), files)
+    with Adapter(folder, INFERENCE_SERVICE_NAME="both") as adapter:
+        adapter.management_port = port
+        adapter.wait_until(lambda: adapter.get("/v2/health/live").status == 200)
+        starting, asked = adapter.get("/v2/health/ready"), adapter.predict("short", ONE)
+        yield Several(adapter.wait_ready(), starting, asked)
+
+
+def test_the_health_answer_names_what_is_not_ready(several: Several) -> None:
+    starting, asked = several.starting, several.asked_too_early
+
+    assert (starting.status, starting.document) == (
+        503,
+        {"ready": False, "models": dict.fromkeys(MODELS, "is loading")},
+    )
+    assert (asked.status, asked.headers["retry-after"]) == (503, "1")
+    assert asked.document["error"] == "Model with name short is not ready: it is loading."
+
+
+def test_a_mar_and_a_tar_gz_of_mar_store_are_loaded_and_batched(several: Several) -> None:
+    adapter, texts = several.adapter, ["a", "raise", "ccc", "dddd"]
+
+    with ThreadPoolExecutor(len(texts)) as clients:
+        answers = list(clients.map(lambda text: adapter.predict("short", {"instances": [{"data": text}]}), texts))
+    alias = adapter.predict("both", {"instances": []})
+    other = adapter.predict("long", {"instances": [{"data": "four"}, {"data": "fifth"}]})
 
     # One bad request in a batch fails alone.
     assert [(answer.status, answer.document.get("predictions")) for answer in answers] == [
@@ -58,8 +100,39 @@ def test_a_mar_and_a_tar_gz_of_mar_store_are_loaded_and_batched(tmp_path: Path) 
     assert other.document == {"predictions": [4, 5]}
     assert (alias.status, alias.document["error"]) == (
         404,
-        "Model with name both does not exist. Models served here: long, short.",
+        f"Model with name both does not exist. Models served here: {', '.join(MODELS)}.",
     )
+
+
+def test_an_archive_that_batches_by_itself_makes_nobody_wait(several: Several) -> None:
+    """TorchServe alone would answer after ten minutes, when no more requests have come."""
+    assert several.adapter.predict("batching", ONE).document == {"predictions": [3]}
+    log = several.adapter.log
+    assert re.search("model batching, version 1.0: .*go to the model together, up to 8 instances", log)
+
+
+def test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets(several: Several) -> None:
+    """TorchServe alone refuses every request that comes while its worker is not idle."""
+    with ThreadPoolExecutor(4) as clients:
+        answers = list(clients.map(lambda _: several.adapter.predict("tickets", ONE), range(400)))
+
+    assert {answer.status for answer in answers} == {200}
+
+
+def test_a_batch_size_of_one_is_kept_and_said(several: Several) -> None:
+    assert "model alone, version 1.0: requests are not merged, as batchSize is 1" in several.adapter.log
+
+
+def test_nothing_can_be_registered_unless_it_is_turned_on(several: Several) -> None:
+    adapter = several.adapter
+    by_management = [
+        adapter.request(*asked, port=adapter.management_port).status
+        for asked in (("POST", "/models?url=short.mar"), ("DELETE", "/models/short"))
+    ]
+
+    assert by_management == [405, 405]
+    assert adapter.request("POST", "/v2/repository/models/short/load").status == 501
+    assert [one["name"] for one in adapter.request("POST", "/v2/repository/index").document] == [*MODELS]
 
 
 @pytest.fixture(scope="module")
@@ -112,59 +185,3 @@ def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:
 
 def test_a_setting_without_effect_is_named_at_the_start(bare: Adapter) -> None:
     assert "config.properties: token_expiration_min 30 has no effect: tokens are not checked here;" in bare.log
-
-
-def test_an_archive_that_batches_by_itself_makes_nobody_wait(tmp_path: Path) -> None:
-    """TorchServe alone would answer after ten minutes, when no more requests have come."""
-    folder = model_dir(tmp_path / "models", "load_models=all\n")
-    write_mar(
-        folder / "model-store/lengths.mar",
-        manifest(modelName="lengths", configFile="model-config.yaml"),
-        {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": b"batchSize: 8\nmaxBatchDelay: 600000\n"},
-    )
-    with Adapter(folder) as adapter:
-        adapter.wait_ready()
-
-        assert adapter.predict("lengths", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
-        assert "go to the model together, up to 8 instances" in adapter.log
-
-
-def test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets(tmp_path: Path) -> None:
-    """TorchServe alone refuses every request that comes while its worker is not idle."""
-    folder = model_dir(tmp_path / "models", "load_models=all\ndefault_workers_per_model=1\n")
-    write_mar(
-        folder / "model-store/lengths.mar",
-        manifest(modelName="lengths", configFile="model-config.yaml"),
-        {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": b"useJobTicket: true\n"},
-    )
-    one = {"instances": [{"data": "one"}]}
-    with Adapter(folder) as adapter, ThreadPoolExecutor(4) as clients:
-        adapter.wait_ready()
-
-        answers = list(clients.map(lambda _: adapter.predict("lengths", one), range(400)))
-
-    assert {answer.status for answer in answers} == {200}
-
-
-def test_a_batch_size_of_one_is_kept_and_said(tmp_path: Path) -> None:
-    models = {"lengths": {"1.0": {"marName": "lengths.mar", "minWorkers": 2, "maxWorkers": 2, "batchSize": 1}}}
-    folder = model_dir(tmp_path / "models", f"models={json.dumps(models)}\n")
-    build_archive(folder / "model-store", "lengths.mar", handlers.LENGTHS)
-    with Adapter(folder) as adapter:
-        adapter.wait_ready()
-
-        assert "model lengths, version 1.0: requests are not merged, as batchSize is 1" in adapter.log
-
-
-def test_the_health_answer_names_what_is_not_ready(tmp_path: Path) -> None:
-    folder = model_dir(tmp_path / "models", "load_models=all\n")
-    build_archive(folder / "model-store", "lengths.mar", handlers.LENGTHS)
-    with Adapter(folder) as adapter:
-        adapter.wait_until(lambda: adapter.get("/v2/health/live").status == 200)
-
-        starting = adapter.get("/v2/health/ready")
-        asked = adapter.predict("lengths", {"instances": [1]})
-
-    assert (starting.status, starting.document) == (503, {"ready": False, "models": {"lengths": "is loading"}})
-    assert (asked.status, asked.headers["retry-after"]) == (503, "1")
-    assert asked.document["error"] == "Model with name lengths is not ready: it is loading."

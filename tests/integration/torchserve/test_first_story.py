@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 
 from tests.integration.torchserve.handlers import LENGTHS
-from tests.integration.torchserve.running import ROOT, Adapter, model_dir
+from tests.integration.torchserve.running import ROOT, Adapter, model_dir, wait_ended
 from tests.support.archives import build_archive
 
 MAX_REQUEST_SIZE = 6553500  # TorchServe's, which the story's configuration leaves alone
@@ -179,3 +180,13 @@ def test_requests_wait_for_the_worker_that_comes_in_the_place_of_a_killed_one(ad
     assert unready.status == 503
     assert (answer.status, answer.document) == (200, {"predictions": [3]})
     assert adapter.get("/v2/health/ready").document == {"ready": True}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child with its parent")
+def test_a_killed_adapter_leaves_nothing_running(adapter: Adapter) -> None:
+    """The last test: it ends the adapter."""
+    others = [adapter.torchserve(), *adapter.workers()]
+
+    adapter.process.kill()
+
+    wait_ended(others)

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.torchserve.handlers import FAILING, LENGTHS
 from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
-from tests.support.ports import free_port, let_go
+from tests.support.ports import free_port, release
 
 ONE = {"instances": [{"data": "one"}]}
 
@@ -27,7 +27,7 @@ def configured(folder: Path, config: str) -> Path:
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     """As users of TorchServe's management API write it, on a port of their own choice."""
-    port = let_go(free_port())
+    port = release(free_port())
     config = f"enable_model_api=true\nmanagement_address=http://0.0.0.0:{port}\n"
     with Adapter(configured(tmp_path_factory.mktemp("managed"), config)) as running:
         running.wait_ready()
@@ -117,17 +117,3 @@ def test_the_repository_loads_and_unloads_what_the_store_holds(managed: Adapter)
     assert index.document == [{"name": "first", "version": "1.0", "state": "READY", "reason": ""}]
     assert managed.request("POST", "/v2/repository/models/third/load").status == 404
     assert managed.request("POST", "/v2/repository/models/third/unload").status == 404
-
-
-def test_nothing_can_be_registered_unless_it_is_turned_on(tmp_path: Path) -> None:
-    port = let_go(free_port())
-    with Adapter(configured(tmp_path, f"management_address=http://0.0.0.0:{port}\n")) as adapter:
-        adapter.wait_ready()
-        adapter.management_port = port
-
-        assert manage(adapter, "POST", "/models?url=second.mar").status == 405
-        assert manage(adapter, "DELETE", "/models/first").status == 405
-        assert adapter.request("POST", "/v2/repository/models/second/load").status == 501
-        assert adapter.request("POST", "/v2/repository/index").document == [
-            {"name": "first", "version": "1.0", "state": "READY", "reason": ""}
-        ]
