@@ -53,6 +53,9 @@ TENSORS = Batch(
     "tensors",
     "no `batchSize`: concurrent v2 requests with `kservev2` run one by one",
     "kservev2",
-    tuple(v2("first", json.dumps({"inputs": [{**TENSOR, "data": [number]}]}).encode()) for number in range(8)),
+    tuple(
+        v2("first", json.dumps({"id": str(number), "inputs": [{**TENSOR, "data": [number]}]}).encode())
+        for number in range(8)
+    ),
 )
 BATCHES = (PLAIN, ONE_RAISES, ENVELOPED, ROWS, TENSORS)

@@ -112,7 +112,7 @@ def _grpc_cases(directory: str) -> Iterable[GrpcCase]:
 
 
 def _grpc_file(case: GrpcCase) -> str:
-    return f"grpc-{'-'.join(re.findall('[a-z0-9]+', case.feature.lower()))}.json"
+    return f"grpc-{GRPC_CASES.index(case)}-{case.method}.json"
 
 
 def _as_json(answer: Answer, *more_headers: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
@@ -13,7 +13,7 @@ import pytest
 
 from tests.conformance.archives import HANDLERS
 from tests.support.model_folder import manifest, write_mar
-from tests.support.runtimes import OURS, Runtime
+from tests.support.runtimes import OURS, Request, Runtime
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -94,13 +94,17 @@ def _asynchronous(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Bad:
-    """`words` are in the reason, besides the archive's name or its model's."""
+    """`words` are in the reason, besides the archive's name or its model's.
+
+    What only the process of a worker finds out (`in_worker`) comes to its runtime as the exception of `raises` does.
+    """
 
     name: str
     feature: str
     write: Callable[[Path], None]
     exit_code: int
     words: str
+    in_worker: bool = False
 
 
 BAD = (
@@ -111,15 +115,16 @@ BAD = (
     Bad("absolute", "an absolute path", _absolute, MODEL_FAILED, "outside of its folder"),
     Bad("link", "a link", _linking, MODEL_FAILED, "weights.pt"),
     Bad("bomb", "a zip bomb", _bomb, MODEL_FAILED, "claims to unpack to 3.8 GiB"),
-    Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing"),
+    Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing", in_worker=True),
     Bad("raises", "a handler that raises in `initialize`", _raising, MODEL_FAILED,
         "RuntimeError: the weights are not there (at handler.py:6 in initialize"),
-    Bad("imports", "a handler that lacks a module", _importing, MODEL_FAILED, "a_module_that_nobody_has"),
-    Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError"),
+    Bad("imports", "a handler that lacks a module", _importing, MODEL_FAILED, "a_module_that_nobody_has",
+        in_worker=True),
+    Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError", in_worker=True),
     Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
         "a-package-that-nobody-has"),
     Bad("asynchronous", "a handler that is `async def`", _asynchronous, MODEL_FAILED,
-        "The handler is `async def`, but handlers are not awaited"),
+        "The handler is `async def`, but handlers are not awaited", in_worker=True),
     Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,
         "asyncCommunication"),
     Bad(
@@ -130,18 +135,13 @@ BAD = (
 
 
 @pytest.mark.parametrize("kind", OURS)
-@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD])
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD if not bad.in_worker])
 def test_an_archive_that_cannot_be_served_ends_the_server(tmp_path: Path, kind: str, bad: Bad) -> None:
-    table = {"bad": {"1.0": {"defaultVersion": True, "marName": "bad.mar", "minWorkers": 1, "maxWorkers": 1}}}
-    store = tmp_path / "models/model-store"
-    store.mkdir(parents=True)
-    bad.write(store / "bad.mar")
-    (tmp_path / "models/config").mkdir()
-    (tmp_path / "models/config/config.properties").write_text(
-        f"install_py_dep_per_model=true\nload_models=bad=bad.mar\nmodels={json.dumps(table)}\n"
-    )
+    folder = tmp_path / "models"
+    configure(folder, "bad")
+    bad.write(folder / "model-store/bad.mar")
 
-    with Runtime(kind, tmp_path / "models") as runtime:
+    with Runtime(kind, folder) as runtime:
         exit_code = runtime.wait_exit()
         reason = runtime.termination_message
 
@@ -149,3 +149,40 @@ def test_an_archive_that_cannot_be_served_ends_the_server(tmp_path: Path, kind: 
         assert len(reason.splitlines()) == 1
         assert reason in runtime.log
     assert not list(tmp_path.rglob("escaped.py"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("good")
+    configure(folder, "good")
+    return write_mar(folder / "model-store/good.mar", manifest(modelName="good"), _HANDLER).parent
+
+
+@pytest.fixture(scope="module")
+def runtime(store: Path) -> Iterator[Runtime]:
+    with Runtime("mar", store.parent) as running:
+        yield running.wait_ready(["good"])
+
+
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD if bad.in_worker])
+def test_a_handler_that_cannot_be_loaded_is_refused_in_a_worker(runtime: Runtime, store: Path, bad: Bad) -> None:
+    """By a server that runs; one that starts ends, as `raises` shows."""
+    configure(store.parent, "good", "bad")
+    bad.write(store / "bad.mar")
+
+    refused = runtime.send(Request("POST", "/v2/repository/models/bad/load"))
+
+    reason = refused.document["error"]
+    assert (refused.status, bad.words in reason, "bad.mar" in reason) == (500, True, True), reason
+    assert runtime.get("/v1/models/good").status == 200
+
+
+def configure(folder: Path, *models: str) -> None:
+    settings = {"defaultVersion": True, "minWorkers": 1, "maxWorkers": 1}
+    table = {model: {"1.0": {**settings, "marName": f"{model}.mar"}} for model in models}
+    archives = ",".join(f"{model}={model}.mar" for model in models)
+    (folder / "config").mkdir(parents=True, exist_ok=True)
+    (folder / "config/config.properties").write_text(
+        f"install_py_dep_per_model=true\nload_models={archives}\nmodels={json.dumps(table)}\n"
+    )
+    (folder / "model-store").mkdir(exist_ok=True)

@@ -38,8 +38,10 @@ def keep_what_is_imported() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def collected_after_the_module() -> Iterator[None]:
+    """What is still there has been imported or belongs to the session: the next modules need not look through it."""
     yield
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
