@@ -11,8 +11,10 @@ export REGISTRY TAG
 PYTHON   ?= python3
 # Where `make run` and `make demo` answer; another one while a cluster's ingress holds 8080.
 HTTP_PORT ?= 8080
-# A worker for each processor, up to four: each starts servers of its own. The slowest tests are the first.
-PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+# Up to four workers, each with servers of its own: one more than there are processors, as servers that start and stop
+# leave some of them idle. The slowest tests come first.
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+PARALLEL := --numprocesses=$(shell expr $(PROCESSORS) + 1) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 
@@ -50,7 +52,7 @@ QUICK := tests/unit tests/golden tests/contract tests/hostile/limits \
   tests/conformance/test_recordings.py tests/conformance/test_settings_table.py tests/conformance/test_table.py
 
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
-	@$(BIN)/pytest --quick $(PARALLEL) $(QUICK) $(ARGS)
+	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
 
 # The stores are built before: a test may not take so long. Without Go, those that want one fail, and say why.
 test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
