@@ -81,11 +81,11 @@ class Reconciler:
         service, problem = read_service(gathered.body)
         resolved: Resolved | None = None
         failed: OperatorError | None = None
-        applied = Applied()
+        config, applied = gathered.config(self.config), Applied()
         if problem is None:
             try:
-                resolved = None if is_stopped(service) else await self._resolve(service, gathered)
-                rendered = render(resolved, gathered.config(self.config)) if resolved else []
+                resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
+                rendered = render(resolved, config) if resolved else []
                 applied = await self._children.apply(key, gathered.body, rendered=rendered, observed=gathered.children)
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
@@ -98,7 +98,7 @@ class Reconciler:
                 failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
                 problem = Problem.of(failed)
         observation, requeue_after = await self._observer.observe(
-            key, service, resolved, problem=problem, held=applied.held, config=self.config.ingress
+            key, service, resolved, problem=problem, held=applied.held, config=config.ingress
         )
         status = derive_status(observation, now := self.now())
         await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
@@ -108,12 +108,11 @@ class Reconciler:
         times = (requeue_after, applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
-    async def _resolve(self, service: InferenceService, gathered: Gathered) -> Resolved:
-        config, namespace = gathered.config(self.config), service.metadata.namespace or ""
+    async def _resolve(self, service: InferenceService, gathered: Gathered, config: OperatorConfig) -> Resolved:
         storage = await read_storage(
             self._objects, service, containers=gathered.storage_containers, config=config.credentials
         )
         resolved = resolve(service, gathered.runtimes, config, storage=storage, taken=gathered.taken_hosts)
         if resolved.mounts_ca_bundle and (name := config.storage_initializer.ca_bundle_config_map_name):
-            await copy_ca_bundle(self._objects, name, home=self.home, namespace=namespace)
+            await copy_ca_bundle(self._objects, name, home=self.home, namespace=gathered.body["metadata"]["namespace"])
         return resolved
