@@ -17,9 +17,13 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.manifests import Manifest, Pod, labels_of, name_of
 
+# The reasons of the component's condition, in the order of a pod's start.
+CREATING = "CreatingPod"
+SCHEDULING = "Scheduling"
 PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
 STARTING = "StartingServer"
+_STAGES = (SCHEDULING, PREPARING, LOADING, STARTING)
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"
@@ -101,17 +105,13 @@ def first_failure(pods: Sequence[Pod]) -> PodFailure | None:
 def stage(pods: Sequence[Pod]) -> Stage:
     """Return the stage of the pod that is closest to being ready."""
     pod = furthest(pods) or next(iter(pods), None)
-    return stage_of(pod) if pod else Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")
+    return stage_of(pod) if pod else Stage(CREATING, "Waiting for the Deployment controller to create the pod")
 
 
 def furthest(pods: Sequence[Pod]) -> Pod | None:
     """Return the pod that is closest to being ready, of those that are not."""
     starting = (pod for pod in pods if not is_ready(pod))
     return max(starting, key=lambda pod: _STAGES.index(stage_of(pod).reason), default=None)
-
-
-# In the order of a pod's start.
-_STAGES = ("Scheduling", PREPARING, LOADING, STARTING)
 
 
 def stage_of(pod: Pod) -> Stage:
@@ -123,7 +123,7 @@ def stage_of(pod: Pod) -> Stage:
     if any("running" in item.get("state", {}) for item in _status(pod, "containerStatuses")):
         return Stage(STARTING, f"pod {name}: {_starting(pod)}")
     if not pod.get("spec", {}).get("nodeName"):
-        return Stage("Scheduling", f"pod {name}: waiting for a node")
+        return Stage(SCHEDULING, f"pod {name}: waiting for a node")
     return Stage(PREPARING, f"pod {name}: volumes and images are being prepared")
 
 

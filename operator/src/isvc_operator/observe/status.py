@@ -24,7 +24,7 @@ from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
-from isvc_operator.observe.pods import is_ready, storage_warning
+from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.text import one_line, shortened, visible
@@ -164,7 +164,7 @@ def _transition(observed: Observation) -> tuple[str, str]:
         return "UpToDate", "Loaded" if predictor.rollout.serving else "Standby"
     if predictor.failure and predictor.failure.has_log:
         return "BlockedByFailedLoad", "FailedToLoad"
-    if predictor.stage.reason == "LoadingModel":
+    if predictor.stage.reason == LOADING:
         return "InProgress", "Loading"
     return "InProgress", "Pending"
 
