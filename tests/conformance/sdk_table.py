@@ -43,7 +43,7 @@ _SERVED: Mapping[str, tuple[str, ...]] = {
     "model.Model.get_input_types": ("`get_input_types`: *",),
     "model.Model.preprocess": ("hooks: *", "what a hook raises: *", "bodies*", "CloudEvents: *"),
     "model.Model.predict": ("hooks: *", "bodies*", "a transformer: w*", "over gRPC: outputs*", "over gRPC: a hook*"),
-    "model.Model.explain": ("hooks: an explanation*", "a transformer: asked for an explanation*"),
+    "model.Model.explain": ("hooks: an explanation*", "a transformer: called for an explanation*"),
     "model.Model.postprocess": ("what the last hook returns*",),
 }
 

@@ -111,16 +111,16 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "/": _get("/"),
         "a list of models, v1": _get("/v1/models"),
         "a model that is ready, v1": _get("/v1/models/echo"),
-        "a model that is not there, v1": _get("/v1/models/nobody"),
+        "a missing model, v1": _get("/v1/models/nobody"),
         "the server, v2": _get("/v2"),
         "whether the server lives": _get("/v2/health/live"),
         "whether the server is ready, with a model that is not": _get("/v2/health/ready"),
         "a list of models, v2": _get("/v2/models"),
         "a model, v2": _get("/v2/models/echo"),
-        "a model that is not there, v2": _get("/v2/models/nobody"),
+        "a missing model, v2": _get("/v2/models/nobody"),
         "a model in a version, v2": _get("/v2/models/echo/versions/1"),
         "whether a model is ready, v2": _get("/v2/models/echo/ready"),
-        "whether a model is ready that is not there, v2": _get("/v2/models/nobody/ready"),
+        "whether a missing model is ready, v2": _get("/v2/models/nobody/ready"),
         "whether a model in a version is ready, v2": _get("/v2/models/echo/versions/1/ready"),
         "a path that is none": _get("/v3"),
         "a method that is none": {"path": "/v1/models/echo:predict", "method": "DELETE"},
@@ -139,7 +139,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "response_headers": _v1("with-headers", 1, **{"x-own": "7"}),
         "`preprocess` that returns None, with a `predict` of its own": _v1("preprocess-none", 1),
         "an async `validate`": _v1("validate-async", 1),
-        "instances that are no list, without a predictor": {
+        "instances that are not a list, without a predictor": {
             "path": "/v1/models/echo:predict", "body": b'{"instances": 1}'},
     },
     "a transformer": {
@@ -149,13 +149,13 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "that asks for the predictor's headers": _v1("asking", 1, **_FORWARDED),
         "whose client sends a picture": {"path": "/v1/models/alone:predict", "body": b"\x89PNG",
                                          "headers": {"content-type": "image/png", **_FORWARDED}},
-        "whose client sends instances that are no list": {
+        "whose client sends instances that are not a list": {
             "path": "/v1/models/alone:predict", "body": b'{"instances": 1}', "headers": _FORWARDED},
-        "asked for an explanation, without an explainer": _v1("alone", 1, verb="explain", **_FORWARDED),
+        "called for an explanation, without an explainer": _v1("alone", 1, verb="explain", **_FORWARDED),
         **{f"whose predictor {what}": _v1(name, 1, **_FORWARDED) for what, name in {
-            "says 400": "refused", "says 404": "missing", "says 503": "busy", "says 500": "broken",
-            "answers with what is no JSON": "garbage", "redirects": "redirected",
-            "answers with an empty document": "empty",
+            "returns 400": "refused", "returns 404": "missing", "returns 503": "busy", "returns 500": "broken",
+            "returns invalid JSON": "garbage", "redirects": "redirected",
+            "sends an empty document": "empty",
         }.items()},
     },
     "`healthy`": {
@@ -194,7 +194,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
     },
     "bodies, v1": {
         "no content type": {"path": "/v1/models/echo:predict", "body": _JSON},
-        "a form, as curl says": {"path": "/v1/models/echo:predict", "body": _JSON,
+        "JSON with curl's default content type": {"path": "/v1/models/echo:predict", "body": _JSON,
                                  "headers": {"content-type": "application/x-www-form-urlencoded"}},
         "JSON that is broken": {"path": "/v1/models/echo:predict", "body": b"{"},
         "an empty body": {"path": "/v1/models/echo:predict"},
@@ -205,8 +205,8 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "JSON with a charset": {"path": "/v1/models/echo:predict", "body": _JSON,
                                 "headers": {"content-type": "application/json; charset=utf-8"}},
         "a list": {"path": "/v1/models/echo:predict", "body": b"[1]"},
-        "a model that is not there": _v1("nobody", 1),
-        "an explanation of a model that is not there": _v1("nobody", 1, verb="explain"),
+        "a missing model": _v1("nobody", 1),
+        "an explanation of a missing model": _v1("nobody", 1, verb="explain"),
     },
     "bodies, v2": {
         "JSON": _v2("echo", {"id": "7", "inputs": [_INT]}),
@@ -220,7 +220,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "raw outputs": _v2("echo", {"id": "7", "inputs": [_INT], "parameters": {"binary_data_output": True}}),
         "one output that is wanted": _v2("echo", {"id": "7", "inputs": [_INT, {**_INT, "name": "z"}],
                                                    "outputs": [{"name": "z"}]}),
-        "an output that is not there": _v2("echo", {"id": "7", "inputs": [_INT], "outputs": [{"name": "q"}]}),
+        "a missing output": _v2("echo", {"id": "7", "inputs": [_INT], "outputs": [{"name": "q"}]}),
         "text": _v2("echo", {"id": "7", "inputs": [
             {"name": "x", "shape": [2], "datatype": "BYTES", "data": ["a", "ä"]}]}),
         "rows": _v2("echo", {"id": "7", "inputs": [{**_INT, "shape": [2, 1], "data": [[1], [2]]}]}),
@@ -233,7 +233,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "an unknown datatype": _v2("echo", {"inputs": [{**_INT, "datatype": "INT7"}]}),
         "data of another size than its shape": _v2("echo", {"inputs": [{**_INT, "shape": [3]}]}),
         "text as numbers": _v2("echo", {"inputs": [{**_INT, "data": ["a", "b"]}]}),
-        "a model that is not there": _v2("nobody", {"inputs": [_INT]}),
+        "a missing model": _v2("nobody", {"inputs": [_INT]}),
         "a model that is not ready": _v2("unready", {"inputs": [_INT]}),
         "a model in a version": {**_v2("echo", {"inputs": [_INT]}), "path": "/v2/models/echo/versions/1/infer"},
         "a preprocess that raises": _v2("doubling", {"inputs": [_INT]}),
@@ -247,11 +247,11 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "binary, Avro by `ce-content-type`": _event(
             b"Obj\x01\xff", content_type="application/json", ce_content_type="application/avro"),
         "binary, broken JSON by `ce-content-type`": _event(b"{", ce_content_type="application/json"),
-        "binary, bytes that are no text by `ce-content-type`": _event(b"0\x80", ce_content_type="application/json"),
+        "binary, bytes that are not text by `ce-content-type`": _event(b"0\x80", ce_content_type="application/json"),
         "binary, JSON called Avro": _event(_JSON, content_type="application/avro"),
         "binary, broken JSON": _event(b"{", content_type="application/json"),
         "binary, broken JSON called an event": _event(b"{", content_type="application/cloudevents+json"),
-        "binary, bytes that are no text called JSON": _event(b"\xff", content_type="application/json"),
+        "binary, bytes declared as JSON that are not text": _event(b"\xff", content_type="application/json"),
         "binary, no bytes": _event(b"", content_type="application/json"),
         "binary, an explanation": _event(_JSON, verb="explain", content_type="application/json"),
         "binary, an attribute missing": {**_event(_JSON), "headers": {
@@ -301,22 +301,22 @@ for _kind, _method in _KINDS.items():
     for _end, _name in _ENDS.items():
         _model = _name.format(_kind)
         _loading[f"is {_kind}: {_end}"] = _load(_model)
-        _loading[f"is {_kind}: {_end}; then the model answers"] = _v1(_model, 1)
+        _loading[f"is {_kind}: {_end}; then the model is called"] = _v1(_model, 1)
 _ALL["a repository whose `unload`"] = {
     "is KServe's: a model": _unload("sync-true"),
-    "is KServe's: a model; then it is asked": _v1("sync-true", 1),
-    "is KServe's: a model that is not there": _unload("nobody"),
+    "is KServe's: a model; then it is called": _v1("sync-true", 1),
+    "is KServe's: a missing model": _unload("nobody"),
     "is KServe's: a model that is not ready": _unload("sync-unready-none"),
     "raises from now on": _v1("control", "unload", "unload_raises"),
     "raises": _unload("sync-none"),
     "raises; then the model is asked": _v1("sync-none", 1),
     "is async from now on": _v1("control", "unload", "unload_later"),
     "is async: a model": _unload("sync-none"),
-    "is async: a model; then it is asked": _v1("sync-none", 1),
-    "is async: a model that is not there": _unload("nobody"),
+    "is async: a model; then it is called": _v1("sync-none", 1),
+    "is async: a missing model": _unload("nobody"),
     "is sync again": _v1("control", "unload", "unload_at_once"),
     "has a model added by a hook": _v1("control", "add", "late"),
-    "has a model added by a hook; then it is asked": _v1("late", 1),
+    "has a model added by a hook; then it is called": _v1("late", 1),
     "has a model added by a hook; then it is ready": _get("/v1/models/late"),
 }
 

@@ -59,7 +59,7 @@ for _protocol, _data in {"v1": lambda _: _V1, "v2": _infer_request}.items():
         f"{_C}.infer",
         rows=_rows(_protocol, {
             "asks for predictions": lambda client, url, data: client.infer(url, data, "m"),
-            "asks below a path": lambda client, url, data: client.infer(f"{url}/under", data, model_name="m"),
+            "uses a URL with a path": lambda client, url, data: client.infer(f"{url}/under", data, model_name="m"),
             "asks by a URL that ends with a slash": lambda client, url, data: client.infer(f"{url}/", data, "m"),
             "needs a model's name": lambda client, url, data: client.infer(url, data),
             "sends headers": lambda client, url, data: client.infer(url, data, "m", headers=dict(_HEADERS)),
@@ -67,8 +67,8 @@ for _protocol, _data in {"v1": lambda _: _V1, "v2": _infer_request}.items():
             "finds no model": lambda client, url, data: client.infer(url, data, "missing"),
             "meets a server that is broken": lambda client, url, data: client.infer(url, data, "broken"),
             "is redirected": lambda client, url, data: client.infer(url, data, "redirected"),
-            "gets no JSON": lambda client, url, data: client.infer(url, data, "garbage"),
-            "gets another document": lambda client, url, data: client.infer(url, data, "empty"),
+            "gets a response that is not JSON": lambda client, url, data: client.infer(url, data, "garbage"),
+            "gets an unexpected document": lambda client, url, data: client.infer(url, data, "empty"),
             "asks a graph": lambda client, url, data: client.infer(f"{url}/graph", data, is_graph_endpoint=True),
             "needs a URL with a scheme": lambda client, url, data: client.infer("127.0.0.1", data, "m"),
         }),
@@ -85,7 +85,7 @@ table(
         "takes a v2 request where the protocol is v1": ("v1", _infer_request, "m"),
         "knows the protocol in capitals": ("V2", _infer_request, "m"),
         "refuses another protocol": ("grpc-v2", _infer_request, "m"),
-        "refuses a protocol that is none": ("v9", _infer_request, "m"),
+        "refuses an unknown protocol": ("v9", _infer_request, "m"),
     },
     run=lambda sdk, row: _rest(sdk, lambda client, url: client.infer(url, row[1](sdk), row[2]), protocol=row[0]),
 )
@@ -97,7 +97,7 @@ cases(
     ),
     takes_a_limit_of_time=lambda sdk: _rest(sdk, lambda client, url: client.infer(url, _V1, "m", timeout=30)),
     takes_no_limit_of_time=lambda sdk: _rest(sdk, lambda client, url: client.infer(url, _V1, "m", timeout=None)),
-    finds_nobody=lambda sdk: _rest(sdk, lambda client, _: client.infer("http://127.0.0.1:1", _V1, "m"), retries=0),
+    finds_no_server=lambda sdk: _rest(sdk, lambda client, _: client.infer("http://127.0.0.1:1", _V1, "m"), retries=0),
 )
 table(
     f"{_C}.explain",
@@ -229,7 +229,7 @@ table(
     run=lambda sdk, row: _grpc(sdk, lambda client: row[1](client, _infer_request(sdk)), **row[0]),
 )  # fmt: skip
 table(
-    f"{_G}.infer", rows={f"meets a server that says {code.name}": name for name, code in _STATUSES.items()},
+    f"{_G}.infer", rows={f"meets a server that returns {code.name}": name for name, code in _STATUSES.items()},
     run=lambda sdk, name: _grpc(sdk, lambda client: client.infer(
         sdk.InferRequest(name, [sdk.InferInput("x", [1], "INT64", [1])], "7"))),
 )  # fmt: skip

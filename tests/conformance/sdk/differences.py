@@ -36,11 +36,11 @@ DIFFERENT: Mapping[str, str] = {
     "InferRequest.from_bytes: reads FP16 as JSON": _FP16,
     "Infer*.to_rest: with FP16 as JSON": _FP16,
     "InferRequest.to_grpc: refuse FP16 that is not raw": _FP16,
-    "InferRe*.from_bytes: reads raw bytes that are no text": "they are bytes. KServe: an error",
+    "InferRe*.from_bytes: reads raw bytes that are not text": "they are bytes. KServe: an error",
     "InferRequest.to_rest: sends raw text of a body to a predictor": "raw, as received. KServe: as JSON",
     "InferRe*.from_grpc: gives *parameters": "parameters are values, as over HTTP. KServe: gRPC messages",
     "InferRequest.to_grpc: takes parameters that are fractions": "gRPC has them. KServe refuses them",
-    "InferResponse.to_rest: sends outputs that are wanted without a form as the request says": (
+    "InferResponse.to_rest: sends requested outputs without a form of their own as the request says": (
         "`binary_data_output` applies to all outputs without their own setting. KServe: JSON"
     ),
     "bodies, v2: a parameter that is a list": "400 with `error`. KServe: 422 with `detail`",
@@ -52,7 +52,7 @@ DIFFERENT: Mapping[str, str] = {
     "utils.utils.get_predict_response: *, v2 with raw outputs": _RAW_DATA,
     "utils.numpy_codec.to_np_dtype: knows 'BF16'": "we support BF16, as 32-bit floats in numpy",
     "utils.numpy_codec.from_np_dtype: knows >i4": "the byte order of an array does not matter",
-    "predictor_config.PredictorConfig: takes a protocol that is none": "refused at startup, not on each request",
+    "predictor_config.PredictorConfig: takes an unknown protocol": "refused at startup, not on each request",
     "predictor_config.PredictorConfig: takes a whole URL as its host": (
         "the URL is used as it is. KServe: `http://http://…`"
     ),
@@ -77,10 +77,10 @@ DIFFERENT: Mapping[str, str] = {
     "inference_client.*.is_model_ready: is broken, v1": _CLIENT,
     "inference_client.*.is_model_ready: is not there*": _CLIENT,
     "inference_client.*: is redirected, v*": _BROKEN,
-    "inference_client.*: gets no JSON, v*": _BROKEN,
-    "inference_client.*: gets another document, v2": _BROKEN,
-    "inference_client.*: asks below a path, v2": _BROKEN,
-    "inference_client.*: finds nobody": _UNREACHABLE,
+    "inference_client.*: gets a response that is not JSON, v*": _BROKEN,
+    "inference_client.*: gets an unexpected document, v2": _BROKEN,
+    "inference_client.*: uses a URL with a path, v2": _BROKEN,
+    "inference_client.*: finds no server": _UNREACHABLE,
     "inference_client.*: needs a URL with a scheme, v*": _UNREACHABLE,
     "inference_client.*.infer: knows the protocol in capitals": "its path is `/v2` anyway. KServe: `/V2`, a 404",
     "inference_client.RESTConfig: keeps a protocol as it is written": "in lower case, like its path",
@@ -91,10 +91,10 @@ DIFFERENT: Mapping[str, str] = {
     ),
     # --- servers
     "a transformer: whose client sends a picture": "the predictor gets its content type. KServe: JSON",
-    "a transformer: whose client sends instances that are no list": _UNREAD,
-    "a transformer: whose predictor answers with what is no JSON": _UNREAD,
-    "a transformer: asked for an explanation, without an explainer": "the predictor gets the request. KServe: 501",
-    "a transformer: whose predictor says *": (
+    "a transformer: whose client sends instances that are not a list": _UNREAD,
+    "a transformer: whose predictor returns invalid JSON": _UNREAD,
+    "a transformer: called for an explanation, without an explainer": "the predictor gets the request. KServe: 501",
+    "a transformer: whose predictor returns *": (
         "its error reaches the client with its own status and message; `component` names the predictor. KServe: 500"
     ),
     "a transformer: whose predictor redirects": "502 that names the address. KServe: 500",
@@ -104,7 +104,7 @@ DIFFERENT: Mapping[str, str] = {
     "over gRPC: outputs of raw inputs": _OWN_PARAMETERS,
     "over gRPC: outputs of FP16": _OWN_PARAMETERS,
     "over gRPC: data of another size than its shape": "as over HTTP",
-    "over gRPC: a model to infer with that says it is not ready": (
+    "over gRPC: inference with a model that is not ready": (
         "UNAVAILABLE, as over HTTP. KServe calls it anyway"
     ),
     "over gRPC: a hook that raises *": (
@@ -137,7 +137,7 @@ DIFFERENT: Mapping[str, str] = {
         "lists are sent as the hook returns them. KServe: rounded to the datatype"
     ),
     "*: FP16 *": _FP16,
-    "bodies, v1: a form, as curl says": (
+    "bodies, v1: JSON with curl's default content type": (
         "a JSON body with curl's default type (a form) is JSON. KServe gives it to hooks as bytes"
     ),
     "bodies, v1: JSON with a charset": "JSON with a charset is JSON. KServe gives it to hooks as bytes",
@@ -147,7 +147,7 @@ DIFFERENT: Mapping[str, str] = {
     "bodies, v2: data of another size than its shape": _DATA,
     "bodies, v2: text as numbers": _DATA,
     "CloudEvents: binary, broken JSON*": _STRICT_EVENT,
-    "CloudEvents: binary, bytes that are no text called JSON": _STRICT_EVENT,
+    "CloudEvents: binary, bytes declared as JSON that are not text": _STRICT_EVENT,
     "CloudEvents: binary, no bytes": _STRICT_EVENT,
     "CloudEvents: binary, an attribute missing": _WHOLE_EVENT,
     "CloudEvents: structured, an attribute missing": _WHOLE_EVENT,

@@ -95,11 +95,11 @@ table(
     f"{_M}.validate",
     rows={
         "passes a v1 document": ("v1", {"instances": [1]}),
-        "refuses instances that are no list": ("v1", {"instances": 1}),
+        "refuses instances that are not a list": ("v1", {"instances": 1}),
         "passes a document of another kind": ("v1", {"anything": 1}),
         "passes what is no document": ("v1", b"\x00"),
         "passes a v2 document": ("v2", {"inputs": []}),
-        "refuses inputs that are no list": ("v2", {"inputs": 1}),
+        "refuses inputs that are not a list": ("v2", {"inputs": 1}),
         "passes anything without a predictor": (None, {"instances": 1}),
         "passes anything over gRPC": ("grpc-v2", {"inputs": 1, "instances": 1}),
     },

@@ -31,9 +31,9 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "the server": ("ServerMetadata", {}),
     "whether a model is ready": ("ModelReady", {"name": "echo"}),
     "whether a model is ready that is not": ("ModelReady", {"name": "sick"}),
-    "whether a model is ready that is not there": ("ModelReady", {"name": "nobody"}),
+    "whether a missing model is ready": ("ModelReady", {"name": "nobody"}),
     "a model": ("ModelMetadata", {"name": "typed"}),
-    "a model that is not there": ("ModelMetadata", {"name": "nobody"}),
+    "a missing model": ("ModelMetadata", {"name": "nobody"}),
     "outputs of numbers": _infer("echo", _INT),
     "outputs of raw inputs": _infer("echo", _RAW, raw_input_contents=[_BYTES]),
     "outputs of text": _text("echo", "a"),
@@ -43,8 +43,8 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "raw inputs beside contents": _infer("echo", _INT, raw_input_contents=[_BYTES]),
     "data of another size than its shape": _infer("echo", {**_INT, "shape": [3]}),
     "an unknown datatype": _infer("echo", {**_INT, "datatype": "INT7"}),
-    "a model to infer with that is not there": _infer("nobody", _INT),
-    "a model to infer with that says it is not ready": _infer("sick", _INT),
+    "inference with a missing model": _infer("nobody", _INT),
+    "inference with a model that is not ready": _infer("sick", _INT),
     "an InferenceModel that is no Model": _infer("bare", _INT),
     "a hook that returns a dict": _text("tensors", "a dict"),
     "a hook that returns None": _text("tensors", "None"),
@@ -55,7 +55,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "loading a model": ("RepositoryModelLoad", {"model_name": "grpc-true"}),
     "loading a model that cannot be": ("RepositoryModelLoad", {"model_name": "grpc-raises-none"}),
     "unloading a model": ("RepositoryModelUnload", {"model_name": "grpc-true"}),
-    "unloading a model that is not there": ("RepositoryModelUnload", {"model_name": "nobody"}),
+    "unloading a missing model": ("RepositoryModelUnload", {"model_name": "nobody"}),
 }  # fmt: skip
 
 

@@ -236,7 +236,7 @@ table(
 )  # fmt: skip
 cases(
     "predictor_config.PredictorConfig",
-    takes_a_protocol_that_is_none=lambda sdk: sdk.PredictorConfig("h", "v9").predictor_protocol,
+    takes_an_unknown_protocol=lambda sdk: sdk.PredictorConfig("h", "v9").predictor_protocol,
     takes_a_whole_URL_as_its_host=lambda sdk: sdk.PredictorConfig("http://h").predictor_base_url,
 )
 

@@ -333,7 +333,7 @@ def _answered(sdk: Sdk, wanted: Any, **more: Any) -> Any:
 cases(
     "InferResponse.to_rest",
     sends_raw_outputs=lambda sdk: _reread(sdk, _response(sdk, use_binary_outputs=True).to_rest()),
-    sends_the_outputs_that_are_wanted=lambda sdk: _answered(sdk, [("b",)]),
+    sends_the_requested_outputs=lambda sdk: _answered(sdk, [("b",)]),
     sends_each_output_as_it_is_wanted=lambda sdk: _reread(
         sdk, _answered(sdk, [("b", {"binary_data": True}), ("a", {"binary_data": False})])
     ),
@@ -424,7 +424,7 @@ cases(
     is_byte_for_byte_the_same=lambda sdk: _answered(
         sdk, [("b", {"binary_data": True}), ("a", {"binary_data": False})], parameters={"p": 1}
     ),
-    sends_outputs_that_are_wanted_without_a_form_as_the_request_says=lambda sdk: _answered(
+    sends_requested_outputs_without_a_form_of_their_own_as_the_request_says=lambda sdk: _answered(
         sdk, [("b",)], use_binary_outputs=True
     ),
 )
@@ -470,7 +470,7 @@ def _raw_bytes(kind: str, sdk: Sdk, raw: bytes) -> Any:
 for _message in ("InferRequest", "InferResponse"):
     table(
         f"{_message}.from_bytes",
-        rows={"reads raw text as text": _TEXT, "reads raw bytes that are no text": _NO_TEXT},
+        rows={"reads raw text as text": _TEXT, "reads raw bytes that are not text": _NO_TEXT},
         run=lambda sdk, raw, message=_message: _raw_bytes(message, sdk, raw),
     )
     cases(
