@@ -27,11 +27,11 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from model_archive.text import format_size
-from storage_initializer.backends import SourceFile
 from storage_initializer.cache_entry import Entry
 from storage_initializer.errors import DestinationError, NoSpaceError
 from storage_initializer.limits import CACHE_ATTEMPTS, CACHE_WAIT_S
 from storage_initializer.private import private_folder
+from storage_initializer.sources import SourceFile
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from zlib import crc32
 
-from storage_initializer.backends import Checksum
+from storage_initializer.sources import Checksum
 
 _BUFFER_BYTES = 1 << 20
 # The supported algorithms, the fastest first.

@@ -13,7 +13,6 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from model_archive.errors import InvalidArchive
-from storage_initializer.backends import Source
 from storage_initializer.cache import NodeCache
 from storage_initializer.errors import ArchiveError, InitializerError, Termination
 from storage_initializer.generate import complete_layout
@@ -24,6 +23,7 @@ from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, ma
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.schemes import SCHEMES
+from storage_initializer.sources import Source
 from storage_initializer.termination import termination_raises, uninterrupted
 from storage_initializer.transfer import Place, StagedSource, move_into_place, places, stage
 

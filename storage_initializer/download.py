@@ -14,13 +14,13 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from model_archive.text import format_size
-from storage_initializer.backends import Checksum, Source, SourceFile
 from storage_initializer.checksums import Sum, checksum_of
 from storage_initializer.errors import CopyError, ServerError, UnexpectedResponseError
 from storage_initializer.journal import Journal, open_journal
 from storage_initializer.limits import MAX_UNSIZED
 from storage_initializer.progress import Progress
 from storage_initializer.retry import Retry
+from storage_initializer.sources import Checksum, Source, SourceFile
 
 PART_BYTES = 16 << 20
 _BUFFER_BYTES = 1 << 20

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from storage_initializer.backends import SourceFile
+from storage_initializer.sources import SourceFile
 
 _LINE = re.compile(rb"^(\d+) (\d+)\n", re.MULTILINE)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from model_archive.text import format_size
-from storage_initializer.backends import SourceFile
+from storage_initializer.sources import SourceFile
 
 log = logging.getLogger(__name__)
 

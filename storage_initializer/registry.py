@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from storage_initializer.backends import Source
 from storage_initializer.errors import UnsupportedSchemeError
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.schemes import INSTEAD, SCHEMES, forms
+from storage_initializer.sources import Source
 
 
 def open_source(transfer: Transfer, plan: Plan) -> Source:

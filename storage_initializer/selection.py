@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from storage_initializer.backends import Checksum, SourceFile
 from storage_initializer.errors import EmptySourceError, UsageError
+from storage_initializer.sources import Checksum, SourceFile
 
 ALLOW = "STORAGE_ALLOW_PATTERNS"
 IGNORE = "STORAGE_IGNORE_PATTERNS"

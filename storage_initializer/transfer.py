@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from model_archive.text import format_size
-from storage_initializer.backends import Source, SourceFile
 from storage_initializer.cache import NodeCache
 from storage_initializer.download import download
 from storage_initializer.errors import DestinationError, EmptySourceError, InitializerError, NoSpaceError
@@ -29,6 +28,7 @@ from storage_initializer.kinds import suffix_of
 from storage_initializer.private import is_private
 from storage_initializer.progress import Clock, Progress
 from storage_initializer.retry import Retry
+from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import uninterrupted
 from storage_initializer.unpack import lone_archive, unpack
 

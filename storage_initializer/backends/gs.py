@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from storage_initializer.backends import Checksum, Content, SourceFile, reported_size
 from storage_initializer.backends.client import Client, WholeResponse
 from storage_initializer.backends.google import GoogleIdentity, TokenProvider, google_identity
 from storage_initializer.backends.objects import Listed, choose_files, nearest
@@ -30,6 +29,7 @@ from storage_initializer.errors import (
 )
 from storage_initializer.limits import MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.sources import Checksum, Content, SourceFile, reported_size
 
 _ENDPOINT = "https://storage.googleapis.com"
 # For the metadata server, which is on the node or nowhere.

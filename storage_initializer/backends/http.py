@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from storage_initializer.backends import Checksum, Content, SourceFile, check_length, reported_size
 from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
@@ -29,6 +28,7 @@ from storage_initializer.errors import (
 )
 from storage_initializer.limits import MAX_REDIRECTS
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.sources import Checksum, Content, SourceFile, check_length, reported_size
 from storage_initializer.uri import Uri
 
 # Enough to distinguish a web page, such as one to sign in, from a file.

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path, PurePosixPath
 
-from storage_initializer.backends import Content, SourceFile, bounded
 from storage_initializer.errors import (
     AccessDeniedError,
     CopyError,
@@ -26,6 +25,7 @@ from storage_initializer.errors import (
 )
 from storage_initializer.limits import MAX_DEPTH
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.sources import Content, SourceFile, bounded
 from storage_initializer.suggest import suggestion
 
 # Made by mkfs at the root of an ext4 volume, and closed to everyone but root.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from storage_initializer.backends import Checksum, SourceFile, bounded, check_length
 from storage_initializer.errors import InitializerError, UnsafeSourceError
+from storage_initializer.sources import Checksum, SourceFile, bounded, check_length
 from storage_initializer.suggest import suggestion
 
 

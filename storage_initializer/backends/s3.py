@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import NoReturn
 from xml.etree import ElementTree
 
-from storage_initializer.backends import Checksum, Content, SourceFile, reported_size
 from storage_initializer.backends.aws import KeyProvider, policy_for
 from storage_initializer.backends.client import Client, OpenResponse, WholeResponse
 from storage_initializer.backends.objects import Listed, choose_files, nearest
@@ -28,6 +27,7 @@ from storage_initializer.errors import (
 )
 from storage_initializer.limits import MAX_MD5, MAX_PAGES
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.sources import Checksum, Content, SourceFile, reported_size
 
 # Some stores send these with status 400.
 _BAD_KEYS = ("InvalidAccessKeyId", "ExpiredToken", "InvalidToken", "TokenRefreshRequired")

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
-from storage_initializer.backends import SourceFile
 from storage_initializer.cache import NodeCache
 from storage_initializer.errors import Termination
+from storage_initializer.sources import SourceFile
 from storage_initializer.termination import termination_raises
 
 FILES = {"config/config.properties": b"load_models=all\n", "model-store/bert.mar": bytes(range(256)) * 1024}

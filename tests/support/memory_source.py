@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
-from storage_initializer.backends import Checksum, Content, Source, SourceFile
 from storage_initializer.retry import Retry
 from storage_initializer.selection import FileSelection
+from storage_initializer.sources import Checksum, Content, Source, SourceFile
 from storage_initializer.transfer import move_into_place, places, stage
 
 ONCE = Retry(attempts=1, chance=lambda: 0.0, wait=lambda seconds: None)

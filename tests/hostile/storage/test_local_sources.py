@@ -53,7 +53,7 @@ def test_links_that_multiply_are_refused(
     initialize: Initialize, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four folders of ten links to the next make ten thousand files of one."""
-    monkeypatch.setattr("storage_initializer.backends.MAX_FILES", 1000)
+    monkeypatch.setattr("storage_initializer.sources.MAX_FILES", 1000)
     source = tmp_path / "source"
     write_files(source, {"4/weights": b"x"})
     for number in range(4):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.backends import Checksum
 from storage_initializer.backends.local import LocalSource
 from storage_initializer.errors import CopyError, NoSpaceError, ServerError
+from storage_initializer.sources import Checksum
 from storage_initializer.transfer import STAGING
 from tests.integration.storage.conftest import Initialize, ordinary_user
 from tests.support.memory_source import MemorySource, bring_alone

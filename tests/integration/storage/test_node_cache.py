@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from storage_initializer import cache_entry
-from storage_initializer.backends import SourceFile
 from storage_initializer.cache import NodeCache
 from storage_initializer.cache_entry import Entry
 from storage_initializer.errors import CopyError
 from storage_initializer.limits import CACHE_ATTEMPTS
+from storage_initializer.sources import SourceFile
 from tests.integration.storage.conftest import ordinary_user
 from tests.support.cache_pods import FILES, LISTING, Pod, write_files
 from tests.support.model_folder import read_tree

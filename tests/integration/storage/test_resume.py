@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.backends import Content, SourceFile
 from storage_initializer.download import PART_BYTES
 from storage_initializer.errors import ServerError
 from storage_initializer.retry import Retry
+from storage_initializer.sources import Content, SourceFile
 from storage_initializer.transfer import STAGING
 from tests.support.memory_source import MemorySource, bring_alone
 from tests.support.model_folder import read_tree

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.backends import Checksum
 from storage_initializer.checksums import ALGORITHMS, Sum, checksum_of
+from storage_initializer.sources import Checksum
 
 VALUES = {
     "crc32c": "e3069283",

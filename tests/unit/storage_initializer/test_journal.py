@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from storage_initializer import journal as journal_module
-from storage_initializer.backends import SourceFile
 from storage_initializer.journal import discard_journal, open_journal
+from storage_initializer.sources import SourceFile
 
 FILE = SourceFile(PurePosixPath("weights"), 3, version="1")
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from model_archive.text import format_size
-from storage_initializer.backends import SourceFile
 from storage_initializer.progress import Progress
+from storage_initializer.sources import SourceFile
 
 MIB = 1 << 20
 

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from storage_initializer.backends import Checksum, SourceFile
 from storage_initializer.backends.s3 import reported_checksum
 from storage_initializer.errors import UnexpectedResponseError
 from storage_initializer.limits import MAX_MD5
+from storage_initializer.sources import Checksum, SourceFile
 
 PLAIN = md5(b"x", usedforsecurity=False).hexdigest()
 PARTS = f"{PLAIN}-2"

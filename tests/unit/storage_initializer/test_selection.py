@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from storage_initializer.backends import Checksum, SourceFile
 from storage_initializer.errors import EmptySourceError, InitializerError, UsageError
 from storage_initializer.selection import make_selection
+from storage_initializer.sources import Checksum, SourceFile
 
 PATHS = ("config/config.properties", "model-store/bert.mar", "model-store/old.mar", "README.md")
 FILES = [SourceFile(PurePosixPath(path), 1) for path in PATHS]
