@@ -3,10 +3,10 @@
 Code anywhere below the servers raises one of these; `server.app` (HTTP) and `server.grpc` alone turn them into answers.
 
     ServingError                500
-    ├─ InvalidInput             400
+    ├─ InvalidRequest             400
     │  └─ UnreadableRequest     400
     ├─ NotFound                 404
-    │  └─ ModelNotFound         404
+    │  └─ UnknownModel         404
     ├─ MethodNotAllowed         405
     ├─ ClientTooSlow            408
     ├─ SequenceLost             410
@@ -56,13 +56,13 @@ class ClientGone(Exception):
     """The client went away: nobody is left to answer, so this is no ServingError and has no status."""
 
 
-class InvalidInput(ServingError):
+class InvalidRequest(ServingError):
     """The client's request is wrong and will stay wrong."""
 
     status = 400
 
 
-class UnreadableRequest(InvalidInput):
+class UnreadableRequest(InvalidRequest):
     """What came over the connection is no HTTP request."""
 
 
@@ -72,7 +72,7 @@ class NotFound(ServingError):
     status = 404
 
 
-class ModelNotFound(NotFound):
+class UnknownModel(NotFound):
     """The path is right, but no such model is served here."""
 
     def __init__(self, model: str, served: Iterable[str]) -> None:

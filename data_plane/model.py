@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from data_plane import health
-from data_plane.errors import ModelNotFound, NotReady, Unsupported
+from data_plane.errors import NotReady, UnknownModel, Unsupported
 from data_plane.health import ACCEPTS_REQUESTS, Event, Health, State
 from data_plane.messages import Headers, Response, StreamingResponse
 
 if TYPE_CHECKING:
     from data_plane.protocol.torchserve.requests import RawRequest
     from data_plane.protocol.v1 import PredictRequest
-    from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+    from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 
 # The v2 protocol's names for states.
 IndexState = Literal["READY", "LOADING", "UNAVAILABLE"]
@@ -38,7 +38,7 @@ class Call(msgspec.Struct):
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
 
 
-class Model(Protocol):
+class ServableModel(Protocol):
     """One version of a model. Every method raises a ServingError for what goes wrong."""
 
     @property
@@ -59,7 +59,7 @@ class Model(Protocol):
         """Explains instead of predicting."""
         ...
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         """Answers a request of the v2 protocol."""
         ...
 
@@ -76,7 +76,7 @@ class Streaming(ABC):
     """A model whose answer to tensors may be several responses, each sent when it is made."""
 
     @abstractmethod
-    def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
+    def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
         """The responses, one for an answer that comes whole; raises as `infer` does, also after the first."""
 
 
@@ -125,7 +125,7 @@ class Models:
         self.draining = False
         self.repository: Repository | None = None
         self._alias = alias
-        self._versions: dict[str, dict[str, Model]] = {}
+        self._versions: dict[str, dict[str, ServableModel]] = {}
         self._default: dict[str, str] = {}
         self._health: dict[str, Health] = {}
         for name in expected:
@@ -146,7 +146,7 @@ class Models:
         """Whether the server takes requests, and every model that has not failed is ready."""
         return not self.draining and not any(one.holds_back_readiness for one in self._health.values())
 
-    def add(self, model: Model, *, default: bool = False) -> None:
+    def add(self, model: ServableModel, *, default: bool = False) -> None:
         """Serve this version; the first version of a model is its default until another is named.
 
         A model that was not expected is ready.
@@ -176,28 +176,28 @@ class Models:
         return True
 
     def resolve(self, name: str) -> str:
-        """Return the model's own name; raises ModelNotFound."""
+        """Return the model's own name; raises UnknownModel."""
         if name in self._versions:
             return name
         if name == self._alias and len(self._versions) == 1:
             return next(iter(self._versions))
-        raise ModelNotFound(name, self._versions)
+        raise UnknownModel(name, self._versions)
 
-    def get(self, name: str, version: str | None = None) -> Model:
+    def get(self, name: str, version: str | None = None) -> ServableModel:
         """Return the model if it accepts requests, in its default version if none is named.
 
-        Raises ModelNotFound and NotReady.
+        Raises UnknownModel and NotReady.
         """
         own = self.resolve(name)
         if (one := self._health[own]).state not in ACCEPTS_REQUESTS:
             raise NotReady(f"Model with name {own} is not ready: it {one.reason}.")
         return self._of(own, version)
 
-    def known(self, name: str, version: str | None = None) -> Model:
-        """Return the model, ready or not; raises ModelNotFound."""
+    def known(self, name: str, version: str | None = None) -> ServableModel:
+        """Return the model, ready or not; raises UnknownModel."""
         return self._of(self.resolve(name), version)
 
-    def _of(self, own: str, version: str | None) -> Model:
+    def _of(self, own: str, version: str | None) -> ServableModel:
         if version is None:
             return self._versions[own][self._default[own]]
         self._check(own, version)
@@ -206,14 +206,14 @@ class Models:
     def _check(self, own: str, version: str) -> None:
         versions = self._versions[own]
         if version not in versions:
-            raise ModelNotFound(f"{own}, version {version},", (f"{own} {known}" for known in versions))
+            raise UnknownModel(f"{own}, version {version},", (f"{own} {known}" for known in versions))
 
     def versions(self, name: str) -> tuple[str, ...]:
-        """Return the versions of a model; raises ModelNotFound."""
+        """Return the versions of a model; raises UnknownModel."""
         return tuple(self._versions[self.resolve(name)])
 
     def is_ready(self, name: str, version: str | None = None) -> bool:
-        """Return whether the model can answer; raises ModelNotFound."""
+        """Return whether the model can answer; raises UnknownModel."""
         own = self.resolve(name)
         if version is not None:
             self._check(own, version)

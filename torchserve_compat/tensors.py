@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import orjson
 
-from data_plane.errors import InvalidInput, UnprocessableInput
+from data_plane.errors import InvalidRequest, UnprocessableInput
 from data_plane.messages import Headers
 from data_plane.protocol.v2.document import Parameter, Parameters
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.shapes import check_lists
 from data_plane.protocol.v2.tensors import Array, Tensor, from_buffer, from_values, to_buffer
 from torchserve_compat.frames import HandlerRequest, RequestPart
@@ -46,7 +46,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Answer)
 
 
-def frame(request: InferRequest, id: str, headers: Headers) -> HandlerRequest:  # noqa: A002 - the protocol's word
+def frame(request: TensorRequest, id: str, headers: Headers) -> HandlerRequest:  # noqa: A002 - the protocol's word
     """A request as it travels; `id` is for one that has none."""
     outputs = [{"name": one.name, **_given(one.parameters)} for one in request.outputs]
     more = {**_given(request.parameters), **({"outputs": outputs} if outputs else {})}
@@ -77,13 +77,13 @@ def encode_predictions(results: list[Any]) -> bytes:
     return _encode([_of_values(_PREDICTIONS, plain)])
 
 
-def response(body: bytes, request: InferRequest, model: str, version: str) -> InferResponse:
-    """The InferResponse in a handler's response; a lone output goes by the name that the client asks for."""
+def response(body: bytes, request: TensorRequest, model: str, version: str) -> TensorResponse:
+    """The TensorResponse in a handler's response; a lone output goes by the name that the client asks for."""
     found = _decoder.decode(body)
     tensors = tuple(map(_tensor, found.tensors))
     if len(tensors) == len(request.outputs) == 1:
         tensors = (dataclasses.replace(tensors[0], name=request.outputs[0].name),)
-    return InferResponse(model, version, tensors, request.id, found.parameters)
+    return TensorResponse(model, version, tensors, request.id, found.parameters)
 
 
 def message(body: bytes) -> str:
@@ -114,7 +114,7 @@ def encode_result(result: Any) -> bytes:
         try:
             outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]
             return _encode(outputs, _parameters(result))
-        except (KeyError, TypeError, InvalidInput, msgspec.ValidationError) as error:
+        except (KeyError, TypeError, InvalidRequest, msgspec.ValidationError) as error:
             raise HandlerOutputError(f"The handler's outputs are no tensors: {error}") from error
     result = result.tolist() if hasattr(result, "tolist") else result
     return encode_predictions(result if isinstance(result, list) else [result])
@@ -142,7 +142,7 @@ def of_document(request: HandlerRequest) -> tuple[HandlerRequest, list[dict[str,
     try:
         document = loads(body)
         inputs = [{**one, **_input(_of_json(one))} for one in document["inputs"]]
-    except (ValueError, KeyError, TypeError, InvalidInput):
+    except (ValueError, KeyError, TypeError, InvalidRequest):
         return None
     id_ = document.get("id")
     return (msgspec.structs.replace(request, id=id_) if isinstance(id_, str) and id_.strip() else request), inputs
@@ -176,7 +176,7 @@ def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> 
     try:
         for tensor in tensors:
             check_lists(tensor.name, tensor.shape)
-    except InvalidInput as error:
+    except InvalidRequest as error:
         raise HandlerOutputError(f"The handler's outputs cannot be sent: {error}") from error
     return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
 

@@ -57,7 +57,7 @@ Run = Callable[[Batch[P]], Awaitable[Sequence[R | ServingError]]]
 
 
 @dataclass(slots=True, eq=False)
-class _Entry(Generic[P, R]):
+class _QueuedRequest(Generic[P, R]):
     payload: P
     size: int
     call: Call
@@ -72,7 +72,7 @@ class _Lane(Generic[P, R]):
     """Waiting requests that may share a batch."""
 
     key: Hashable
-    entries: deque[_Entry[P, R]] = field(default_factory=deque)
+    entries: deque[_QueuedRequest[P, R]] = field(default_factory=deque)
 
 
 class BatchQueue(Generic[P, R]):
@@ -163,7 +163,7 @@ class BatchQueue(Generic[P, R]):
             self._metrics.rejected.inc()
             raise QueueFull(self._model, self._limits.queue_size)
         loop = asyncio.get_running_loop()
-        entry: _Entry[P, R] = _Entry(payload, size, call, loop.create_future(), self._clock())
+        entry: _QueuedRequest[P, R] = _QueuedRequest(payload, size, call, loop.create_future(), self._clock())
         allowed_s = self._limits.timeout_s
         if allowed_s is not None and entry.queued_at + allowed_s < call.deadline:
             call.deadline, call.timeout_s = entry.queued_at + allowed_s, allowed_s
@@ -206,7 +206,7 @@ class BatchQueue(Generic[P, R]):
                 for entry in [entry for entry in lane.entries if self._is_pointless(entry)]:
                     self._leave(entry, lane)
 
-    def _leave(self, entry: _Entry[P, R], lane: _Lane[P, R]) -> None:
+    def _leave(self, entry: _QueuedRequest[P, R], lane: _Lane[P, R]) -> None:
         """Take a request out of the queue whose caller no longer waits."""
         entry.lane = None
         lane.entries.remove(entry)
@@ -251,7 +251,7 @@ class BatchQueue(Generic[P, R]):
         if not self._waiting and not self._running:
             self._drained.set()
 
-    def _expire(self, entry: _Entry[P, R]) -> None:
+    def _expire(self, entry: _QueuedRequest[P, R]) -> None:
         if not entry.result.done():
             # The limit, not the elapsed time: uvloop's timers fire up to a millisecond early.
             allowed_s = entry.call.timeout_s
@@ -270,11 +270,11 @@ class BatchQueue(Generic[P, R]):
             and self._clock() < self._gathering.until
         )
 
-    def _take(self, lane: _Lane[P, R]) -> list[_Entry[P, R]]:
+    def _take(self, lane: _Lane[P, R]) -> list[_QueuedRequest[P, R]]:
         """Take the next batch from a lane, and drop requests whose callers no longer wait."""
         limit = self._gathering.limit(self._instances, self._capacity)
         merges = self._gathering.merges(lane.key)
-        taken: list[_Entry[P, R]] = []
+        taken: list[_QueuedRequest[P, R]] = []
         size = 0
         while lane.entries and (not taken or (merges and size + lane.entries[0].size <= limit)):
             entry = lane.entries[0]
@@ -290,7 +290,7 @@ class BatchQueue(Generic[P, R]):
             self._lanes.pop(lane.key, None)
         return taken
 
-    def _is_pointless(self, entry: _Entry[P, R]) -> bool:
+    def _is_pointless(self, entry: _QueuedRequest[P, R]) -> bool:
         """Return whether the caller no longer waits."""
         if entry.result.done():
             return True
@@ -300,7 +300,7 @@ class BatchQueue(Generic[P, R]):
             return True
         return False
 
-    def _batch(self, key: Hashable, entries: Sequence[_Entry[P, R]]) -> Batch[P]:
+    def _batch(self, key: Hashable, entries: Sequence[_QueuedRequest[P, R]]) -> Batch[P]:
         return Batch(
             key,
             [entry.payload for entry in entries],
@@ -308,13 +308,13 @@ class BatchQueue(Generic[P, R]):
             lambda index, result: self._answer_early(entries[index], result),
         )
 
-    def _answer_early(self, entry: _Entry[P, R], result: R) -> bool:
+    def _answer_early(self, entry: _QueuedRequest[P, R], result: R) -> bool:
         if self._is_pointless(entry):
             return False
         _set_result(entry, result)
         return True
 
-    async def _run_batch(self, key: Hashable, entries: list[_Entry[P, R]]) -> None:
+    async def _run_batch(self, key: Hashable, entries: list[_QueuedRequest[P, R]]) -> None:
         size = sum(entry.size for entry in entries)
         started, free_since = self._clock(), self._free_since
         batch = self._batch(key, entries)
@@ -345,7 +345,7 @@ class BatchQueue(Generic[P, R]):
             self._metrics.observe_request(queue_s, wait_s)
             _set_result(entry, result)
 
-    async def _run_alone(self, key: Hashable, entries: list[_Entry[P, R]]) -> list[R | Exception]:
+    async def _run_alone(self, key: Hashable, entries: list[_QueuedRequest[P, R]]) -> list[R | Exception]:
         self._metrics.retried.inc()
         results: list[R | Exception] = []
         for entry in entries:
@@ -372,7 +372,7 @@ def _oldest(lane: _Lane[P, R]) -> float:
     return lane.entries[0].queued_at
 
 
-def _set_result(entry: _Entry[P, R], result: R | Exception) -> None:
+def _set_result(entry: _QueuedRequest[P, R], result: R | Exception) -> None:
     if entry.result.done():
         return
     if isinstance(result, Exception):

@@ -26,7 +26,7 @@ _CROSSING_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UpstreamResponse:
     """What came back, whatever its status. An answer in pieces has no body."""
 
     status: int
@@ -51,15 +51,17 @@ class TimedOut(Exception):
     """There was no whole answer in time."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """Opened by `loop.create_connection`; tells who opened it when it is lost, and when an answer in pieces is over."""
 
-    def __init__(self, on_lost: Callable[[Connection], None], on_free: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, on_lost: Callable[[UpstreamConnection], None], on_free: Callable[[UpstreamConnection], None]
+    ) -> None:
         self._on_lost = on_lost
         self._on_free = on_free
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[UpstreamResponse] | None = None
         self._offered: Pieces | None = None  # for an answer that does not come whole
         self._pieces: Pieces | None = None  # of the answer that comes now
         self._headers: list[tuple[bytes, bytes]] = []
@@ -77,7 +79,7 @@ class Connection(asyncio.Protocol):
         """Whether another request can be sent."""
         return not self._lost and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> Answer:
+    async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> UpstreamResponse:
         """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time.
 
         With `pieces`, a good answer whose end is not there and cannot be told comes by them.
@@ -85,7 +87,7 @@ class Connection(asyncio.Protocol):
         if not self.usable:  # it ended while nobody looked
             raise Broken("it closed the connection without an answer", unread=True)
         self._begin()
-        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        waiter: asyncio.Future[UpstreamResponse] = self._loop.create_future()
         self._waiter, self._offered = waiter, pieces
         self._asked_at = self._loop.time()
         self._read_head = 0
@@ -174,7 +176,7 @@ class Connection(asyncio.Protocol):
         if status < 200:
             return  # "100 Continue" and the like: the answer is still to come
         if self._waiter and not self._waiter.done():
-            self._waiter.set_result(Answer(status, tuple(self._headers), b"".join(self._chunks)))
+            self._waiter.set_result(UpstreamResponse(status, tuple(self._headers), b"".join(self._chunks)))
             self._offered, self._chunks = None, []
         if not self._parser.should_keep_alive():
             self.close()
@@ -206,7 +208,7 @@ class Connection(asyncio.Protocol):
         pieces.feed(b"".join(self._chunks))
         self._pieces, self._offered, self._chunks = pieces, None, []
         if self._waiter and not self._waiter.done():
-            self._waiter.set_result(Answer(self._parser.get_status_code(), tuple(self._headers), b"", pieces))
+            self._waiter.set_result(UpstreamResponse(self._parser.get_status_code(), tuple(self._headers), b"", pieces))
 
     def _end_pieces(self, error: Exception | None) -> None:
         if self._pieces:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable
 
 from data_plane.client.address import Address
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
 from data_plane.client.pool import Limits, Pool
 
@@ -41,7 +41,7 @@ class HttpClient:
         timeout_s: float | None = None,
         *,
         stream: bool = False,
-    ) -> Answer:
+    ) -> UpstreamResponse:
         """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress.
 
         Without `timeout_s` there is no limit. With `stream` it may come in pieces.
@@ -68,7 +68,7 @@ class HttpClient:
             pool.close()
 
 
-def _refusal(answer: Answer, address: Address) -> Exception:
+def _refusal(answer: UpstreamResponse, address: Address) -> Exception:
     if answer.status >= _ERROR:
         return PredictorError(answer.status, answer.body, answer.header(b"retry-after"))
     where = (answer.header(b"location") or b"nowhere").decode("latin-1")

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from data_plane import limits
 from data_plane.client.address import Address
-from data_plane.client.connection import Answer, Broken, Connection, TimedOut
+from data_plane.client.connection import Broken, TimedOut, UpstreamConnection, UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
 from data_plane.client.pieces import Pieces, Silent
 
@@ -46,7 +46,7 @@ class Pool:
         self._tls = tls
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
-        self._idle: collections.deque[Connection] = collections.deque()
+        self._idle: collections.deque[UpstreamConnection] = collections.deque()
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
         self._open = 0  # idle, in use, or being opened
         self._sweeper: asyncio.TimerHandle | None = None
@@ -66,7 +66,7 @@ class Pool:
         timeout_s: float,
         *,
         stream: bool = False,
-    ) -> Answer:
+    ) -> UpstreamResponse:
         """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
 
         A `host` that is the first of the headers stands for the address's. With `stream` a good one may come in pieces;
@@ -100,7 +100,7 @@ class Pool:
         self._limits = Limits(connections=self._limits.connections, idle_s=0.0)
         self._sweep()
 
-    async def _acquire(self, deadline: float, *, new: bool = False) -> Connection:
+    async def _acquire(self, deadline: float, *, new: bool = False) -> UpstreamConnection:
         """A kept one, or, where there are none or `new` is wanted, one more within the limit."""
         while True:
             while self._idle and not (new and self._open < self._limits.connections):
@@ -112,7 +112,7 @@ class Pool:
                 return await self._connect(deadline)
             await self._wait_for_one(deadline)
 
-    async def _connect(self, deadline: float) -> Connection:
+    async def _connect(self, deadline: float) -> UpstreamConnection:
         self._open += 1
         try:
             return await self._open_with_retries(deadline)
@@ -121,7 +121,7 @@ class Pool:
             self._wake_one()
             raise
 
-    async def _open_with_retries(self, deadline: float) -> Connection:
+    async def _open_with_retries(self, deadline: float) -> UpstreamConnection:
         for attempt in range(self._retries + 1):
             limit_s = min(self._limits.connect_s, self._left(deadline))
             try:
@@ -139,9 +139,9 @@ class Pool:
             "see whether it is ready and whether --predictor_host is right."
         )
 
-    async def _open_one(self) -> Connection:
+    async def _open_one(self) -> UpstreamConnection:
         _, connection = await self._loop.create_connection(
-            lambda: Connection(self._lost, self._release), self.address.host, self.address.port, ssl=self._tls
+            lambda: UpstreamConnection(self._lost, self._release), self.address.host, self.address.port, ssl=self._tls
         )
         return connection
 
@@ -166,7 +166,7 @@ class Pool:
             raise PredictorTimeout(f"The predictor at {self.address} was not asked: the request's time was over.")
         return left
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: UpstreamConnection) -> None:
         if connection.usable and self._limits.idle_s:
             self._idle.append(connection)
             self._sweeper = self._sweeper or self._loop.call_later(self._limits.idle_s, self._sweep)
@@ -183,11 +183,11 @@ class Pool:
             )
         return PredictorBroken(f"The predictor at {self.address} failed: {error}.")
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: UpstreamConnection) -> None:
         connection.close()
         self._open -= 1
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: UpstreamConnection) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
             self._open -= 1
@@ -199,7 +199,7 @@ class Pool:
                 freed.set_result(None)
                 return
 
-    def _is_fresh(self, connection: Connection) -> bool:
+    def _is_fresh(self, connection: UpstreamConnection) -> bool:
         now = self._loop.time()
         return (
             connection.usable
@@ -208,7 +208,7 @@ class Pool:
         )
 
     def _sweep(self) -> None:
-        kept: collections.deque[Connection] = collections.deque()
+        kept: collections.deque[UpstreamConnection] = collections.deque()
         for connection in self._idle:
             if self._is_fresh(connection):
                 kept.append(connection)

@@ -1,4 +1,4 @@
-"""A model server's life: open the doors, watch what must not fail, drain, and end for a reason that can be read."""
+"""A model server from start to end: open its ports, watch what must not fail, drain, and report why it ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Doors:
+class Listeners:
     """Where and how long requests are taken. The listener is open; a gRPC port of 0 means none."""
 
     listener: socket.socket
@@ -63,7 +63,7 @@ def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
 
 async def serve_app(
     app: App,
-    doors: Doors,
+    listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
     must_not_end: Sequence[Awaitable[None]],
@@ -78,7 +78,7 @@ async def serve_app(
     """
     watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
-        await _serve_while(watched, app, doors, models, metrics, if_held)
+        await _serve_while(watched, app, listeners, models, metrics, if_held)
     finally:
         await _cancel(*watched)
 
@@ -86,28 +86,28 @@ async def serve_app(
 async def _serve_while(
     watched: Sequence[asyncio.Future[None]],
     app: App,
-    doors: Doors,
+    listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
     if_held: str,
 ) -> None:
-    connections = connections_within(raise_limit(), doors.max_connections)
-    server = _http_server(app, doors, connections)
-    grpc_server = await _start_grpc(doors, connections, models, metrics)
+    connections = connections_within(raise_limit(), listeners.max_connections)
+    server = _http_server(app, listeners, connections)
+    grpc_server = await _start_grpc(listeners, connections, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
-    shrinking = asyncio.create_task(memory.give_back_after_waves(doors.budget))
+    shrinking = asyncio.create_task(memory.give_back_after_waves(listeners.budget))
     try:
         with watched_loop(advice=if_held):
             done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        log.info("draining: requests under way have %d s to finish", doors.grace_period_s)
+        log.info("draining: requests under way have %d s to finish", listeners.grace_period_s)
     finally:
         models.draining = True
         server.drain()
         if grpc_server:
-            await grpc_server.stop(doors.grace_period_s)
+            await grpc_server.stop(listeners.grace_period_s)
         await serving
         await _cancel(stopped, shrinking)
 
@@ -129,28 +129,32 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     return exit_code
 
 
-def _http_server(app: App, doors: Doors, connections: int) -> HttpServer:
+def _http_server(app: App, listeners: Listeners, connections: int) -> HttpServer:
     try:
-        return HttpServer(app, doors.listener, doors.grace_period_s, doors.keep_alive_s, doors.tls, connections)
+        return HttpServer(
+            app, listeners.listener, listeners.grace_period_s, listeners.keep_alive_s, listeners.tls, connections
+        )
     except OSError as error:  # OpenSSL's, which names no file
         raise StartError(
-            f"HTTPS cannot be served with {doors.tls}: {error.strerror}; give a certificate and its key in PEM."
+            f"HTTPS cannot be served with {listeners.tls}: {error.strerror}; give a certificate and its key in PEM."
         ) from error
 
 
-async def _start_grpc(doors: Doors, connections: int, models: Models, metrics: ServerMetrics) -> GrpcServer | None:
-    if not doors.grpc_port:
+async def _start_grpc(
+    listeners: Listeners, connections: int, models: Models, metrics: ServerMetrics
+) -> GrpcServer | None:
+    if not listeners.grpc_port:
         return None
     from data_plane.server.grpc import GrpcServer  # gRPC takes a while to import
 
     server = GrpcServer(
-        models, metrics, doors.host, doors.grpc_port, doors.request_timeout_s, doors.max_request_size,
-        budget=doors.budget, max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+        models, metrics, listeners.host, listeners.grpc_port, listeners.request_timeout_s, listeners.max_request_size,
+        budget=listeners.budget, max_connections=min(connections, MAX_GRPC_CONNECTIONS),
     )  # fmt: skip
     try:
         await server.start()
     except RuntimeError as error:  # gRPC's own says less
-        raise _port_taken(doors.grpc_port, "--grpc-port", "it is in use") from error
+        raise _port_taken(listeners.grpc_port, "--grpc-port", "it is in use") from error
     return server
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from data_plane.model import Models
-from data_plane.model_server.life import Doors, serve_app
+from data_plane.model_server.life import Listeners, serve_app
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from data_plane.server.app import App
 from data_plane.server.cors import CorsApp
@@ -22,26 +22,26 @@ from data_plane.server.routing import Router
 
 
 async def serve(
-    doors: Doors,
+    listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
     must_not_end: Sequence[Awaitable[None]],
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
     """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
-    app = build_app(doors, models, metrics, more_metrics, AnswerStyle.of(os.environ))
-    await serve_app(app, doors, models, metrics, must_not_end)
+    app = build_app(listeners, models, metrics, more_metrics, AnswerStyle.of(os.environ))
+    await serve_app(app, listeners, models, metrics, must_not_end)
 
 
 def build_app(
-    doors: Doors,
+    listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
     style: AnswerStyle = DEFAULT_STYLE,
 ) -> App:
     """Every protocol over the models."""
-    calls = Calls(doors.request_timeout_s)
+    calls = Calls(listeners.request_timeout_s)
     health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
     surfaces = (
         health,
@@ -52,6 +52,6 @@ def build_app(
     )
     routes = [route for surface in surfaces for route in surface.routes()]
     routes += DescriptionEndpoints(models, routes).routes()
-    if doors.cors:
-        return CorsApp(Router(routes), metrics, doors.max_request_size, doors.cors, doors.budget)
-    return App(Router(routes), metrics, doors.max_request_size, doors.budget)
+    if listeners.cors:
+        return CorsApp(Router(routes), metrics, listeners.max_request_size, listeners.cors, listeners.budget)
+    return App(Router(routes), metrics, listeners.max_request_size, listeners.budget)

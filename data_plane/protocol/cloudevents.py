@@ -18,7 +18,7 @@ import msgspec
 import orjson
 from msgspec import structs
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
 from data_plane.messages import Headers, Response, header
 from data_plane.protocol import json_text
@@ -68,7 +68,7 @@ class AnswerStyle:
 DEFAULT_STYLE = AnswerStyle()
 
 
-class _Document(msgspec.Struct):
+class _EventDocument(msgspec.Struct):
     specversion: str = ""
     id: str = ""
     source: str = ""
@@ -77,7 +77,7 @@ class _Document(msgspec.Struct):
     data_base64: bytes | None = None
 
 
-_document = msgspec.json.Decoder(_Document)
+_document = msgspec.json.Decoder(_EventDocument)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _base64 = msgspec.json.Decoder(bytes | None)
 
@@ -94,12 +94,12 @@ def _content_type(headers: Headers) -> bytes:
 
 
 def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
-    """The event in a request, None if it is none; raises InvalidInput for one that is not whole."""
+    """The event in a request, None if it is none; raises InvalidRequest for one that is not whole."""
     content_type = _content_type(headers)
     # Some send binary events with the structured ones' type: it is then the payload's.
     if content_type.startswith(_EVENTS) and any(header(headers, f"ce-{name}".encode()) is None for name in _REQUIRED):
         if content_type.startswith(_BATCH):
-            raise InvalidInput("Batches of CloudEvents are not served; send each event as a request of its own.")
+            raise InvalidRequest("Batches of CloudEvents are not served; send each event as a request of its own.")
         return _structured(body)
     # Only this header makes an event: the others are also set by gateways and for logs.
     if header(headers, b"ce-specversion") is None:
@@ -117,7 +117,7 @@ def data_in(body: bytes) -> bytes | None:
     """The payload of a structured event that no header calls one; None if the body is no such event."""
     try:
         return _structured(body).payload
-    except InvalidInput:
+    except InvalidRequest:
         return None
 
 
@@ -154,18 +154,18 @@ def wrap(
 
 def _structured(body: bytes) -> CloudEvent:
     try:
-        large = _Document()
+        large = _EventDocument()
         if len(body) > ON_LOOP_BYTES:
             body, large = _without_data(body)
         document = _document.decode(body)
         members = {name: msgspec.json.decode(raw) for name, raw in _members.decode(body).items() if name not in _DATA}
     except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"The structured CloudEvent cannot be read: {error}.") from error
+        raise InvalidRequest(f"The structured CloudEvent cannot be read: {error}.") from error
     _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
     data = bytes(document.data or large.data)
     decoded = document.data_base64 if large.data_base64 is None else large.data_base64
     if bool(data) == (decoded is not None):
-        raise InvalidInput('The structured CloudEvent needs "data" or "data_base64", and not both.')
+        raise InvalidRequest('The structured CloudEvent needs "data" or "data_base64", and not both.')
     return CloudEvent(
         {name: value for name, value in members.items() if _is_attribute(value)},
         data if decoded is None else decoded,
@@ -173,17 +173,17 @@ def _structured(body: bytes) -> CloudEvent:
     )
 
 
-def _without_data(body: bytes) -> tuple[bytes, _Document]:
+def _without_data(body: bytes) -> tuple[bytes, _EventDocument]:
     """A large event's attributes as JSON, and its data alone."""
     members = json_text.members(body)
     data = msgspec.Raw(members.pop("data", b""))
     data_base64 = members.pop("data_base64", None)
     attributes = b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items())
     if len(attributes) > MAX_EVENT_ATTRIBUTES:
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The CloudEvent's attributes have {len(attributes)} bytes; {MAX_EVENT_ATTRIBUTES} are served."
         )
-    return attributes, _Document(data=data, data_base64=data_base64 and _base64.decode(data_base64))
+    return attributes, _EventDocument(data=data, data_base64=data_base64 and _base64.decode(data_base64))
 
 
 def _is_attribute(value: object) -> bool:
@@ -194,9 +194,9 @@ def _is_attribute(value: object) -> bool:
 def _check(attributes: Mapping[str, str], kind: str) -> None:
     for name in _REQUIRED:
         if not attributes.get(name):
-            raise InvalidInput(f"The CloudEvent has no {kind}{name}; the required ones are {', '.join(_REQUIRED)}.")
+            raise InvalidRequest(f"The CloudEvent has no {kind}{name}; the required ones are {', '.join(_REQUIRED)}.")
     if attributes["specversion"] != "1.0":
-        raise InvalidInput(f"The CloudEvent's specversion is {attributes['specversion']!r}; send 1.0.")
+        raise InvalidRequest(f"The CloudEvent's specversion is {attributes['specversion']!r}; send 1.0.")
 
 
 def _encode(attributes: Mapping[str, Attribute], response: Response) -> bytes:

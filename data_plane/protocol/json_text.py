@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_JSON_CONTAINERS, MAX_JSON_DEPTH, ON_LOOP_BYTES
 
 _WINDOW = 32 * 1024  # bytes that are looked through in one go
@@ -42,7 +42,7 @@ def weight(text: bytes) -> int:
 
 
 def loads(text: bytes) -> Any:
-    """What orjson.loads returns or raises; raises InvalidInput for too many lists and objects, or too deep ones."""
+    """What orjson.loads returns or raises; raises InvalidRequest for too many lists and objects, or too deep ones."""
     if len(text) <= _WINDOW * _WINDOWS or weight(text) <= ON_LOOP_BYTES:
         return orjson.loads(text)
     return loads_in_pieces(text)
@@ -50,9 +50,9 @@ def loads(text: bytes) -> Any:
 
 def loads_in_pieces(text: bytes, window: int = _WINDOW) -> Any:
     """As `loads`; `window` is in bytes."""
-    reader = _Reader(text, window)
+    reader = _JsonReader(text, window)
     if reader.containers > MAX_JSON_CONTAINERS:
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The JSON has {reader.containers} lists and objects; {MAX_JSON_CONTAINERS} are served in one request. "
             "Send several requests, or tensors flat or in binary form."
         )
@@ -61,7 +61,7 @@ def loads_in_pieces(text: bytes, window: int = _WINDOW) -> Any:
 
 def members(text: bytes, window: int = _WINDOW) -> dict[str, bytes]:
     """The text of each member of the object in `text`; a long one may still be invalid. Raises as `loads` does."""
-    return _Reader(text, window).members()
+    return _JsonReader(text, window).members()
 
 
 def elements(text: bytes, window: int = _WINDOW) -> int:
@@ -89,7 +89,7 @@ def _written(items: Any) -> bytes:
     return b"[%b]" % b",".join(_written(piece)[1:-1] for piece in pieces)
 
 
-class _Reader:
+class _JsonReader:
     """One text."""
 
     def __init__(self, text: bytes, window: int) -> None:
@@ -107,7 +107,7 @@ class _Reader:
         start, end = self._trimmed(start, end)
         if end - start > self._piece:
             if level >= MAX_JSON_DEPTH:
-                raise InvalidInput(f"The JSON is nested more than {MAX_JSON_DEPTH} deep.")
+                raise InvalidRequest(f"The JSON is nested more than {MAX_JSON_DEPTH} deep.")
             match self._brackets(start, end):
                 case b"[]":
                     return self._list(start + 1, end - 1, level + 1)

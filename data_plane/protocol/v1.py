@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 
@@ -25,7 +25,7 @@ class PredictRequest(msgspec.Struct, frozen=True):
     size: int
 
 
-class _Document(msgspec.Struct):
+class _PredictDocument(msgspec.Struct):
     instances: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
     inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's other word for them
 
@@ -37,12 +37,12 @@ class _LargeDocument(msgspec.Struct):
     inputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-_decoder = msgspec.json.Decoder(_Document)
+_decoder = msgspec.json.Decoder(_PredictDocument)
 _large_decoder = msgspec.json.Decoder(_LargeDocument)
 
 
 def decode_request(body: bytes) -> PredictRequest:
-    """The request in `body`; raises InvalidInput, which says what is wrong and where."""
+    """The request in `body`; raises InvalidRequest, which says what is wrong and where."""
     try:
         document = (_decoder if json_text.weight(body) <= ON_LOOP_BYTES else _large_decoder).decode(body)
         if not body.isascii():
@@ -51,7 +51,7 @@ def decode_request(body: bytes) -> PredictRequest:
         raise _explain(body, error) from error
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
     if instances is msgspec.UNSET:
-        raise InvalidInput(f'The request has no "instances"; send {_FORM}.')
+        raise InvalidRequest(f'The request has no "instances"; send {_FORM}.')
     if isinstance(instances, list):
         return PredictRequest(body, len(instances))
     text = bytes(instances)
@@ -65,22 +65,22 @@ def encode_response(predictions: list[Any]) -> bytes:
     return orjson.dumps({"predictions": predictions})
 
 
-def _explain(body: bytes, error: Exception) -> InvalidInput:
+def _explain(body: bytes, error: Exception) -> InvalidRequest:
     """The slow path: orjson knows the line and the column."""
     if not body:
-        return InvalidInput(f"The request body is empty; send {_FORM}.")
+        return InvalidRequest(f"The request body is empty; send {_FORM}.")
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as syntax:
-        return InvalidInput(
+        return InvalidRequest(
             f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."
         )
     if not isinstance(document, dict):
-        return InvalidInput(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
+        return InvalidRequest(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
     for key in ("instances", "inputs"):
         if key in document and not isinstance(document[key], list):
-            return InvalidInput(f'"{key}" is a JSON {_json_type(document[key])}, not a list; send {_FORM}.')
-    return InvalidInput(f"The request body cannot be read: {error}.")
+            return InvalidRequest(f'"{key}" is a JSON {_json_type(document[key])}, not a list; send {_FORM}.')
+    return InvalidRequest(f"The request body cannot be read: {error}.")
 
 
 def _json_type(value: object) -> str:

@@ -30,9 +30,9 @@ from data_plane.limits import (
     MAX_HEAD,
     MAX_PIPELINED,
 )
+from data_plane.server.client_timeout import ClientTimeout, WaitsFor
 from data_plane.server.connections import Connections
 from data_plane.server.cycle import Cycle
-from data_plane.server.patience import Patience, WaitsFor
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """What uvicorn makes for each client. Every call here is paid for by every request."""
 
     cycle: Cycle  # None before the first request
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *, connections: Connections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._connections = connections
-        self._patience = Patience()
+        self._timeout = ClientTimeout()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
         """Every second: gives up a client that is too slow."""
         unsent = self.transport.get_write_buffer_size()
         self._count_unsent(unsent)
-        if self._patience.ends(now, *self._state(unsent), received=self._body_size, unsent=unsent):
+        if self._timeout.ends(now, *self._state(unsent), received=self._body_size, unsent=unsent):
             self._give_up()
 
     def _state(self, unsent: int) -> tuple[WaitsFor, object]:
@@ -224,15 +224,15 @@ class Connection(HttpToolsProtocol):
         return (WaitsFor.HEAD, scope) if cycle.response_complete else (WaitsFor.NOTHING, None)
 
     def _give_up(self) -> None:
-        match self._patience.waits_for:
+        match self._timeout.waits_for:
             case WaitsFor.HEAD:
                 self._refuse(ClientTooSlow(f"The request's head did not come within {HEAD_TIMEOUT} s."))
             case WaitsFor.BODY:
-                within_s = self._patience.allowed_s(self._body_size)
+                within_s = self._timeout.allowed_s(self._body_size)
                 words = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
                 self._refuse(ClientTooSlow(f"{words}; send it without a pause."))
             case _:
-                log.info("a client did not read %d bytes of its answer and is given up", self._patience.unsent)
+                log.info("a client did not read %d bytes of its answer and is given up", self._timeout.unsent)
                 self.transport.abort()
 
     def _linger_at_end(self) -> None:
@@ -246,7 +246,7 @@ class Connection(HttpToolsProtocol):
         self._linger()
 
     def _read_no_more(self) -> None:
-        self.parser, self.scope = _Deaf(), None  # type: ignore[assignment]
+        self.parser, self.scope = _DiscardingParser(), None  # type: ignore[assignment]
         self._is_refused = True
 
     def _decline_upgrade(self) -> None:
@@ -338,7 +338,7 @@ class _Flow(FlowControl):
             FlowControl.resume_reading(self)
 
 
-class _Deaf:
+class _DiscardingParser:
     """In a parser's place: reads nothing."""
 
     def feed_data(self, data: bytes | memoryview) -> None:

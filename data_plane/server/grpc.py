@@ -19,7 +19,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from data_plane import __version__
-from data_plane.errors import InvalidInput, ServingError
+from data_plane.errors import InvalidRequest, ServingError
 from data_plane.limits import (
     GRPC_PING,
     GRPC_PING_TIMEOUT,
@@ -32,12 +32,12 @@ from data_plane.limits import (
 )
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers, encodable, header, words_of
-from data_plane.model import Call, Forwarder, Model, Models, Streaming
+from data_plane.model import Call, Forwarder, Models, ServableModel, Streaming
 from data_plane.off_loop import off_loop
 from data_plane.protocol.v2 import fields
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, wanted_outputs
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse, wanted_outputs
 from data_plane.server import torchserve_grpc
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.endpoints.server_metadata import EXTENSIONS
@@ -112,7 +112,7 @@ class GrpcServer:
         # Health is asked for by messages of a few bytes: they do not wait for others, nor for room.
         infer = MessageReceiver(readers_within(budget, max_message_size), budget)
         other = MessageReceiver(MIN_GRPC_READERS)
-        service, torchserves = InferenceService(models), torchserve_grpc.InferenceAPIsService(models)
+        service, torchserves = OpenInferenceServicer(models), torchserve_grpc.InferenceAPIsService(models)
         answers: dict[str, _Answering | _StreamAnswering] = {
             f"/{of_service}/{name}": _Answering(
                 name, method, metrics, budget, infer if name in _WITH_DATA else other, self._unread, request_timeout_s
@@ -146,7 +146,7 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
 
-class InferenceService:
+class OpenInferenceServicer:
     """The methods of the protocol over `models`."""
 
     def __init__(self, models: Models) -> None:
@@ -189,7 +189,7 @@ class InferenceService:
         answer = dataclasses.replace(answer, id=asked.id or call.id, outputs=wanted_outputs(asked, answer))
         return await off_loop(answer.size, lambda: wire.response_to_proto(answer, raw=raw).SerializeToString())
 
-    def _read(self, body: bytes) -> tuple[Model, InferRequest, bool]:
+    def _read(self, body: bytes) -> tuple[ServableModel, TensorRequest, bool]:
         """Who is asked what, and whether by raw contents."""
         if len(body) > ON_LOOP_BYTES:
             fields.check(body)
@@ -375,7 +375,7 @@ class _StreamAnswering:
         """Another request; None where the client has no more."""
         try:
             return await self._receiver.read(context, held)
-        except InvalidInput:
+        except InvalidRequest:
             return None
 
     async def _answer_one(self, body: bytes, call: Call, context: _Context, held: Held) -> None:
@@ -409,14 +409,14 @@ def _status_only(error: Exception, _: Call) -> bytes:
     raise error
 
 
-def _streamed(asked: InferRequest, answer: InferResponse, id: str, raw: bool) -> bytes:  # noqa: A002
+def _streamed(asked: TensorRequest, answer: TensorResponse, id: str, raw: bool) -> bytes:  # noqa: A002
     parameters = {**answer.parameters, _FINAL: answer.is_last}
     answer = dataclasses.replace(answer, id=id, outputs=wanted_outputs(asked, answer), parameters=parameters)
     response = wire.response_to_proto(answer, raw=raw)
     return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()
 
 
-async def _alone(answering: Awaitable[InferResponse]) -> AsyncGenerator[InferResponse, None]:
+async def _alone(answering: Awaitable[TensorResponse]) -> AsyncGenerator[TensorResponse, None]:
     yield await answering
 
 
@@ -441,7 +441,7 @@ def _parse(message_type: type[_M], body: bytes) -> _M:
     try:
         return message_type.FromString(body)
     except DecodeError as error:
-        raise InvalidInput(f"The body is not a {message_type.DESCRIPTOR.full_name}: {error}.") from error
+        raise InvalidRequest(f"The body is not a {message_type.DESCRIPTOR.full_name}: {error}.") from error
 
 
 def _code(error: Exception) -> grpc.StatusCode:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from data_plane.errors import ClientTooSlow, InvalidInput, NotReady
+from data_plane.errors import ClientTooSlow, InvalidRequest, NotReady
 from data_plane.limits import (
     GRPC_COPIES,
     HURRIED_MESSAGE_TIMEOUT,
@@ -80,7 +80,7 @@ class MessageReceiver:
             await held.take(len(message) * GRPC_COPIES)
 
     async def read(self, context: _Context, held: Held) -> bytes:
-        """The call's message, counted in `held`; raises BuffersFull, ClientTooSlow, InvalidInput and NotReady."""
+        """The call's message, counted in `held`; raises BuffersFull, ClientTooSlow, InvalidRequest and NotReady."""
         if self._budget:
             await self._budget.make_room(1)
         if self._turns.locked():
@@ -92,7 +92,7 @@ class MessageReceiver:
         finally:
             self._turns.release()
         if not isinstance(message, bytes):
-            raise InvalidInput("The call ended without a message, or with one that is over the limit.")
+            raise InvalidRequest("The call ended without a message, or with one that is over the limit.")
         await self.hold(message, held)
         return message
 

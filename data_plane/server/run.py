@@ -13,7 +13,7 @@ import uvicorn
 
 from data_plane.limits import HEAD_TIMEOUT, KEEP_ALIVE, MAX_CONNECTIONS
 from data_plane.server.app import App
-from data_plane.server.connection import Connection
+from data_plane.server.connection import ServerConnection
 from data_plane.server.connections import Connections
 
 _TICKS = 10  # uvicorn's, in a second
@@ -55,7 +55,7 @@ class HttpServer(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http=functools.partial(Connection, connections=self._connections),  # type: ignore[arg-type]
+                http=functools.partial(ServerConnection, connections=self._connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 from google.protobuf.message import DecodeError
 
-from data_plane.errors import InferenceFailed, InvalidInput
+from data_plane.errors import InferenceFailed, InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Models
@@ -90,16 +90,16 @@ def _response(call: Call, prediction: bytes = b"", status: pb.Status | None = No
 
 
 def _read(body: bytes) -> pb.PredictionsRequest:
-    """Raises InvalidInput."""
+    """Raises InvalidRequest."""
     fields.check(body)
     try:
         request = pb.PredictionsRequest.FromString(body)
     except DecodeError as error:
-        raise InvalidInput(f"The body is not a {pb.PredictionsRequest.DESCRIPTOR.full_name}: {error}.") from error
+        raise InvalidRequest(f"The body is not a {pb.PredictionsRequest.DESCRIPTOR.full_name}: {error}.") from error
     if not request.model_name:
-        raise InvalidInput("The request names no model; set model_name.")
+        raise InvalidRequest("The request names no model; set model_name.")
     if len(request.input) > MAX_FORM_PARTS:
-        raise InvalidInput(f"The request has more than {MAX_FORM_PARTS} inputs; send what belongs together as one.")
+        raise InvalidRequest(f"The request has more than {MAX_FORM_PARTS} inputs; send what belongs together as one.")
     return request
 
 

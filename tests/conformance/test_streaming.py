@@ -19,7 +19,7 @@ import pytest
 
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.conformance.archives import HANDLERS
 from tests.conformance.behaviours import EVERY_KIND
@@ -106,7 +106,7 @@ def stream_infer(runtime: Runtime, model: str, document: object) -> list[pb.Mode
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=pb.ModelStreamInferResponse.FromString,
         )
-        return list(stub(iter([wire.request_to_proto(InferRequest((text,)), model)]), timeout=30))
+        return list(stub(iter([wire.request_to_proto(TensorRequest((text,)), model)]), timeout=30))
 
 
 def text_of(answer: pb.ModelStreamInferResponse) -> str:

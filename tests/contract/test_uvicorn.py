@@ -26,18 +26,18 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import Server, ServerState
 
-from data_plane.server.connection import Connection, _Flow
+from data_plane.server.connection import ServerConnection, _Flow
 from data_plane.server.cycle import Cycle
 from data_plane.server.run import HttpServer
 
 ROOT = Path(__file__).parents[2]
 
-# What Connection reads or sets of HttpToolsProtocol's.
+# What ServerConnection reads or sets of HttpToolsProtocol's.
 PROTOCOL = {
     "access_logger", "app", "config", "cycle", "expect_100_continue", "flow", "headers", "logger", "loop", "parser",
     "pipeline", "scope", "server_state", "transport", "url", "_start_asgi_task",
 }  # fmt: skip
-# What Connection and Cycle read or set of RequestResponseCycle's.
+# What ServerConnection and Cycle read or set of RequestResponseCycle's.
 CYCLE = {
     "body", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "more_body", "on_response",
     "response_complete", "response_started", "scope", "transport", "waiting_for_100_continue",
@@ -45,7 +45,7 @@ CYCLE = {
 # What HttpServer reads or sets of Server's.
 SERVERS = {"config", "lifespan", "serve", "server_state", "servers", "should_exit", "started"}
 OVERRIDDEN = {
-    Connection: (HttpToolsProtocol, {
+    ServerConnection: (HttpToolsProtocol, {
         "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_headers_complete",
         "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
     }),
@@ -88,8 +88,8 @@ def own_names(cls: type, *made_in_init: str) -> set[str]:
 
 
 def test_the_names_in_use_are_those_that_are_tested_here() -> None:
-    connection, cycle, server = Connection.__name__, Cycle.__name__, HttpServer.__name__
-    own = own_names(Connection, "_connections", "_patience") - {"cycle"}  # declared there, and uvicorn's
+    connection, cycle, server = ServerConnection.__name__, Cycle.__name__, HttpServer.__name__
+    own = own_names(ServerConnection, "_connections", "_timeout") - {"cycle"}  # declared there, and uvicorn's
     of_protocol = uses("connection.py", connection, "self") - own
     of_cycle = uses("connection.py", connection, "cycle", "self.cycle", "before") | uses("cycle.py", cycle, "self")
     of_server = uses("run.py", server, "self") - own_names(HttpServer, "_connections", "_listener")

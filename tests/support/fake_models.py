@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from data_plane.errors import Unsupported
 from data_plane.health import Event
 from data_plane.messages import Response
-from data_plane.model import Call, Model, Models
+from data_plane.model import Call, Models, ServableModel
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata, TensorRequest, TensorResponse
 
-Infer = Callable[[InferRequest, Call], Awaitable[InferResponse]]
+Infer = Callable[[TensorRequest, Call], Awaitable[TensorResponse]]
 
 
-async def echo(request: InferRequest, _: Call) -> InferResponse:
+async def echo(request: TensorRequest, _: Call) -> TensorResponse:
     """The inputs as outputs."""
-    return InferResponse("m", "1", request.inputs)
+    return TensorResponse("m", "1", request.inputs)
 
 
 @dataclass
@@ -33,7 +33,7 @@ class FakeModel:
     async def metadata(self) -> ModelMetadata:
         return ModelMetadata(self.name, (self.version,), "fake", (TensorMetadata("x", "FP32", (-1, 2)),), ())
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         self.calls.append(call)
         return await self.answer(request, call)
 
@@ -47,7 +47,7 @@ class FakeModel:
         raise Unsupported("v2 only")
 
 
-def serving(*models: Model, expected: tuple[str, ...] = ()) -> Models:
+def serving(*models: ServableModel, expected: tuple[str, ...] = ()) -> Models:
     """A registry with these models, which are ready, and with `expected`, which are not."""
     registry = Models(expected)
     for model in models:

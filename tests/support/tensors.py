@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from data_plane.protocol.v2 import bfloat16, tensors
 from data_plane.protocol.v2.document import Parameter
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import DATATYPES, Tensor
 
 _NOT_FINITE = 0x7F80  # the exponent of infinities and NaN in BF16
@@ -36,11 +36,11 @@ def plain(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def plain_request(request: InferRequest) -> tuple[Any, ...]:
+def plain_request(request: TensorRequest) -> tuple[Any, ...]:
     return ([plain(tensor) for tensor in request.inputs], request.id, dict(request.parameters), request.outputs)
 
 
-def plain_response(response: InferResponse) -> tuple[Any, ...]:
+def plain_response(response: TensorResponse) -> tuple[Any, ...]:
     outputs = [plain(tensor) for tensor in response.outputs]
     return (response.model_name, response.model_version, outputs, response.id, dict(response.parameters))
 
@@ -74,14 +74,14 @@ def some_tensors(draw: st.DrawFn, *, json: bool) -> tuple[Tensor, ...]:
 
 
 @st.composite
-def requests(draw: st.DrawFn, *, json: bool = False) -> InferRequest:
-    wanted = draw(st.lists(st.builds(RequestedOutput, names, parameters), max_size=2, unique_by=lambda one: one.name))
+def requests(draw: st.DrawFn, *, json: bool = False) -> TensorRequest:
+    wanted = draw(st.lists(st.builds(OutputRequest, names, parameters), max_size=2, unique_by=lambda one: one.name))
     identity = draw(st.none() | st.text(min_size=1, max_size=8))
-    return InferRequest(draw(some_tensors(json=json)), identity, draw(parameters), tuple(wanted))
+    return TensorRequest(draw(some_tensors(json=json)), identity, draw(parameters), tuple(wanted))
 
 
 @st.composite
-def responses(draw: st.DrawFn, *, json: bool = False) -> InferResponse:
+def responses(draw: st.DrawFn, *, json: bool = False) -> TensorResponse:
     optional = st.none() | st.text(min_size=1, max_size=8)
     outputs = draw(some_tensors(json=json))
-    return InferResponse(draw(names), draw(optional), outputs, draw(optional), draw(parameters))
+    return TensorResponse(draw(names), draw(optional), outputs, draw(optional), draw(parameters))

@@ -12,7 +12,7 @@ from data_plane.batching.metrics import BatchMetrics
 from data_plane.batching.queue import Batch, BatchQueue
 from data_plane.errors import (
     InferenceFailed,
-    InvalidInput,
+    InvalidRequest,
     ServingError,
     UnprocessableInput,
     Unsupported,
@@ -24,7 +24,7 @@ from data_plane.off_loop import off_loop
 from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from torchserve_compat import frames, tensors, values
 from torchserve_compat.server import parts
 from torchserve_compat.server.batch_streams import BatchStreams
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _JSON = "application/json"
 # Times the cost of a byte of JSON that a byte of a form costs to parse.
 _FORM_WEIGHT = 4
-_REFUSALS = {error.status: error for error in (InvalidInput, UnprocessableInput)}
+_REFUSALS = {error.status: error for error in (InvalidRequest, UnprocessableInput)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,13 @@ class HandlerModel(Streaming):
         """Return explanations for {"instances": …}."""
         return await self._submit_instances("explain", request, call)
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         """Return the response to tensors; the results of a handler of instances are converted to tensors."""
         response = _whole(await self._submit_tensors(request, call))
         return await off_loop(len(response.body), self._infer_response, request, response)
 
-    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
-        """Return the response to tensors, with one InferResponse for each piece that the handler sends."""
+    async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
+        """Return the response to tensors, with one TensorResponse for each piece that the handler sends."""
         result = await self._submit_tensors(request, call)
         if not isinstance(result, Stream):
             yield await off_loop(len(result.body), self._infer_response, request, result)
@@ -150,13 +150,13 @@ class HandlerModel(Streaming):
         """Return the parts of a body, and the number of its instances."""
         return parts.split(body, content_type), count_instances(body) if self._takes_instances else 1
 
-    async def _submit_tensors(self, request: InferRequest, call: Call) -> frames.HandlerResponse | Stream:
+    async def _submit_tensors(self, request: TensorRequest, call: Call) -> frames.HandlerResponse | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
         copied = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype in ("BYTES", "BF16")])
         frame = await off_loop(copied, tensors.frame, request, call.id, call.headers)
         return await self.queue.submit(frame, size, "v2", call)
 
-    def _infer_response(self, request: InferRequest, response: frames.HandlerResponse) -> InferResponse:
+    def _infer_response(self, request: TensorRequest, response: frames.HandlerResponse) -> TensorResponse:
         if response.content_type == frames.REFUSAL:
             raise _refusal(response)
         if response.status >= 400:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
 from torchserve_compat.frames import RequestPart
 
@@ -28,7 +28,7 @@ def is_form(content_type: str) -> bool:
 
 
 def split(body: bytes, content_type: str) -> list[RequestPart]:
-    """Return the parts of a body; raises InvalidInput for a form that cannot be read or has too many parts."""
+    """Return the parts of a body; raises InvalidRequest for a form that cannot be read or has too many parts."""
     mime_type = _kind(content_type)
     kind = mime_type.lower()
     if kind == _MULTIPART:
@@ -50,23 +50,23 @@ def _urlencoded(body: bytes) -> list[RequestPart]:
     return [RequestPart(name, "", value.encode()) for name, value in fields]
 
 
-def _too_many() -> InvalidInput:
-    return InvalidInput(f"The form has more than {MAX_FORM_PARTS} parts; send what belongs together as one.")
+def _too_many() -> InvalidRequest:
+    return InvalidRequest(f"The form has more than {MAX_FORM_PARTS} parts; send what belongs together as one.")
 
 
 def _multipart(body: bytes, content_type: str) -> list[RequestPart]:
     boundary = parse_options_header(content_type)[1].get(b"boundary")
     if not boundary:
-        raise InvalidInput("The multipart request names no boundary in its Content-Type.")
+        raise InvalidRequest("The multipart request names no boundary in its Content-Type.")
     collector = _Collector()
     try:
         parser = MultipartParser(boundary, collector.callbacks())
         parser.write(_without_preamble(body, b"--" + boundary))
         parser.finalize()
     except FormParserError as error:
-        raise InvalidInput(f"The multipart body cannot be read: {error}.") from error
+        raise InvalidRequest(f"The multipart body cannot be read: {error}.") from error
     if not collector.ended:
-        raise InvalidInput("The multipart body ends before its last boundary.")
+        raise InvalidRequest("The multipart body ends before its last boundary.")
     return collector.parts
 
 
@@ -121,7 +121,7 @@ class _Collector:
     def _end(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         if b"name" not in options:
-            raise InvalidInput("A part of the multipart body has no name in its Content-Disposition.")
+            raise InvalidRequest("A part of the multipart body has no name in its Content-Disposition.")
         is_file = b"filename" in options
         content_type = self._headers.get(b"content-type", b"").decode("latin-1") if is_file else ""
         self.parts.append(RequestPart(options[b"name"].decode("utf-8", "replace"), content_type, bytes(self._data)))

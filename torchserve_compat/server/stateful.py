@@ -17,7 +17,7 @@ from data_plane.batching.sequences import SequenceHeaders, SequenceLimits, Seque
 from data_plane.errors import (
     ClientGone,
     DeadlineExceeded,
-    InvalidInput,
+    InvalidRequest,
     SequenceLost,
     UpstreamBroken,
     UpstreamTimeout,
@@ -27,7 +27,7 @@ from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Streaming
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from torchserve_compat import frames
 from torchserve_compat.server.model import HandlerModel
 
@@ -91,7 +91,7 @@ class StatefulModel(Streaming):
         """Return explanations for {"instances": …}."""
         return await self._in_turn(call, lambda worker: worker.explain(request, call))
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         """Return the response to tensors."""
         return await self._in_turn(call, lambda worker: worker.infer(request, call))
 
@@ -99,8 +99,8 @@ class StatefulModel(Streaming):
         """Return the response to a body of any type."""
         return await self._in_turn(call, lambda worker: worker.raw(request, call))
 
-    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
-        """Return the response to tensors, with one InferResponse for each piece that the handler sends."""
+    async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
+        """Return the response to tensors, with one TensorResponse for each piece that the handler sends."""
         async with self._turn(call) as worker, contextlib.aclosing(worker.infer_stream(request, call)) as responses:
             async for response in responses:
                 yield response
@@ -148,7 +148,7 @@ class StatefulModel(Streaming):
         """Return the sequence's id and write it into the headers; a request without one starts a sequence."""
         given = header(call.headers, self._headers.id) or header(call.headers, _ID)
         if given and len(given) > MAX_SEQUENCE_ID:
-            raise InvalidInput(f"The sequence's id is {len(given)} bytes long; it may have {MAX_SEQUENCE_ID}.")
+            raise InvalidRequest(f"The sequence's id is {len(given)} bytes long; it may have {MAX_SEQUENCE_ID}.")
         names = {self._headers.id, _ID}
         others = [one for one in call.headers if one[0] not in names and one[0] != _MARK]
         if not given:

@@ -100,7 +100,7 @@ class InstancesEnvelope:
                 return self._serve_raw(batch, handle, context)
 
     def prepare(self, instances: list[Any]) -> list[Any]:
-        """Return the handler's input for the instances; raises InvalidInput."""
+        """Return the handler's input for the instances; raises InvalidRequest."""
         return instances
 
     def encode_raw(self, results: list[Any], form: Form) -> bytes:

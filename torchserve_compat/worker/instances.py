@@ -8,22 +8,22 @@ from typing import Any
 
 import orjson
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from torchserve_compat import values
 from torchserve_compat.frames import HandlerRequest
 
 
 def instances_in(request: HandlerRequest, parse: Callable[[bytes], Any] = orjson.loads) -> list[Any]:
-    """Return the instances of a request; raises InvalidInput, because the server has not fully parsed a v1 request."""
+    """Return the instances of a request; raises InvalidRequest, as the server has not fully parsed a v1 request."""
     try:
         document = parse(_body(request))
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The request body cannot be read: {error.msg} (line {error.lineno}, column {error.colno})."
         ) from error
     instances = document.get("instances", document.get("inputs")) if isinstance(document, dict) else None
     if not isinstance(instances, list):
-        raise InvalidInput('The request is not {"instances": [...]}.')
+        raise InvalidRequest('The request is not {"instances": [...]}.')
     return instances
 
 
@@ -40,7 +40,7 @@ def has_instances(request: HandlerRequest) -> bool:
 
 
 def decode_base64(instance: Any, index: int) -> Any:
-    """Return the instance with each {"b64": …} decoded to bytes; raises InvalidInput."""
+    """Return the instance with each {"b64": …} decoded to bytes; raises InvalidRequest."""
     if not isinstance(instance, dict):
         return instance
     if list(instance) == ["b64"]:
@@ -58,10 +58,10 @@ def _body(request: HandlerRequest) -> bytes:
 
 
 def _decode(text: Any, where: str) -> bytes:
-    """Decode base64, which may contain line breaks; raises InvalidInput for characters that Python would skip."""
+    """Decode base64, which may contain line breaks; raises InvalidRequest for characters that Python would skip."""
     if not isinstance(text, str):
-        raise InvalidInput(f'The "b64" in {where} is no text; it takes base64.')
+        raise InvalidRequest(f'The "b64" in {where} is no text; it takes base64.')
     try:
         return b64decode("".join(text.split()), validate=True)
     except ValueError as error:
-        raise InvalidInput(f'The "b64" in {where} is not base64: {error}.') from error
+        raise InvalidRequest(f'The "b64" in {where} is not base64: {error}.') from error

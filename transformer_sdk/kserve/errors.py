@@ -33,7 +33,7 @@ class InferenceError(errors.ServingError, RuntimeError):
         super().__init__(reason if given is None else f"[{given}] {reason}")
 
 
-class InvalidInput(errors.InvalidInput, ValueError):
+class InvalidInput(errors.InvalidRequest, ValueError):
     """400."""
 
     def __init__(self, reason: str) -> None:

@@ -14,10 +14,10 @@ import orjson
 
 from data_plane.client import forwarding
 from data_plane.client.address import split
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
 from data_plane.client.http import HttpClient
-from data_plane.errors import InvalidInput as BadDocument
+from data_plane.errors import InvalidRequest as BadDocument
 from data_plane.protocol import json_text
 from transformer_sdk.kserve.client_default import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
@@ -167,7 +167,7 @@ class InferenceRESTClient:
         timeout: Any = USE_CLIENT_DEFAULT,
         *,
         stream: bool = False,
-    ) -> Answer:
+    ) -> UpstreamResponse:
         """A body as it is; `json_length` is that of one with raw tensors. With `stream` the answer may be in pieces."""
         sent = self._with_auth(headers)
         if json_length is not None:
@@ -220,7 +220,7 @@ class InferenceRESTClient:
         return max(chosen) if isinstance(chosen, tuple) else chosen
 
 
-def decode_json(answer: Answer, base_url: str) -> Any:
+def decode_json(answer: UpstreamResponse, base_url: str) -> Any:
     """Raises PredictorBroken for what is no JSON."""
     try:
         return json_text.loads(answer.body)
@@ -230,7 +230,7 @@ def decode_json(answer: Answer, base_url: str) -> Any:
         ) from error
 
 
-def decode_infer(answer: Answer, base_url: str) -> InferResponse:
+def decode_infer(answer: UpstreamResponse, base_url: str) -> InferResponse:
     """Raises PredictorBroken for what is not of the v2 protocol."""
     length = answer.header(_LENGTH)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from data_plane.errors import InferenceFailed, InvalidInput
+from data_plane.errors import InferenceFailed, InvalidRequest
 from data_plane.messages import Request, Response, json_response
 from data_plane.protocol.v2.document import JSON_LENGTH
 from data_plane.server.app import App
@@ -108,7 +108,7 @@ class FakePredictor:
         try:
             instances: Sequence[Any] = orjson.loads(request.body)["instances"]
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise InvalidInput('The request has no "instances"; send {"instances": [...]}.') from error
+            raise InvalidRequest('The request has no "instances"; send {"instances": [...]}.') from error
         key = "explanations" if request.path.endswith(":explain") else "predictions"
         return Response(dump({key: self._predict(instances)}))
 
@@ -118,7 +118,7 @@ class FakePredictor:
         try:
             asked = InferRequest.from_bytes(request.body, int(length) if length else None, request.params["model"])
         except BadRequest as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidRequest(str(error)) from error
         outputs: list[InferOutput] = self._predict(asked)
         answer = InferResponse(
             asked.id, request.params["model"], outputs,

@@ -18,7 +18,7 @@ from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.model_repository import ModelRepository
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.server import build_app
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.testing.background import BackgroundServer
@@ -98,6 +98,6 @@ class TransformerServer:
             await done(self._model.load())
         repository, metrics = ModelRepository(), ServerMetrics()
         repository.update(self._model)
-        models = ServedModels(repository, HookThreads(self._max_threads), HookMetrics(metrics.registry))
+        models = HookedModels(repository, HookThreads(self._max_threads), HookMetrics(metrics.registry))
         yield build_app(models, metrics, self._timeout_s, _MAX_REQUEST)
         await models.close()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import orjson
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
 from data_plane.messages import Headers, header
 from data_plane.protocol import json_text
@@ -58,24 +58,24 @@ for _form in (RequestDocument, ResponseDocument):
 
 
 def json_length(headers: Headers) -> int | None:
-    """How much of a body is JSON, where a header says so; raises InvalidInput."""
+    """How much of a body is JSON, where a header says so; raises InvalidRequest."""
     value = header(headers, JSON_LENGTH)
     if value is None:
         return None
     if not value.isdigit() or len(value) > _MAX_DIGITS:
         shown = value[:_MAX_DIGITS].decode("latin-1")
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The header {JSON_LENGTH.decode()} is {shown!r}; it must be a number of bytes up to the body's."
         )
     return int(value)
 
 
 def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
-    """The JSON of a body, and what follows it; `json_length` is the header's value. Raises InvalidInput."""
+    """The JSON of a body, and what follows it; `json_length` is the header's value. Raises InvalidRequest."""
     if json_length is None:
         return body, memoryview(b"")
     if not 0 <= json_length <= len(body):
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The header {JSON_LENGTH.decode()} says {json_length}, but the body has {len(body)} bytes; "
             "it is the length of the JSON that the body starts with."
         )
@@ -83,27 +83,27 @@ def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
 
 
 def parse(text: bytes, form: type[_T]) -> _T:
-    """The document in `text`; raises InvalidInput."""
+    """The document in `text`; raises InvalidRequest."""
     try:
         # orjson to parse, for its speed with numbers; msgspec to check, for messages that say where.
         return msgspec.convert(json_text.loads(text), form)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(
+        raise InvalidRequest(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         ) from error
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"The JSON is not of the v2 protocol: {error}.") from error
+        raise InvalidRequest(f"The JSON is not of the v2 protocol: {error}.") from error
 
 
 def checked_size(tensor: TensorDocument, size: Parameter, left: int) -> int:
-    """The value of `binary_data_size`, of which `left` bytes may be there; raises InvalidInput."""
+    """The value of `binary_data_size`, of which `left` bytes may be there; raises InvalidRequest."""
     where = f'Tensor "{tensor.name}"'
     if tensor.data is not None:
-        raise InvalidInput(f"{where} has data and binary_data_size; send one of them.")
+        raise InvalidRequest(f"{where} has data and binary_data_size; send one of them.")
     if type(size) is not int or size < 0:
-        raise InvalidInput(f"{where}: binary_data_size is {size!r}; it takes a number of bytes.")
+        raise InvalidRequest(f"{where}: binary_data_size is {size!r}; it takes a number of bytes.")
     if size > left:
-        raise InvalidInput(
+        raise InvalidRequest(
             f"{where}: binary_data_size is {size}, but {left} bytes are left after the JSON. "
             f"Without the header {JSON_LENGTH.decode()} all of the body is JSON."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_MESSAGE_ELEMENTS, MAX_MESSAGE_FIELDS, MAX_MESSAGE_NUMBERS
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 
@@ -32,7 +32,7 @@ _Field = tuple[int, int, int, int]
 
 
 def check(message: bytes) -> None:
-    """Raises InvalidInput for a message that holds more than is served; one that cannot be parsed is not looked at."""
+    """Raise InvalidRequest for a message that holds more than is served; a malformed message is not checked."""
     with contextlib.suppress(_Unparsable):
         _Counts(message).request()
 
@@ -106,4 +106,4 @@ def varint(message: bytes, position: int) -> tuple[int, int]:
 
 def _bound(found: int, limit: int, what: str, cure: str) -> None:
     if found > limit:
-        raise InvalidInput(f"The message has more than {limit} {what}. {cure}, or several requests.")
+        raise InvalidRequest(f"The message has more than {limit} {what}. {cure}, or several requests.")

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2 import tensors
 from data_plane.protocol.v2.document import Parameter
 from data_plane.protocol.v2.fields import varint
 from data_plane.protocol.v2.requests import (
-    InferRequest,
-    InferResponse,
     ModelMetadata,
-    RequestedOutput,
+    OutputRequest,
     TensorMetadata,
+    TensorRequest,
+    TensorResponse,
 )
 from data_plane.protocol.v2.tensors import Tensor
 
@@ -64,20 +64,20 @@ def addressee(message: bytes) -> tuple[str, str]:
     return name, version
 
 
-def request_from_proto(message: pb.ModelInferRequest) -> InferRequest:
-    """The request in a message; raises InvalidInput."""
+def request_from_proto(message: pb.ModelInferRequest) -> TensorRequest:
+    """The request in a message; raises InvalidRequest."""
     for what, found in (("inputs", message.inputs), ("outputs", message.outputs)):
         if len(found) > MAX_TENSORS:
-            raise InvalidInput(f"The request has {len(found)} {what}; at most {MAX_TENSORS} are served.")
-    return InferRequest(
+            raise InvalidRequest(f"The request has {len(found)} {what}; at most {MAX_TENSORS} are served.")
+    return TensorRequest(
         inputs=_read_tensors(message.inputs, message.raw_input_contents),
         id=message.id or None,
         parameters=_read_parameters(message.parameters),
-        outputs=tuple(RequestedOutput(output.name, _read_parameters(output.parameters)) for output in message.outputs),
+        outputs=tuple(OutputRequest(output.name, _read_parameters(output.parameters)) for output in message.outputs),
     )
 
 
-def response_to_proto(response: InferResponse, *, raw: bool = False) -> pb.ModelInferResponse:
+def response_to_proto(response: TensorResponse, *, raw: bool = False) -> pb.ModelInferResponse:
     """The answer as a message, its data in the form that the request's had."""
     message = pb.ModelInferResponse(
         model_name=response.model_name,
@@ -94,7 +94,7 @@ def response_to_proto(response: InferResponse, *, raw: bool = False) -> pb.Model
 
 
 def request_to_proto(
-    request: InferRequest, model_name: str, model_version: str | None = None, *, raw: bool = True
+    request: TensorRequest, model_name: str, model_version: str | None = None, *, raw: bool = True
 ) -> pb.ModelInferRequest:
     """A client's side of `request_from_proto`."""
     message = pb.ModelInferRequest(
@@ -113,13 +113,13 @@ def request_to_proto(
     return message
 
 
-def response_from_proto(message: pb.ModelInferResponse) -> InferResponse:
+def response_from_proto(message: pb.ModelInferResponse) -> TensorResponse:
     """A client's side of `response_to_proto`; raises UpstreamBroken."""
     try:
         outputs = _read_tensors(message.outputs, message.raw_output_contents)
-    except InvalidInput as error:
+    except InvalidRequest as error:
         raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
-    return InferResponse(
+    return TensorResponse(
         message.model_name,
         message.model_version or None,
         outputs,
@@ -147,7 +147,7 @@ def _read_tensors(described: Sequence[_WireTensor], buffers: Sequence[bytes]) ->
     if not buffers:
         return tuple(map(_from_contents, described))
     if len(buffers) != len(described):
-        raise InvalidInput(
+        raise InvalidRequest(
             f"There are {len(described)} tensors and {len(buffers)} raw contents; send one for each tensor, or none."
         )
     return tuple(map(_from_raw, described, buffers))
@@ -155,7 +155,7 @@ def _read_tensors(described: Sequence[_WireTensor], buffers: Sequence[bytes]) ->
 
 def _from_raw(tensor: _WireTensor, buffer: bytes) -> Tensor:
     if tensor.HasField("contents"):
-        raise InvalidInput(f'Tensor "{tensor.name}" has contents, and there are raw contents; send one of them.')
+        raise InvalidRequest(f'Tensor "{tensor.name}" has contents, and there are raw contents; send one of them.')
     return tensors.from_buffer(
         tensor.name, tensor.datatype, tensor.shape, memoryview(buffer), _read_parameters(tensor.parameters)
     )
@@ -165,10 +165,10 @@ def _from_contents(tensor: _WireTensor) -> Tensor:
     field = _CONTENTS.get(tensor.datatype)
     if field is None:
         tensors.dtype(tensor.name, tensor.datatype)
-        raise InvalidInput(f'Tensor "{tensor.name}": {tensor.datatype} has no typed contents; send raw contents.')
+        raise InvalidRequest(f'Tensor "{tensor.name}": {tensor.datatype} has no typed contents; send raw contents.')
     for filled, _ in tensor.contents.ListFields():
         if filled.name != field:
-            raise InvalidInput(
+            raise InvalidRequest(
                 f'Tensor "{tensor.name}" is {tensor.datatype} and has {filled.name}; {tensor.datatype} goes in {field}.'
             )
     contents = getattr(tensor.contents, field)
@@ -195,12 +195,14 @@ def _write_tensor(wire: _WireTensor, tensor: Tensor, *, contents: bool) -> None:
 
 def _read_parameters(parameters: Mapping[str, pb.InferParameter]) -> dict[str, Parameter]:
     if len(parameters) > MAX_PARAMETERS:
-        raise InvalidInput(f"There are {len(parameters)} parameters in one place; at most {MAX_PARAMETERS} are served.")
+        raise InvalidRequest(
+            f"There are {len(parameters)} parameters in one place; at most {MAX_PARAMETERS} are served."
+        )
     found: dict[str, Parameter] = {}
     for name, parameter in parameters.items():
         choice = parameter.WhichOneof("parameter_choice")
         if choice is None:
-            raise InvalidInput(f'The parameter "{name}" has no value.')
+            raise InvalidRequest(f'The parameter "{name}" has no value.')
         found[name] = getattr(parameter, choice)
     return found
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2.document import Parameter
 from data_plane.protocol.v2.tensors import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedOutput:
+class OutputRequest:
     """An output that the client wants."""
 
     name: str
@@ -20,13 +20,13 @@ class RequestedOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class InferRequest:
+class TensorRequest:
     """Named inputs, at least one. With no `outputs` the client wants all that there are."""
 
     inputs: tuple[Tensor, ...]
     id: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    outputs: tuple[RequestedOutput, ...] = ()
+    outputs: tuple[OutputRequest, ...] = ()
 
     @property
     def size(self) -> int:
@@ -35,13 +35,13 @@ class InferRequest:
 
     def __post_init__(self) -> None:
         if not self.inputs:
-            raise InvalidInput("The request has no inputs; send at least one.")
+            raise InvalidRequest("The request has no inputs; send at least one.")
         _check_distinct("inputs", [tensor.name for tensor in self.inputs])
         _check_distinct("requested outputs", [output.name for output in self.outputs])
 
 
 @dataclass(frozen=True, slots=True)
-class InferResponse:
+class TensorResponse:
     """Named outputs of a model; `is_last` is False for one that others follow, in an answer of several."""
 
     model_name: str
@@ -77,14 +77,14 @@ class ModelMetadata:
     outputs: tuple[TensorMetadata, ...]
 
 
-def wanted_outputs(request: InferRequest, response: InferResponse) -> tuple[Tensor, ...]:
-    """The outputs that the client asked for, in its order; raises InvalidInput for one that the model does not have."""
+def wanted_outputs(request: TensorRequest, response: TensorResponse) -> tuple[Tensor, ...]:
+    """Return the requested outputs in their order; raises InvalidRequest for one that the model does not have."""
     if not request.outputs:
         return response.outputs
     by_name = {output.name: output for output in response.outputs}
     for wanted in request.outputs:
         if wanted.name not in by_name:
-            raise InvalidInput(
+            raise InvalidRequest(
                 f'Model {response.model_name} has no output "{wanted.name}"; its outputs are {", ".join(by_name)}.'
             )
     return tuple(by_name[wanted.name] for wanted in request.outputs)
@@ -93,4 +93,4 @@ def wanted_outputs(request: InferRequest, response: InferResponse) -> tuple[Tens
 def _check_distinct(what: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
         ((twice, _),) = Counter(names).most_common(1)
-        raise InvalidInput(f'Several {what} are called "{twice}"; give each a name of its own.')
+        raise InvalidRequest(f'Several {what} are called "{twice}"; give each a name of its own.')

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 from data_plane.protocol.v2 import tensors
@@ -27,7 +27,7 @@ from data_plane.protocol.v2.document import (
     divide,
     parse,
 )
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput, wanted_outputs
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse, wanted_outputs
 from data_plane.protocol.v2.tensors import Tensor
 
 # Data of these types is copied; a backslash may hide their names.
@@ -44,25 +44,24 @@ def weight(body: bytes, json_length: int | None = None) -> int:
     return json_text.weight(text)
 
 
-def decode_request(body: bytes, json_length: int | None = None) -> InferRequest:
-    """The request in `body`; `json_length` is the header's value. Raises InvalidInput."""
+def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest:
+    """The request in `body`; `json_length` is the header's value. Raises InvalidRequest."""
     text, binary = divide(body, json_length)
     document = parse(text, RequestDocument)
-    return InferRequest(
+    return TensorRequest(
         inputs=_read_tensors(document.inputs, binary),
         id=document.id,
         parameters=_checked(document.parameters, "binary_data_output"),
         outputs=tuple(
-            RequestedOutput(output.name, _checked(output.parameters, "binary_data"))
-            for output in document.outputs or ()
+            OutputRequest(output.name, _checked(output.parameters, "binary_data")) for output in document.outputs or ()
         ),
     )
 
 
-def encode_response(response: InferResponse, request: InferRequest) -> tuple[bytes, int | None]:
+def encode_response(response: TensorResponse, request: TensorRequest) -> tuple[bytes, int | None]:
     """The answer's body and, when an output goes as binary, the length of its JSON.
 
-    Raises InvalidInput when the client asked for what this answer cannot give. JSON has no NaN and no infinity: they
+    Raises InvalidRequest when the client asked for what this answer cannot give. JSON has no NaN and no infinity: they
     become null.
     """
     outputs = wanted_outputs(request, response)
@@ -75,7 +74,7 @@ def encode_response(response: InferResponse, request: InferRequest) -> tuple[byt
     return _join(document, buffers)
 
 
-def encode_request(request: InferRequest, *, binary: bool = False) -> tuple[bytes, int | None]:
+def encode_request(request: TensorRequest, *, binary: bool = False) -> tuple[bytes, int | None]:
     """A client's side of `decode_request`; `binary` sends all inputs so."""
     described, buffers = _write_tensors((tensor, binary) for tensor in request.inputs)
     outputs = [{"name": output.name, **_given(parameters=output.parameters)} for output in request.outputs]
@@ -83,20 +82,20 @@ def encode_request(request: InferRequest, *, binary: bool = False) -> tuple[byte
     return _join(document, buffers)
 
 
-def decode_response(body: bytes, json_length: int | None = None) -> InferResponse:
+def decode_response(body: bytes, json_length: int | None = None) -> TensorResponse:
     """A client's side of `encode_response`; raises UpstreamBroken."""
     try:
         text, binary = divide(body, json_length)
         document = parse(text, ResponseDocument)
         outputs = _read_tensors(document.outputs, binary)
-    except InvalidInput as error:
+    except InvalidRequest as error:
         raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
-    return InferResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
+    return TensorResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
 
 
 def _checked(parameters: Parameters | None, flag: str) -> Parameters:
     if parameters and not isinstance(parameters.get(flag, False), bool):
-        raise InvalidInput(f'The parameter "{flag}" is {parameters[flag]!r}; it takes true or false.')
+        raise InvalidRequest(f'The parameter "{flag}" is {parameters[flag]!r}; it takes true or false.')
     return parameters or {}
 
 
@@ -114,7 +113,7 @@ def _read_tensors(described: Sequence[TensorDocument], binary: memoryview) -> tu
             found.append(tensors.from_buffer(tensor.name, tensor.datatype, tensor.shape, buffer, parameters))
             position = end
     if position < len(binary):
-        raise InvalidInput(
+        raise InvalidRequest(
             f"{len(binary) - position} bytes follow the last tensor's binary data; the sum of all binary_data_size "
             f"and {JSON_LENGTH.decode()} is the length of the body."
         )
@@ -122,14 +121,14 @@ def _read_tensors(described: Sequence[TensorDocument], binary: memoryview) -> tu
 
 
 def from_json(tensor: TensorDocument, parameters: Mapping[str, Parameter]) -> Tensor:
-    """A tensor whose data is in the JSON, flat or nested; raises InvalidInput."""
+    """A tensor whose data is in the JSON, flat or nested; raises InvalidRequest."""
     if type(tensor.data) is not list:
-        raise InvalidInput(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
+        raise InvalidRequest(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
     values, nesting = _flatten(tensor.name, tensor.data)
     decoded = tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values, parameters)
     nested = [size for size in nesting if size != 1]
     if len(nested) > 1 and nested != [size for size in decoded.shape if size != 1]:
-        raise InvalidInput(
+        raise InvalidRequest(
             f'Tensor "{tensor.name}": its data is nested as {nesting}, its shape is {list(decoded.shape)}; '
             "make them agree, or send the data flat, row by row."
         )
@@ -141,7 +140,7 @@ def _flatten(name: str, data: list[Any]) -> tuple[list[Any], list[int]]:
     values, nesting = data, [len(data)]
     while values and type(values[0]) is list:
         if set(map(type, values)) != {list} or len(sizes := set(map(len, values))) > 1:
-            raise InvalidInput(
+            raise InvalidRequest(
                 f'Tensor "{name}": its data is uneven at level {len(nesting)} of nesting; '
                 "lists of one level have the same length, and no values between them."
             )
@@ -150,7 +149,7 @@ def _flatten(name: str, data: list[Any]) -> tuple[list[Any], list[int]]:
     return values, nesting
 
 
-def _binary_wanted(request: InferRequest, outputs: Sequence[Tensor]) -> list[bool]:
+def _binary_wanted(request: TensorRequest, outputs: Sequence[Tensor]) -> list[bool]:
     all_outputs = bool(request.parameters.get("binary_data_output", False))
     if not request.outputs:
         return [all_outputs] * len(outputs)
@@ -176,7 +175,7 @@ def _to_json(tensor: Tensor) -> Any:
     try:
         return json_text.writable([element.decode() for element in flat])
     except UnicodeDecodeError as error:
-        raise InvalidInput(
+        raise InvalidRequest(
             f'Tensor "{tensor.name}" holds bytes that are not UTF-8, which JSON cannot carry; '
             'ask for it in binary form ("binary_data": true).'
         ) from error

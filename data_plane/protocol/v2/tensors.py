@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import bfloat16, shapes
 from data_plane.protocol.v2.document import Parameter
 
@@ -70,7 +70,7 @@ def from_values(
     values: Sequence[Any],
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor of these values, row by row; raises InvalidInput."""
+    """A tensor of these values, row by row; raises InvalidRequest."""
     data = _from_strings(name, values) if datatype == "BYTES" else _from_numbers(name, datatype, values)
     return _shaped(name, datatype, shape, data, parameters)
 
@@ -82,17 +82,17 @@ def from_buffer(
     buffer: memoryview,
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor over this memory, which is not copied but for BYTES and BF16; raises InvalidInput."""
+    """A tensor over this memory, which is not copied but for BYTES and BF16; raises InvalidRequest."""
     if datatype == "BYTES":
         elements = _split(name, buffer)
         return _shaped(name, datatype, shape, _bytes_array(elements, (len(elements),)), parameters)
     element = bfloat16.WIRE if datatype == "BF16" else dtype(name, datatype)
     if len(buffer) % element.itemsize:
-        raise InvalidInput(
+        raise InvalidRequest(
             f'Tensor "{name}": {len(buffer)} bytes of binary data; an element of {datatype} has {element.itemsize}.'
         )
     if datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max(initial=0) > 1:
-        raise InvalidInput(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
+        raise InvalidRequest(f'Tensor "{name}": the bytes of its binary data are neither 0 nor 1, as BOOL\'s are.')
     data = np.frombuffer(buffer, element)
     return _shaped(name, datatype, shape, bfloat16.widen(data) if datatype == "BF16" else data, parameters)
 
@@ -124,12 +124,12 @@ def _joined(items: Array) -> bytes:
 
 
 def dtype(name: str, datatype: str) -> np.dtype[Any]:
-    """numpy's type of the numbers of tensor `name`; raises InvalidInput."""
+    """numpy's type of the numbers of tensor `name`; raises InvalidRequest."""
     try:
         return _DTYPES[datatype]
     except KeyError:
         known = ", ".join(DATATYPES)
-        raise InvalidInput(f'Tensor "{name}": there is no datatype "{datatype}"; use one of {known}.') from None
+        raise InvalidRequest(f'Tensor "{name}": there is no datatype "{datatype}"; use one of {known}.') from None
 
 
 def _shaped(name: str, datatype: str, shape: Sequence[int], flat: Array, parameters: Mapping[str, Parameter]) -> Tensor:
@@ -137,7 +137,7 @@ def _shaped(name: str, datatype: str, shape: Sequence[int], flat: Array, paramet
     try:
         return Tensor(name, datatype, sizes, flat.reshape(sizes), parameters)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f'Tensor "{name}": shape {reprlib.repr(list(sizes))} is too large: {error}.') from error
+        raise InvalidRequest(f'Tensor "{name}": shape {reprlib.repr(list(sizes))} is too large: {error}.') from error
 
 
 def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
@@ -173,12 +173,12 @@ def _from_strings(name: str, values: Sequence[Any]) -> Array:
 
 def _refuse(
     name: str, datatype: str, values: Sequence[Any], convert: Callable[[Sequence[Any]], object]
-) -> InvalidInput:
+) -> InvalidRequest:
     """Names the first of the values that `convert` does not take, which it takes many at a time."""
     pieces = ((start, values[start : start + _ITEMS]) for start in range(0, len(values), _ITEMS))
     start, piece = next((start, piece) for start, piece in pieces if not _succeeds(convert, piece))
     index, value = next((index, value) for index, value in enumerate(piece, start) if not _succeeds(convert, [value]))
-    return InvalidInput(
+    return InvalidRequest(
         f'Tensor "{name}": element {index} is {reprlib.repr(value)}; {datatype} takes {_domain(datatype)}.'
     )
 
@@ -225,7 +225,7 @@ def _split(name: str, buffer: memoryview) -> list[bytes]:
         start = position + _LENGTH.size
         end = start + _LENGTH.unpack_from(buffer, position)[0] if start <= len(buffer) else start
         if end > len(buffer):
-            raise InvalidInput(
+            raise InvalidRequest(
                 f'Tensor "{name}": its binary data ends within element {len(elements)}; '
                 "each element of BYTES is its length in four bytes, little-endian, and then its own bytes."
             )

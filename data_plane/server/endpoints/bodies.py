@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from data_plane.errors import EncodedBody, InvalidInput
+from data_plane.errors import EncodedBody, InvalidRequest
 from data_plane.messages import Request
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import CloudEvent
@@ -14,12 +14,12 @@ _Asked = TypeVar("_Asked")
 
 
 def read(request: Request, decode: Callable[[bytes], _Asked]) -> tuple[_Asked, CloudEvent | None]:
-    """What is asked, and the event to answer with one; raises InvalidInput and EncodedBody."""
+    """What is asked, and the event to answer with one; raises InvalidRequest and EncodedBody."""
     event = None
     try:
         event = cloudevents.unwrap(request.headers, request.body)
         return decode(event.payload if event else request.body), event
-    except InvalidInput:
+    except InvalidRequest:
         # Looked for only now: nearly every request is plain, and pays for neither.
         refuse_encoded(request)
         data = None if event else cloudevents.data_in(request.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models
 from data_plane.server.routing import Route
@@ -55,4 +55,6 @@ def _asked(body: bytes) -> _IndexDocument:
     try:
         return _index_document.decode(body) if body else _IndexDocument()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f'The request body cannot be read: {error}; send {{"ready": true}}, or nothing.') from error
+        raise InvalidRequest(
+            f'The request body cannot be read: {error}; send {{"ready": true}}, or nothing.'
+        ) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, parse_qsl
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Request, Response, StreamingResponse, json_response
-from data_plane.model import Model, Models
+from data_plane.model import Models, ServableModel
 from data_plane.protocol.torchserve.requests import Fields, RawRequest
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.routing import Route
@@ -54,7 +54,7 @@ class TorchServeEndpoints:
         names = _names(request.query) or self._models.names
         if len(names) != 1:
             served = ", ".join(sorted(self._models.names))
-            raise InvalidInput(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
+            raise InvalidRequest(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
         return await self._ask(request, names[0], explain=False, fields=_fields(request))
 
     async def ping(self, _: Request) -> Response:
@@ -62,7 +62,7 @@ class TorchServeEndpoints:
             return json_response({"status": "Healthy"})
         return json_response({"status": "Unhealthy"}, 500)
 
-    def _model(self, params: Mapping[str, str]) -> Model:
+    def _model(self, params: Mapping[str, str]) -> ServableModel:
         return self._models.get(params["model"], params.get("version"))
 
     async def _ask(
@@ -80,11 +80,11 @@ def _any_model(_: object) -> None:
 
 
 def _fields(request: Request) -> Fields:
-    """The query's parameters, which the handler gets beside the body; raises InvalidInput."""
+    """The query's parameters, which the handler gets beside the body; raises InvalidRequest."""
     try:
         pairs = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_FORM_PARTS)
     except ValueError:
-        raise InvalidInput(f"The query has more than {MAX_FORM_PARTS} parameters; send them in the body.") from None
+        raise InvalidRequest(f"The query has more than {MAX_FORM_PARTS} parameters; send them in the body.") from None
     return [(name, value.encode()) for name, value in pairs]
 
 
@@ -97,4 +97,4 @@ def _names(query: bytes) -> list[str]:
     try:
         return parse_qs(query.decode("latin-1"), max_num_fields=MAX_FORM_PARTS).get("model_name", [])
     except ValueError as error:
-        raise InvalidInput(f"The query cannot be read: {error}.") from error
+        raise InvalidRequest(f"The query cannot be read: {error}.") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 
 from data_plane.messages import Request, Response, json_response
-from data_plane.model import Model, Models
+from data_plane.model import Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents, json_text, v1
 from data_plane.protocol.cloudevents import AnswerStyle
@@ -44,7 +44,7 @@ class V1Endpoints:
     async def model_status(self, request: Request) -> Response:
         return model_readiness(self._models, request.params["model"])
 
-    def _model(self, params: Mapping[str, str]) -> Model:
+    def _model(self, params: Mapping[str, str]) -> ServableModel:
         return self._models.get(params["model"])
 
     async def _ask(self, request: Request, *, explain: bool) -> Response:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from data_plane import __version__
 from data_plane.messages import Headers, Request, Response, json_response
-from data_plane.model import Model, Models
+from data_plane.model import Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import AnswerStyle
 from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import JSON_LENGTH, json_length
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.server.endpoints import bodies
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import model_readiness
@@ -73,14 +73,14 @@ class V2Endpoints:
         described: ModelMetadata = dataclasses.replace(await model.metadata(), versions=self._models.versions(name))
         return json_response(dataclasses.asdict(described))
 
-    def _model(self, params: Mapping[str, str]) -> Model:
+    def _model(self, params: Mapping[str, str]) -> ServableModel:
         return self._models.get(params["model"], params.get("version"))
 
     async def ready(self, request: Request) -> Response:
         return model_readiness(self._models, request.params["model"], request.params.get("version"))
 
 
-def _response(answer: InferResponse, asked: InferRequest) -> Response:
+def _response(answer: TensorResponse, asked: TensorRequest) -> Response:
     body, length = rest.encode_response(answer, asked)
     if length is None:
         return Response(body)

@@ -10,7 +10,7 @@ import uvloop
 from data_plane.health import Event
 from data_plane.messages import Response
 from data_plane.model import Call, Models
-from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.life import Listeners, open_port
 from data_plane.model_server.serving import serve
 from data_plane.protocol.v1 import PredictRequest, encode_response
 from data_plane.server.metrics import ServerMetrics
@@ -28,7 +28,7 @@ async def main(port: int) -> None:
     models.add(Noop())
     models.record("noop", Event.READY)
     with open_port("127.0.0.1", port) as listener:
-        await serve(Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1), models, ServerMetrics(), [asyncio.Future()])
+        await serve(Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1), models, ServerMetrics(), [asyncio.Future()])
 
 
 if __name__ == "__main__":

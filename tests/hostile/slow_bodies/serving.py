@@ -21,12 +21,12 @@ from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.errors import ServingError
 from data_plane.model import Call
-from data_plane.model_server.life import Doors
+from data_plane.model_server.life import Listeners
 from data_plane.model_server.serving import build_app
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
-from data_plane.server.grpc import InferenceService
+from data_plane.server.grpc import OpenInferenceServicer
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.fake_models import serving
@@ -37,7 +37,7 @@ from transformer_sdk.kserve import InferOutput, InferRequest, InferResponse
 from transformer_sdk.kserve.model_repository import ModelRepository
 from transformer_sdk.kserve.serving import server as sdk
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 MAX_BODY = 6_553_500  # bytes: the runtimes' default
@@ -124,13 +124,13 @@ class Served:
         )
         self._bare = TensorModel("bare", "1", EchoEngine(), limits=BatchLimits(), metrics=metrics.of_model("bare"))
         models = serving(handler, self._bare)
-        doors = Doors(None, "", 0, MAX_BODY, 120.0, 1)  # type: ignore[arg-type]
-        self._app = build_app(doors, models, ServerMetrics())
-        self._grpc = InferenceService(models).methods()["ModelInfer"]
+        listeners = Listeners(None, "", 0, MAX_BODY, 120.0, 1)  # type: ignore[arg-type]
+        self._app = build_app(listeners, models, ServerMetrics())
+        self._grpc = OpenInferenceServicer(models).methods()["ModelInfer"]
         self._held = Held()
         repository, threads, hooked = ModelRepository(), HookThreads(1), ServerMetrics()
         repository.update(Predicting(_echoed), "hooks")
-        self._hooked = ServedModels(repository, threads, HookMetrics(hooked.registry))
+        self._hooked = HookedModels(repository, threads, HookMetrics(hooked.registry))
         self._hooks = sdk.build_app(self._hooked, hooked, 120.0, MAX_BODY)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from data_plane import limits
 from data_plane.client.address import Address
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from data_plane.client.http import HttpClient
 from data_plane.client.pool import Limits, Pool
@@ -21,10 +21,14 @@ from data_plane.errors import ServingError
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, answers, never, says, scripted
 from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT, InferenceRESTClient, RESTConfig
 
-GOOD = Answer(200, ((b"content-type", b"application/json"), (b"content-length", b"19")), b'{"predictions":[7]}')
+GOOD = UpstreamResponse(
+    200, ((b"content-type", b"application/json"), (b"content-length", b"19")), b'{"predictions":[7]}'
+)
 
 
-async def ask(server: ScriptedServer, body: bytes = b"{}", timeout_s: float = 30.0, retries: int = 0) -> Answer:
+async def ask(
+    server: ScriptedServer, body: bytes = b"{}", timeout_s: float = 30.0, retries: int = 0
+) -> UpstreamResponse:
     """One request by a client of its own."""
     client = HttpClient(retries=retries)
     try:

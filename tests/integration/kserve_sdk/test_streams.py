@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from data_plane.client.address import Address
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout
 from data_plane.client.pieces import Pieces
 from data_plane.client.pool import Limits, Pool
@@ -40,16 +40,16 @@ async def pooled(server: ScriptedServer, **limits: Any) -> AsyncIterator[Pool]:
         pool.close()
 
 
-async def ask(pool: Pool, timeout_s: float = 30.0) -> Answer:
+async def ask(pool: Pool, timeout_s: float = 30.0) -> UpstreamResponse:
     return await pool.request("POST", "/", (), b"{}", timeout_s, stream=True)
 
 
-def pieces_of(answer: Answer) -> Pieces:
+def pieces_of(answer: UpstreamResponse) -> Pieces:
     assert answer.pieces is not None, "the answer came whole"
     return answer.pieces
 
 
-async def all_of(answer: Answer) -> bytes:
+async def all_of(answer: UpstreamResponse) -> bytes:
     return b"".join([piece async for piece in pieces_of(answer)])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.runtimes import Request, Runtime
 from tests.support.torch_models import Affine, save_scripted
@@ -79,7 +79,7 @@ def test_grpc(runtime: Runtime) -> None:
             request_serializer=pb.ModelInferRequest.SerializeToString,
             response_deserializer=pb.ModelInferResponse.FromString,
         )
-        answer = wire.response_from_proto(call(wire.request_to_proto(InferRequest((tensor,), "42"), "affine")))
+        answer = wire.response_from_proto(call(wire.request_to_proto(TensorRequest((tensor,), "42"), "affine")))
 
     assert (answer.id, answer.outputs[0].data.tolist()) == ("42", [[3, 5, 7]])
 

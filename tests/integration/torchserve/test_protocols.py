@@ -14,7 +14,7 @@ import pytest
 from data_plane.protocol.v2 import grpc as proto
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.model_folder import manifest, write_mar
@@ -95,7 +95,7 @@ def test_v2_json_is_answered_with_tensors(adapter: Adapter) -> None:
 def test_v2_binary_tensors_are_answered_as_binary_tensors(adapter: Adapter) -> None:
     tensor = Tensor.from_numpy("x", np.array([[0.5], [1.5]], dtype=np.float32))
     body, json_length = rest.encode_request(
-        InferRequest((tensor,), parameters={"binary_data_output": True}), binary=True
+        TensorRequest((tensor,), parameters={"binary_data_output": True}), binary=True
     )
 
     status, content, headers = post(
@@ -117,7 +117,9 @@ def test_grpc_is_answered_on_a_port_of_its_own(adapter: Adapter) -> None:
             request_serializer=pb.ModelInferRequest.SerializeToString,
             response_deserializer=pb.ModelInferResponse.FromString,
         )
-        answer = proto.response_from_proto(infer(proto.request_to_proto(InferRequest(inputs), "two words"), timeout=60))
+        answer = proto.response_from_proto(
+            infer(proto.request_to_proto(TensorRequest(inputs), "two words"), timeout=60)
+        )
 
     assert (answer.model_name, answer.model_version) == ("two words", "2.0")
     assert [(one.name, one.data.tolist()) for one in answer.outputs] == [("doubled", [2, 4])]

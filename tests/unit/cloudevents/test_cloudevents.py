@@ -15,7 +15,7 @@ from cloudevents.http import from_http
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
 from data_plane.messages import Headers, Response
 from data_plane.protocol import cloudevents
@@ -99,9 +99,9 @@ def test_the_data_of_an_event_that_no_header_calls_one_is_found(body: bytes, dat
 @pytest.mark.parametrize("missing", sorted(ATTRIBUTES.keys() - {"specversion"}))
 def test_an_attribute_that_is_missing_is_named(missing: str) -> None:
     attributes = {name: value for name, value in ATTRIBUTES.items() if name != missing}
-    with pytest.raises(InvalidInput, match=f"The CloudEvent has no header ce-{missing};"):
+    with pytest.raises(InvalidRequest, match=f"The CloudEvent has no header ce-{missing};"):
         cloudevents.unwrap(binary(**attributes), PAYLOAD)
-    with pytest.raises(InvalidInput, match=f"The CloudEvent has no attribute {missing};"):
+    with pytest.raises(InvalidRequest, match=f"The CloudEvent has no attribute {missing};"):
         cloudevents.unwrap(STRUCTURED, structured(**{missing: ""}))
 
 
@@ -123,7 +123,7 @@ def test_an_attribute_that_is_missing_is_named(missing: str) -> None:
     ids=["empty", "list", "both", "no-data", "base64", "id", "large-and-deep", "deep", "old", "new", "batch"],
 )
 def test_what_is_wrong_with_an_event_is_said(headers: Headers, body: bytes, message: str) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(message)):
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
         cloudevents.unwrap(headers, body)
 
 
@@ -137,7 +137,7 @@ def test_the_data_of_a_large_event_is_found_as_that_of_a_small_one(data: bytes) 
 
 
 def test_an_event_of_more_attributes_than_headers_hold_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"The CloudEvent's attributes have .* bytes; 65536 are served"):
+    with pytest.raises(InvalidRequest, match=r"The CloudEvent's attributes have .* bytes; 65536 are served"):
         cloudevents.unwrap(STRUCTURED, structured(more="a" * MAX_EVENT_ATTRIBUTES))
 
 
@@ -248,6 +248,6 @@ def test_damaged_events_are_events_or_refused() -> None:
     for body in damaged(good, 4000):
         try:
             outcomes.add(type(cloudevents.unwrap(STRUCTURED, body)))
-        except InvalidInput:
-            outcomes.add(InvalidInput)
-    assert outcomes == {CloudEvent, InvalidInput}
+        except InvalidRequest:
+            outcomes.add(InvalidRequest)
+    assert outcomes == {CloudEvent, InvalidRequest}

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from data_plane.errors import BuffersFull, ModelNotFound
+from data_plane.errors import BuffersFull, UnknownModel
 from data_plane.limits import SMALL_ANSWER
 from data_plane.messages import Headers, Request, Response, json_response
 from data_plane.server.app import App
@@ -23,7 +23,7 @@ EXPECT = (b"expect", b"100-continue")
 
 def known(params: Mapping[str, str]) -> None:
     if params["model"] != "m":
-        raise ModelNotFound(params["model"], ["m"])
+        raise UnknownModel(params["model"], ["m"])
 
 
 @dataclass

@@ -28,7 +28,7 @@ from data_plane.limits import (
 from data_plane.messages import Request, Response, json_response
 from data_plane.server import run
 from data_plane.server.app import App
-from data_plane.server.connection import Connection
+from data_plane.server.connection import ServerConnection
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, Tls, listen
@@ -89,7 +89,7 @@ def serving(max_connections: int, kind: str = "uvloop", certified: Tls | None = 
         for _ in range(100):
             assert not request.is_gone()
             await asyncio.sleep(0.001)
-            behind = max(len(cast("Connection", one).cycle.body) for one in server.server_state.connections)
+            behind = max(len(cast("ServerConnection", one).cycle.body) for one in server.server_state.connections)
         return json_response(behind)
 
     routes.append(Route("GET", "/waiting", waiting))

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_JSON_CONTAINERS, MAX_JSON_DEPTH, ON_LOOP_BYTES
 from data_plane.protocol import json_text
 
@@ -84,7 +84,7 @@ def test_an_error_has_its_place_in_the_whole_text() -> None:
 
 
 def test_too_many_lists_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=f"has {MAX_JSON_CONTAINERS + 1} lists and objects"):
+    with pytest.raises(InvalidRequest, match=f"has {MAX_JSON_CONTAINERS + 1} lists and objects"):
         json_text.loads(b"[%b]" % b",".join([b"[]"] * MAX_JSON_CONTAINERS))
 
 
@@ -92,7 +92,7 @@ def test_a_large_text_that_is_nested_too_deep_is_refused() -> None:
     row = orjson.dumps([0] * 100_000)
 
     assert json_text.loads(b"[" * 50 + row + b"]" * 50)
-    with pytest.raises(InvalidInput, match=f"nested more than {MAX_JSON_DEPTH} deep"):
+    with pytest.raises(InvalidRequest, match=f"nested more than {MAX_JSON_DEPTH} deep"):
         json_text.loads(b"[" * MAX_JSON_DEPTH + row + b"]" * MAX_JSON_DEPTH)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.life import Listeners, open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import Tls
@@ -19,8 +19,8 @@ from tests.support.object_stores import tls
 
 async def run(listener: socket.socket, certified: Tls | None = None) -> None:
     """Serve until it ends; nothing here ends it."""
-    doors = Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1, tls=certified)
-    await asyncio.wait_for(serve(doors, serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20)
+    listeners = Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1, tls=certified)
+    await asyncio.wait_for(serve(listeners, serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20)
 
 
 @pytest.mark.parametrize(

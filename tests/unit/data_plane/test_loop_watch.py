@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from data_plane.model_server.life import Doors, open_port
+from data_plane.model_server.life import Listeners, open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
@@ -72,6 +72,8 @@ async def test_a_model_server_is_watched() -> None:
         raise EOFError
 
     with open_port("127.0.0.1", 0) as listener:
-        doors = Doors(listener, "127.0.0.1", 0, 1_000_000, 60, 1)
+        listeners = Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1)
         with pytest.raises(EOFError):
-            await asyncio.wait_for(serve(doors, serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20)
+            await asyncio.wait_for(
+                serve(listeners, serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20
+            )

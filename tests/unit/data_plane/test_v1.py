@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.protocol import v1
 
 
@@ -44,6 +44,6 @@ def test_predictions_go_into_a_response() -> None:
     ],
 )
 def test_what_is_wrong_with_a_body_is_said(body: bytes, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message.replace("[...]", r"\[\.\.\.\]")) as raised:
+    with pytest.raises(InvalidRequest, match=message.replace("[...]", r"\[\.\.\.\]")) as raised:
         v1.decode_request(body)
     assert raised.value.status == 400

@@ -11,12 +11,12 @@ import numpy as np
 import orjson
 
 from data_plane.messages import Headers, Response
-from data_plane.model import Call, Model, Models
-from data_plane.model_server.life import Doors
+from data_plane.model import Call, Models, ServableModel
+from data_plane.model_server.life import Listeners
 from data_plane.model_server.serving import build_app
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
@@ -59,29 +59,29 @@ class RecordingModel(FakeModel):
         return Response(orjson.dumps({key: orjson.loads(body)["instances"]}))
 
 
-async def doubled(request: InferRequest, call: Call) -> InferResponse:
+async def doubled(request: TensorRequest, call: Call) -> TensorResponse:
     """Every input twice as large, with the request's parameters."""
     call.timings["model"] = 0.0015
     outputs = tuple(Tensor.from_numpy(one.name, one.data * np.array(2, one.data.dtype)) for one in request.inputs)
-    return InferResponse("m", "1", outputs, None, request.parameters)
+    return TensorResponse("m", "1", outputs, None, request.parameters)
 
 
 class Server:
     """The application over models: one, `m` in versions 1 and 2, unless told otherwise."""
 
     def __init__(
-        self, *models: Model, expected: tuple[str, ...] = (), alias: str | None = None, cors: Headers = ()
+        self, *models: ServableModel, expected: tuple[str, ...] = (), alias: str | None = None, cors: Headers = ()
     ) -> None:
         self.model = RecordingModel(doubled)
-        served: tuple[Model, ...] = models or (self.model, RecordingModel(doubled, version="2"))
+        served: tuple[ServableModel, ...] = models or (self.model, RecordingModel(doubled, version="2"))
         self.models = serving(*served, expected=expected)
         if alias:
             self.models = Models(alias=alias)
             for one in served:
                 self.models.add(one)
         self.metrics = ServerMetrics()
-        doors = Doors(None, "", 0, 1_000_000, 60.0, 1, cors=cors)  # type: ignore[arg-type]
-        self.app = build_app(doors, self.models, self.metrics)
+        listeners = Listeners(None, "", 0, 1_000_000, 60.0, 1, cors=cors)  # type: ignore[arg-type]
+        self.app = build_app(listeners, self.models, self.metrics)
 
     async def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> Answer:
         """`x_name="value"` is the header `x-name: value`."""

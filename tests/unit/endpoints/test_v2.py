@@ -15,7 +15,7 @@ from data_plane.errors import InferenceFailed, QueueFull, UnprocessableInput, Up
 from data_plane.health import Event
 from data_plane.limits import MAX_ERROR_TEXT
 from data_plane.model import Call
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from tests.unit.endpoints.asking import RecordingModel, Server, doubled, error
 
 INPUT = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
@@ -111,7 +111,7 @@ async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
 
 
 async def test_so_are_those_of_a_request_that_failed() -> None:
-    async def fail(_: InferRequest, call: Call) -> InferResponse:
+    async def fail(_: TensorRequest, call: Call) -> TensorResponse:
         call.timings["queue"] = 0.25
         raise InferenceFailed("no")
 
@@ -138,7 +138,7 @@ async def test_so_are_those_of_a_request_that_failed() -> None:
 async def test_what_a_model_raises_becomes_its_status(
     raised: Exception, status: int, component: str, retry_after: str | None
 ) -> None:
-    async def fail(_: InferRequest, __: Call) -> InferResponse:
+    async def fail(_: TensorRequest, __: Call) -> TensorResponse:
         raise raised
 
     answer = await Server(RecordingModel(fail)).ask("POST", "/v2/models/m/infer", body())

@@ -16,7 +16,7 @@ from data_plane.limits import GRPC_COPIES
 from data_plane.model import Call, Streaming
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server import grpc_answers
 from data_plane.server.budget import ByteBudget
@@ -25,8 +25,10 @@ from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
 SIZE = 1_000_000  # bytes of an answer: more than the windows and sockets of a client that does not read
-REQUEST = wire.request_to_proto(InferRequest((Tensor.from_numpy("x", np.array([1.0])),), "42"), "m").SerializeToString()
-LARGE = InferResponse("m", "1", (Tensor.from_numpy("x", np.zeros(SIZE, np.uint8)),))
+REQUEST = wire.request_to_proto(
+    TensorRequest((Tensor.from_numpy("x", np.array([1.0])),), "42"), "m"
+).SerializeToString()
+LARGE = TensorResponse("m", "1", (Tensor.from_numpy("x", np.zeros(SIZE, np.uint8)),))
 SMALL_WINDOW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535))
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 STREAM_INFER = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -37,10 +39,10 @@ BOTH = pytest.mark.parametrize("method", [INFER, STREAM_INFER])
 class LargeModel(FakeModel, Streaming):
     """Answers with much."""
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         return LARGE
 
-    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
+    async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
         yield LARGE
 
 

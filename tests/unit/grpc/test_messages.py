@@ -24,7 +24,7 @@ from data_plane.limits import (
 from data_plane.model import Call
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server import grpc_messages
 from data_plane.server.budget import ByteBudget, Held
@@ -34,7 +34,7 @@ from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
-REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m").SerializeToString()
+REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 LIVE = "/inference.GRPCInferenceService/ServerLive"
 
@@ -78,7 +78,7 @@ class Watching(FakeModel):
     budget: ByteBudget = field(default_factory=ByteBudget)
     held: list[int] = field(default_factory=list)
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         self.held.append(self.budget.held)
         return await super().infer(request, call)
 

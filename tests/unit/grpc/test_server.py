@@ -18,7 +18,7 @@ from kserve.protocol import infer_type as kserve
 from data_plane.errors import (
     DeadlineExceeded,
     InferenceFailed,
-    InvalidInput,
+    InvalidRequest,
     NotReady,
     QueueFull,
     ServingError,
@@ -31,7 +31,7 @@ from data_plane.health import Event
 from data_plane.model import Call, Models
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.grpc import GrpcServer
 from data_plane.server.metrics import ServerMetrics
@@ -39,8 +39,8 @@ from tests.support.fake_models import FakeModel, echo, serving
 from tests.support.tensors import plain
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
-REQUEST = wire.request_to_proto(InferRequest((TENSOR,), "42"), "m")
-REQUEST_TO_N = wire.request_to_proto(InferRequest((TENSOR,), "42"), "n")
+REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m")
+REQUEST_TO_N = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "n")
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -129,13 +129,13 @@ async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "contents"])
 async def test_an_answer_has_the_form_and_the_id_of_its_request(raw: bool) -> None:
     async with asking(serving(FakeModel())) as ask:
-        answer = await ask("ModelInfer", wire.request_to_proto(InferRequest((TENSOR,), "42"), "m", raw=raw))
-    assert answer == wire.response_to_proto(InferResponse("m", "1", (TENSOR,), "42"), raw=raw)
+        answer = await ask("ModelInfer", wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m", raw=raw))
+    assert answer == wire.response_to_proto(TensorResponse("m", "1", (TENSOR,), "42"), raw=raw)
 
 
 async def test_only_the_outputs_that_were_asked_for_are_sent() -> None:
     other = Tensor.from_numpy("y", np.array([3], dtype=np.int64))
-    request = wire.request_to_proto(InferRequest((TENSOR, other), outputs=(RequestedOutput("y"),)), "m")
+    request = wire.request_to_proto(TensorRequest((TENSOR, other), outputs=(OutputRequest("y"),)), "m")
     async with asking(serving(FakeModel())) as ask:
         (output,) = wire.response_from_proto(await ask("ModelInfer", request)).outputs
     assert plain(output) == plain(other)
@@ -158,11 +158,11 @@ async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
 
 
 async def test_the_times_of_a_call_are_told_to_who_asks() -> None:
-    async def timed(request: InferRequest, call: Call) -> InferResponse:
+    async def timed(request: TensorRequest, call: Call) -> TensorResponse:
         call.timings.update(queue=0.25, model=0.0015)
         return await echo(request, call)
 
-    async def late(request: InferRequest, call: Call) -> InferResponse:
+    async def late(request: TensorRequest, call: Call) -> TensorResponse:
         await timed(request, call)
         raise DeadlineExceeded("late")
 
@@ -181,7 +181,7 @@ async def test_the_times_of_a_call_are_told_to_who_asks() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (InvalidInput("wrong"), grpc.StatusCode.INVALID_ARGUMENT),
+        (InvalidRequest("wrong"), grpc.StatusCode.INVALID_ARGUMENT),
         (UnprocessableInput("wrong shape"), grpc.StatusCode.INVALID_ARGUMENT),
         (QueueFull("m", 100), grpc.StatusCode.RESOURCE_EXHAUSTED),
         (InferenceFailed("boom"), grpc.StatusCode.INTERNAL),
@@ -252,7 +252,7 @@ async def test_a_client_that_hangs_up_is_gone() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
     gone: list[bool] = []
 
-    async def wait(_: InferRequest, call: Call) -> InferResponse:
+    async def wait(_: TensorRequest, call: Call) -> TensorResponse:
         gone.append(call.is_gone())
         started.set()
         try:
@@ -275,7 +275,7 @@ async def test_a_client_that_hangs_up_is_gone() -> None:
 async def test_calls_under_way_are_finished_before_the_end() -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 
-    async def wait(request: InferRequest, call: Call) -> InferResponse:
+    async def wait(request: TensorRequest, call: Call) -> TensorResponse:
         started.set()
         await go_on.wait()
         return await echo(request, call)
@@ -316,8 +316,8 @@ async def test_kserves_client_is_served() -> None:
     np.testing.assert_array_equal(answer.outputs[0].as_numpy(), [1, 2])
 
 
-def failing(error: Exception) -> Callable[[InferRequest, Call], Awaitable[InferResponse]]:
-    async def fail(_: InferRequest, __: Call) -> InferResponse:
+def failing(error: Exception) -> Callable[[TensorRequest, Call], Awaitable[TensorResponse]]:
+    async def fail(_: TensorRequest, __: Call) -> TensorResponse:
         raise error
 
     return fail

@@ -11,11 +11,11 @@ import grpc
 import numpy as np
 import pytest
 
-from data_plane.errors import InvalidInput, UpstreamBroken
-from data_plane.model import Call, Model, Streaming
+from data_plane.errors import InvalidRequest, UpstreamBroken
+from data_plane.model import Call, ServableModel, Streaming
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server import grpc_messages
 from data_plane.server.grpc import GrpcServer
@@ -26,7 +26,7 @@ METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 
 def asked(name: str = "m", id: str = "1", *, raw: bool = True) -> pb.ModelInferRequest:  # noqa: A002
-    return wire.request_to_proto(InferRequest((Tensor.from_numpy("x", np.array([1.0])),), id), name, raw=raw)
+    return wire.request_to_proto(TensorRequest((Tensor.from_numpy("x", np.array([1.0])),), id), name, raw=raw)
 
 
 class StreamingModel(FakeModel, Streaming):
@@ -37,20 +37,20 @@ class StreamingModel(FakeModel, Streaming):
         self.said: asyncio.Queue[str | Exception | None] = asyncio.Queue()
         self.is_closed = asyncio.Event()
 
-    async def infer_stream(self, request: InferRequest, call: Call) -> AsyncGenerator[InferResponse, None]:
+    async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
         self.calls.append(call)
         try:
             while (said := await self.said.get()) is not None:
                 if isinstance(said, Exception):
                     raise said
                 tensor = Tensor.from_numpy("text", np.array([said.encode()], dtype=object))
-                yield InferResponse("m", "1", (tensor,), is_last=said == "end")
+                yield TensorResponse("m", "1", (tensor,), is_last=said == "end")
         finally:
             self.is_closed.set()
 
 
 @asynccontextmanager
-async def stream(*models: Model, **metadata: str) -> AsyncIterator[Any]:
+async def stream(*models: ServableModel, **metadata: str) -> AsyncIterator[Any]:
     """A call of the method."""
     server = GrpcServer(serving(*models), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
     port = await server.start()
@@ -151,7 +151,7 @@ async def test_a_request_that_cannot_be_answered_is_told(message: Any, words: st
 async def test_a_client_that_wants_a_status_gets_it() -> None:
     model = StreamingModel()
     model.said.put_nowait("one")
-    model.said.put_nowait(InvalidInput("no such word"))
+    model.said.put_nowait(InvalidRequest("no such word"))
     async with stream(model, triton_grpc_error="true") as call:
         await call.write(asked())
         await call.read()

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from data_plane import limits
-from data_plane.errors import ModelNotFound
+from data_plane.errors import UnknownModel
 from data_plane.health import READY, Health, State
 from tests.support.hooked_models import NOBODY, Ready
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
@@ -22,14 +22,14 @@ from transformer_sdk.kserve.serving import processes
 from transformer_sdk.kserve.serving import repository as serving_repository
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.served import UNREADY
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.testing import TransformerServer
 
 
-def served(repository: ModelRepository) -> ServedModels:
-    return ServedModels(repository, HookThreads(1), HookMetrics(CollectorRegistry()))
+def served(repository: ModelRepository) -> HookedModels:
+    return HookedModels(repository, HookThreads(1), HookMetrics(CollectorRegistry()))
 
 
 def with_method(name: str, function: Callable[..., Any], base: type[Any] = Ready) -> Any:
@@ -167,7 +167,7 @@ async def test_unloading_waits_for_an_async_stop_in_the_loop_that_serves() -> No
 
 
 async def test_a_model_that_is_not_there_is_not_unloaded() -> None:
-    with pytest.raises(ModelNotFound):
+    with pytest.raises(UnknownModel):
         await served(ModelRepository()).unload("m")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from data_plane import limits
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from data_plane.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
 from data_plane.protocol.v2 import open_inference_pb2 as pb
@@ -39,7 +39,7 @@ from transformer_sdk.kserve import (
 )
 from transformer_sdk.kserve.inference_client import decode_infer
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
 from transformer_sdk.testing import FakePredictor, TransformerServer
 
@@ -176,7 +176,7 @@ async def test_outputs_that_contradict_themselves_are_the_hooks_fault(output: In
 @pytest.mark.parametrize("body", [b"<html>", b'{"predictions": [1]}', b'{"model_name": "m", "outputs": [{}]}'])
 def test_an_answer_that_is_not_of_the_protocol_is_the_predictors_fault(body: bytes) -> None:
     with pytest.raises(PredictorBroken, match="http://there answered with something that is not v2"):
-        decode_infer(Answer(200, (), body), "http://there")
+        decode_infer(UpstreamResponse(200, (), body), "http://there")
 
 
 # --- gRPC
@@ -197,7 +197,7 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
     context.set_predictor_config(config)
     repository, metrics = ModelRepository(), ServerMetrics()
     repository.update(model)
-    models = ServedModels(repository, HookThreads(2), HookMetrics(metrics.registry))
+    models = HookedModels(repository, HookThreads(2), HookMetrics(metrics.registry))
     server = GrpcServer(models, metrics, "127.0.0.1", 0, 30, 1_000_000)
     port = await server.start()
     try:

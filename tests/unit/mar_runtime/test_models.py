@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from data_plane.errors import ModelNotFound
+from data_plane.errors import UnknownModel
 from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed
 from data_plane.server.metrics import ServerMetrics
@@ -125,7 +125,7 @@ async def test_a_load_whose_caller_gives_up_and_that_fails_leaves_nothing(tmp_pa
 
     await abandon(served.load("m"), pools)
     pools.open.set()
-    with pytest.raises(ModelNotFound):
+    with pytest.raises(UnknownModel):
         await served.unload("m")
 
     assert (models.ready, models.names) == (True, ())
@@ -158,7 +158,7 @@ async def test_an_unload_whose_caller_gives_up_is_finished(tmp_path: Path, pools
     pools.open.set()
     with pytest.raises(asyncio.CancelledError):
         await unloading
-    with pytest.raises(ModelNotFound):
+    with pytest.raises(UnknownModel):
         await served.unload("m")
 
     assert (models.ready, models.names) == (True, ())

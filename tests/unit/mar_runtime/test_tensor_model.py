@@ -16,14 +16,14 @@ from prometheus_client import CollectorRegistry
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
-from data_plane.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from data_plane.errors import InferenceFailed, InvalidRequest, ServingError, UnprocessableInput, Unsupported
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.protocol import v1
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import bfloat16, rest
 from data_plane.protocol.v2.document import JSON_LENGTH
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata, TensorMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Array, Tensor
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.batching import call
@@ -82,15 +82,15 @@ async def predict(engine: FakeEngine, instances: Any, **others: Any) -> Any:
     return orjson.loads((await serve(engine).predict(v1.decode_request(body), call())).body)["predictions"]
 
 
-def request(**tensors: Any) -> InferRequest:
-    return InferRequest(tuple(Tensor.from_numpy(name, np.array(values)) for name, values in tensors.items()), "42")
+def request(**tensors: Any) -> TensorRequest:
+    return TensorRequest(tuple(Tensor.from_numpy(name, np.array(values)) for name, values in tensors.items()), "42")
 
 
-def rows(*values: float) -> InferRequest:
-    return InferRequest((Tensor.from_numpy("rows", np.array([[value, value] for value in values], np.float32)),), "42")
+def rows(*values: float) -> TensorRequest:
+    return TensorRequest((Tensor.from_numpy("rows", np.array([[value, value] for value in values], np.float32)),), "42")
 
 
-def plain(response: InferResponse) -> dict[str, Any]:
+def plain(response: TensorResponse) -> dict[str, Any]:
     return {tensor.name: tensor.data.tolist() for tensor in response.outputs}
 
 
@@ -220,7 +220,7 @@ async def test_values_of_the_inputs_datatype_reach_the_model_as_they_are(datatyp
 async def test_a_number_that_no_float_holds_is_refused() -> None:
     body = v1.decode_request(b'{"instances": [[1e999, 1]]}')
 
-    with pytest.raises(InvalidInput, match="not valid JSON"):
+    with pytest.raises(InvalidRequest, match="not valid JSON"):
         await serve(FakeEngine()).predict(body, call())
 
 
@@ -277,7 +277,7 @@ async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
 
 @pytest.mark.parametrize("value", [b"-1", b"", b"1e3", b"999"])
 async def test_a_length_of_the_json_that_is_none_is_refused(value: bytes) -> None:
-    with pytest.raises(InvalidInput, match="The header inference-header-content-length"):
+    with pytest.raises(InvalidRequest, match="The header inference-header-content-length"):
         await serve(FakeEngine()).raw(RawRequest(b'{"inputs": []}'), Call(((JSON_LENGTH, value),), "1", lambda: False))
 
 
@@ -285,7 +285,7 @@ async def test_a_length_of_the_json_that_is_none_is_refused(value: bytes) -> Non
 
 
 async def ask_while_busy(
-    engine: FakeEngine, *requests: InferRequest
+    engine: FakeEngine, *requests: TensorRequest
 ) -> list[dict[str, Any] | ServingError | BaseException]:
     """The answers to requests that queue up behind another."""
     model = serve(engine)
@@ -297,7 +297,7 @@ async def ask_while_busy(
         assert model.queue.waiting == len(requests)
     await first
     answers = await asyncio.gather(*others, return_exceptions=True)
-    return [plain(answer) if isinstance(answer, InferResponse) else answer for answer in answers]
+    return [plain(answer) if isinstance(answer, TensorResponse) else answer for answer in answers]
 
 
 async def test_requests_that_wait_are_run_together_and_get_their_own_rows() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_MESSAGE_ELEMENTS, MAX_MESSAGE_FIELDS, MAX_MESSAGE_NUMBERS
 from data_plane.protocol.v2 import fields
 from data_plane.protocol.v2 import open_inference_pb2 as pb
@@ -38,7 +38,7 @@ def inputs(number: int) -> pb.ModelInferRequest:
     ids=["inputs", "raw-contents", "bytes", "integers", "booleans"],
 )
 def test_a_message_that_holds_more_than_is_served_is_refused(message: pb.ModelInferRequest, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidRequest, match=words):
         fields.check(message.SerializeToString())
 
 
@@ -46,7 +46,7 @@ def test_sizes_of_a_shape_are_counted_like_numbers() -> None:
     message = pb.ModelInferRequest()
     message.inputs.add(shape=[1] * (MAX_MESSAGE_NUMBERS + 1))
 
-    with pytest.raises(InvalidInput, match="whole numbers"):
+    with pytest.raises(InvalidRequest, match="whole numbers"):
         fields.check(message.SerializeToString())
 
 
@@ -55,7 +55,7 @@ def test_parameters_are_fields() -> None:
     for number in range(MAX_MESSAGE_FIELDS + 1):
         message.parameters[str(number)].bool_param = True
 
-    with pytest.raises(InvalidInput, match="fields beside the contents"):
+    with pytest.raises(InvalidRequest, match="fields beside the contents"):
         fields.check(message.SerializeToString())
 
 

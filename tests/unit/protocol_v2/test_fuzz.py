@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 from google.protobuf.message import DecodeError
 
-from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.protocol.v2 import grpc, rest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
 from tests.support.fuzz import damaged
 
@@ -25,7 +25,7 @@ def tensor(datatype: str) -> Tensor:
 
 
 TENSORS = tuple(map(tensor, DATATYPES))
-REQUEST = InferRequest(TENSORS, "42", {"binary_data_output": False}, (RequestedOutput("y", {"binary_data": True}),))
+REQUEST = TensorRequest(TENSORS, "42", {"binary_data_output": False}, (OutputRequest("y", {"binary_data": True}),))
 NESTED = orjson.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2], "data": [[1, 2], [3, 4]]}]})
 
 
@@ -47,7 +47,7 @@ def test_requests_in_the_binary_form() -> None:
 def test_protobuf_requests() -> None:
     good = [grpc.request_to_proto(REQUEST, "m", raw=True), grpc.request_to_proto(REQUEST, "m", raw=False)]
     with_contents = tuple(one for one in TENSORS if one.datatype not in ("FP16", "BF16"))
-    typed = grpc.request_to_proto(InferRequest(with_contents), "m", raw=False)
+    typed = grpc.request_to_proto(TensorRequest(with_contents), "m", raw=False)
     bodies = [message.SerializeToString() for message in (*good, typed)]
     outcomes = []
     for body in damaged(bodies, ROUNDS):
@@ -61,8 +61,8 @@ def test_protobuf_requests() -> None:
 
 
 def test_answers() -> None:
-    response = InferResponse("m", "1", TENSORS, "42")
-    good, _ = rest.encode_response(response, InferRequest(TENSORS))
+    response = TensorResponse("m", "1", TENSORS, "42")
+    good, _ = rest.encode_response(response, TensorRequest(TENSORS))
     outcomes = [parses(rest.decode_response, body) for body in damaged([good], ROUNDS)]
     assert set(outcomes) == {True, False}
 
@@ -70,6 +70,6 @@ def test_answers() -> None:
 def parses(parse: Callable[..., object], *arguments: object) -> bool:
     try:
         parse(*arguments)
-    except (InvalidInput, UpstreamBroken):
+    except (InvalidRequest, UpstreamBroken):
         return False
     return True

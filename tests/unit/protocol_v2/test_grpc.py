@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.protocol.v2 import grpc
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import (
-    InferRequest,
-    InferResponse,
     ModelMetadata,
-    RequestedOutput,
+    OutputRequest,
     TensorMetadata,
+    TensorRequest,
+    TensorResponse,
 )
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain, plain_request
@@ -44,11 +44,11 @@ def test_a_request_comes_out_with_all_that_it_says() -> None:
     said.inputs[0].parameters["flag"].bool_param = False
     said.outputs.add(name="y").parameters["scale"].double_param = 0.5
     assert plain_request(grpc.request_from_proto(said)) == plain_request(
-        InferRequest(
+        TensorRequest(
             inputs=(Tensor("x", "FP32", (2,), ROW, {"flag": False}),),
             id="42",
             parameters={"n": -1, "u": 2**64 - 1},
-            outputs=(RequestedOutput("y", {"scale": 0.5}),),
+            outputs=(OutputRequest("y", {"scale": 0.5}),),
         )
     )
 
@@ -103,12 +103,12 @@ def test_raw_contents_are_looked_at_where_they_lie() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_message_is_said(said: pb.ModelInferRequest, error: str) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(error)):
+    with pytest.raises(InvalidRequest, match=re.escape(error)):
         grpc.request_from_proto(said)
 
 
 def test_an_answer_is_raw_where_the_request_was() -> None:
-    response = InferResponse("m", "1", (Tensor.from_numpy("y", ROW),), "7", {"n": 1})
+    response = TensorResponse("m", "1", (Tensor.from_numpy("y", ROW),), "7", {"n": 1})
     described = {
         "model_name": "m",
         "model_version": "1",
@@ -126,14 +126,14 @@ def test_an_answer_is_raw_where_the_request_was() -> None:
 
 def test_an_answer_with_fp16_is_raw_because_nothing_else_holds_it() -> None:
     half = ROW.astype(np.float16)
-    response = InferResponse("m", None, (Tensor.from_numpy("y", ROW), Tensor.from_numpy("z", half)))
+    response = TensorResponse("m", None, (Tensor.from_numpy("y", ROW), Tensor.from_numpy("z", half)))
     assert list(grpc.response_to_proto(response).raw_output_contents) == [ROW.tobytes(), half.tobytes()]
 
 
 def test_bf16_is_two_bytes_in_raw_contents() -> None:
     (tensor,) = grpc.request_from_proto(with_raw(message("BF16"), b"\x80\x3f\xc0\xbf")).inputs
     assert plain(tensor) == plain(Tensor("x", "BF16", (2,), np.array([1, -1.5], np.float32)))
-    response = InferResponse("m", None, (Tensor("y", "BF16", (2,), np.array([1, -1.5], np.float32)),))
+    response = TensorResponse("m", None, (Tensor("y", "BF16", (2,), np.array([1, -1.5], np.float32)),))
     assert list(grpc.response_to_proto(response).raw_output_contents) == [b"\x80\x3f\xc0\xbf"]
 
 

@@ -10,7 +10,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as kserve_pb
 
 from data_plane.protocol.v2 import grpc, rest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
 from tests.support.tensors import plain, plain_request
 
@@ -33,10 +33,10 @@ def theirs(datatype: str, *, binary: bool) -> kserve.InferRequest:
     )
 
 
-def ours(datatype: str) -> InferRequest:
+def ours(datatype: str) -> TensorRequest:
     encoded = Tensor.from_numpy("x", array(datatype))
     tensor = Tensor("x", datatype, (1, 2), encoded.data, {"unit": "m"})
-    return InferRequest((tensor,), "42", {"n": 1}, (RequestedOutput("y", {"binary_data": True}),))
+    return TensorRequest((tensor,), "42", {"n": 1}, (OutputRequest("y", {"binary_data": True}),))
 
 
 # KServe refuses FP16 in JSON.
@@ -65,13 +65,13 @@ def test_its_protobuf_is_read(datatype: str, binary: bool) -> None:
 
 @pytest.mark.parametrize("datatype", [one for one in KNOWN if one != "FP16"])
 def test_it_reads_our_json(datatype: str) -> None:
-    body, _ = rest.encode_response(answer(datatype), InferRequest(answer(datatype).outputs))
+    body, _ = rest.encode_response(answer(datatype), TensorRequest(answer(datatype).outputs))
     assert_same(kserve.InferResponse.from_rest(orjson.loads(body)), datatype)
 
 
 @pytest.mark.parametrize("datatype", [one for one in KNOWN if one != "FP16"])
 def test_it_reads_our_binary_form(datatype: str) -> None:
-    request = InferRequest(answer(datatype).outputs, parameters={"binary_data_output": True})
+    request = TensorRequest(answer(datatype).outputs, parameters={"binary_data_output": True})
     body, json_length = rest.encode_response(answer(datatype), request)
     assert_same(kserve.InferResponse.from_bytes(body, json_length), datatype)
 
@@ -96,8 +96,8 @@ def test_it_reads_our_requests(binary: bool) -> None:
     np.testing.assert_array_equal(arrived.inputs[0].as_numpy(), array("INT64"))
 
 
-def answer(datatype: str) -> InferResponse:
-    return InferResponse("m", "1", (Tensor.from_numpy("y", array(datatype)),), "42")
+def answer(datatype: str) -> TensorResponse:
+    return TensorResponse("m", "1", (Tensor.from_numpy("y", array(datatype)),), "42")
 
 
 def assert_same(arrived: kserve.InferResponse, datatype: str) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane.errors import InvalidInput, UpstreamBroken
+from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain, plain_request
 
@@ -23,12 +23,12 @@ def body(*inputs: dict[str, Any], **fields: Any) -> bytes:
     return orjson.dumps({"inputs": list(inputs), **fields})
 
 
-def answer(*outputs: Tensor) -> InferResponse:
-    return InferResponse("m", "1", outputs, "7")
+def answer(*outputs: Tensor) -> TensorResponse:
+    return TensorResponse("m", "1", outputs, "7")
 
 
-def asking(**fields: Any) -> InferRequest:
-    return InferRequest((Tensor.from_numpy("x", SQUARE),), **fields)
+def asking(**fields: Any) -> TensorRequest:
+    return TensorRequest((Tensor.from_numpy("x", SQUARE),), **fields)
 
 
 def test_a_request_comes_out_with_all_that_it_says() -> None:
@@ -42,11 +42,11 @@ def test_a_request_comes_out_with_all_that_it_says() -> None:
         )
     )
     assert plain_request(request) == plain_request(
-        InferRequest(
+        TensorRequest(
             inputs=(Tensor("x", "FP32", (2, 2), SQUARE, {"unit": "m", "n": 1}),),
             id="42",
             parameters={"priority": 0.5, "binary_data_output": False},
-            outputs=(RequestedOutput("y", {"binary_data": True}), RequestedOutput("z")),
+            outputs=(OutputRequest("y", {"binary_data": True}), OutputRequest("z")),
         )
     )
 
@@ -112,7 +112,7 @@ def test_binary_and_json_inputs_go_together() -> None:
 
 
 def test_an_answer_is_flat_json_with_the_requests_id() -> None:
-    response = InferResponse("m", None, (Tensor.from_numpy("y", SQUARE),))
+    response = TensorResponse("m", None, (Tensor.from_numpy("y", SQUARE),))
     assert rest.encode_response(response, asking(id="42")) == (
         b'{"model_name":"m","id":"42","outputs":'
         b'[{"name":"y","datatype":"FP32","shape":[2,2],"data":[1.0,2.0,3.0,4.0]}]}',
@@ -127,7 +127,7 @@ def test_an_answer_with_views_and_text_is_written_row_by_row() -> None:
 
 
 def test_outputs_come_as_they_were_asked_for() -> None:
-    request = asking(outputs=(RequestedOutput("z", {"binary_data": True}), RequestedOutput("y")))
+    request = asking(outputs=(OutputRequest("z", {"binary_data": True}), OutputRequest("y")))
     outputs = [Tensor.from_numpy(name, np.array([number], dtype=np.uint8)) for number, name in enumerate("xyz")]
     sent, json_length = rest.encode_response(answer(*outputs), request)
     assert orjson.loads(sent[:json_length])["outputs"] == [
@@ -140,7 +140,7 @@ def test_outputs_come_as_they_were_asked_for() -> None:
 def test_binary_data_output_holds_for_outputs_that_do_not_say_otherwise() -> None:
     request = asking(
         parameters={"binary_data_output": True},
-        outputs=(RequestedOutput("y", {"binary_data": False}), RequestedOutput("x")),
+        outputs=(OutputRequest("y", {"binary_data": False}), OutputRequest("x")),
     )
     outputs = [Tensor.from_numpy(name, np.array([number], dtype=np.uint8)) for number, name in enumerate("xy")]
     sent, json_length = rest.encode_response(answer(*outputs), request)
@@ -168,13 +168,13 @@ def test_bf16_is_numbers_in_json_and_two_bytes_in_binary_form() -> None:
 
 
 def test_an_output_that_the_model_does_not_have_is_refused() -> None:
-    with pytest.raises(InvalidInput, match='Model m has no output "p"; its outputs are y'):
-        rest.encode_response(answer(Tensor.from_numpy("y", SQUARE)), asking(outputs=(RequestedOutput("p"),)))
+    with pytest.raises(InvalidRequest, match='Model m has no output "p"; its outputs are y'):
+        rest.encode_response(answer(Tensor.from_numpy("y", SQUARE)), asking(outputs=(OutputRequest("p"),)))
 
 
 def test_bytes_that_json_cannot_carry_are_to_be_asked_for_in_binary_form() -> None:
     image = Tensor.from_numpy("y", np.array([b"\xff\xd8"], dtype=object))
-    with pytest.raises(InvalidInput, match=r'"y" holds bytes that are not UTF-8.*"binary_data": true'):
+    with pytest.raises(InvalidRequest, match=r'"y" holds bytes that are not UTF-8.*"binary_data": true'):
         rest.encode_response(answer(image), asking())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import rest
 
 GOOD = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
@@ -197,5 +197,5 @@ def test_binary_data_without_the_header_is_refused_with_the_headers_name() -> No
 
 
 def assert_refused(body: bytes, message: str, json_length: int | None = None) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(message)):
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
         rest.decode_request(body, json_length)

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
 from data_plane.protocol.v2 import grpc, rest, shapes
 from data_plane.protocol.v2 import open_inference_pb2 as pb
@@ -46,7 +46,7 @@ def by_raw_contents(shape: list[int], datatype: str) -> object:
 @pytest.mark.parametrize("datatype", ["FP32", "BOOL", "BYTES"])
 @pytest.mark.parametrize("shape", [[10**9, 0], [10**9, -1], [1, 10**9, 0], [10**5, 10**4, 0, 7], [2000, 0]], ids=str)
 def test_rows_that_nothing_is_sent_for_are_refused(read: Read, datatype: str, shape: list[int]) -> None:
-    with pytest.raises(InvalidInput, match=r"nested lists for 0 elements; 1024 are served|no whole size for the -1"):
+    with pytest.raises(InvalidRequest, match=r"nested lists for 0 elements; 1024 are served|no whole size for the -1"):
         read(shape, datatype)
 
 
@@ -57,12 +57,12 @@ def test_a_few_rows_may_be_empty(read: Read, shape: list[int]) -> None:
 
 
 def test_rows_within_rows_of_one_element_are_bounded() -> None:
-    with pytest.raises(InvalidInput, match="1240001 nested lists for 20000 elements; 160000 are served"):
+    with pytest.raises(InvalidRequest, match="1240001 nested lists for 20000 elements; 160000 are served"):
         shapes.agreed("x", [20_000, *[1] * 62], 20_000)
 
 
 def test_a_tensor_is_a_bounded_number_of_lists_however_much_it_carries() -> None:
-    with pytest.raises(InvalidInput, match="2000001 nested lists for 2000000 elements; 2000000 are served"):
+    with pytest.raises(InvalidRequest, match="2000001 nested lists for 2000000 elements; 2000000 are served"):
         shapes.agreed("x", [2_000_000, 1], 2_000_000)
 
 
@@ -89,9 +89,9 @@ def test_more_tensors_than_are_served_are_refused(what: str) -> None:
     for each in many:
         getattr(message, what).add(name=each["name"])
 
-    with pytest.raises(InvalidInput, match=rf"length <= {MAX_TENSORS} - at `\$.{what}`"):
+    with pytest.raises(InvalidRequest, match=rf"length <= {MAX_TENSORS} - at `\$.{what}`"):
         rest.decode_request(orjson.dumps({"inputs": [one], what: many}))
-    with pytest.raises(InvalidInput, match=f"has {MAX_TENSORS + 1} {what}; at most {MAX_TENSORS} are served"):
+    with pytest.raises(InvalidRequest, match=f"has {MAX_TENSORS + 1} {what}; at most {MAX_TENSORS} are served"):
         grpc.request_from_proto(message)
 
 
@@ -103,7 +103,7 @@ def test_more_parameters_than_are_served_are_refused() -> None:
     for name in many:
         only.parameters[name].bool_param = True
 
-    with pytest.raises(InvalidInput, match=rf"length <= {MAX_PARAMETERS} - at `\$.inputs\[0\].parameters`"):
+    with pytest.raises(InvalidRequest, match=rf"length <= {MAX_PARAMETERS} - at `\$.inputs\[0\].parameters`"):
         rest.decode_request(orjson.dumps({"inputs": [tensor]}))
-    with pytest.raises(InvalidInput, match=f"at most {MAX_PARAMETERS} are served"):
+    with pytest.raises(InvalidRequest, match=f"at most {MAX_PARAMETERS} are served"):
         grpc.request_from_proto(message)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 import pytest
 
-from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
+from data_plane.errors import InvalidRequest, UnknownModel, UpstreamError
 from data_plane.messages import Request, Response
 from tests.support.model_folder import manifest, write_mar
 from torchserve_adapter import management
@@ -111,7 +111,7 @@ async def test_torchserve_is_told_the_batch_size_and_not_to_wait(
 
 
 async def test_a_body_that_is_no_registration_is_refused(managed: Managed) -> None:
-    with pytest.raises(InvalidInput, match="is not a JSON object like"):
+    with pytest.raises(InvalidRequest, match="is not a JSON object like"):
         await managed.register(document=["six.mar"])
 
 
@@ -132,7 +132,7 @@ async def test_the_repository_loads_an_archive_by_its_models_name(managed: Manag
                              "batch_size": "6", "max_batch_delay": "0"})
     ]  # fmt: skip
     assert managed.served.expected == {"six.mar": True}
-    with pytest.raises(ModelNotFound, match="Models served here: six"):
+    with pytest.raises(UnknownModel, match="Models served here: six"):
         await managed.repository.load("seven")
 
 
@@ -154,7 +154,7 @@ async def test_an_archive_that_would_end_the_adapter_at_its_start_is_refused(
         managed.register("url=odd.mar&batch_size=4"),
         managed.repository.load("odd"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidRequest, match=words):
             await loading
     assert managed.client.sent == []
 

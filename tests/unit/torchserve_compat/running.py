@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from ts.context import Context
 
-from data_plane.protocol.v2.requests import InferRequest, InferResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from torchserve_compat import tensors
 from torchserve_compat.frames import Form, HandlerBatch, HandlerRequest, HandlerResult, Piece, RequestPart
@@ -65,14 +65,14 @@ def tensor_request(**arrays: Any) -> HandlerRequest:
 
 
 def v2_request(*inputs: Tensor, **more: Any) -> HandlerRequest:
-    """`more` are fields of an InferRequest."""
-    return tensors.frame(InferRequest(inputs, **more), "1", ())
+    """`more` are fields of a TensorRequest."""
+    return tensors.frame(TensorRequest(inputs, **more), "1", ())
 
 
-def responses(result: HandlerResult) -> list[InferResponse]:
+def responses(result: HandlerResult) -> list[TensorResponse]:
     """The response in each answer."""
     assert result.failure is None, result.failure
-    asked = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+    asked = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
     return [tensors.response(answer.body, asked, "m", "1") for answer in result.responses]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ts.handler_utils.utils import send_intermediate_predict_response
 
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import context, json_request, tensor_request, whole
 from torchserve_compat import frames, tensors
@@ -25,7 +25,7 @@ from torchserve_compat.worker.continuous import RunningBatch
 
 TEXT = "text/plain; charset=utf-8"
 MORE = ("ts_stream_next", "true")
-ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
 
 
 class Counting:

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane.protocol.v2.requests import RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import (
     documents,
@@ -265,7 +265,7 @@ LOUD = Tensor("x", "INT64", (1,), np.array([1]), {"gain": 2.5, "unit": "dB"})
 
 def test_without_an_envelope_a_v2_request_is_whole() -> None:
     request = v2_request(
-        LOUD, parameters={"top_k": 3}, outputs=(RequestedOutput("y", {"as": "text"}), RequestedOutput("z"))
+        LOUD, parameters={"top_k": 3}, outputs=(OutputRequest("y", {"as": "text"}), OutputRequest("z"))
     )
 
     assert seen("none", "v2", request) == [

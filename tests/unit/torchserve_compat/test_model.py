@@ -20,7 +20,7 @@ from data_plane.model import Call
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import InferRequest, RequestedOutput
+from data_plane.protocol.v2.requests import OutputRequest, TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.endpoints.asking import Server, error
 from tests.unit.torchserve_compat.running import Handle, context
@@ -156,8 +156,8 @@ async def test_parameters_reach_the_handler_and_the_client() -> None:
 
 
 async def test_parameters_go_both_ways_over_grpc() -> None:
-    asked = InferRequest(
-        (Tensor.from_numpy("x", np.array([1.0])),), "an-id", PARAMETERS, (RequestedOutput("y", PARAMETERS),)
+    asked = TensorRequest(
+        (Tensor.from_numpy("x", np.array([1.0])),), "an-id", PARAMETERS, (OutputRequest("y", PARAMETERS),)
     )
     served = model(InProcess("none", as_asked))
 
@@ -187,7 +187,7 @@ async def test_what_a_handler_says_with_an_error_of_its_own_is_the_message(
     served = model(InProcess(envelope, refuse))
     answer = await Server(served).ask("POST", V2, infer_request(tensor("x", 1)))
     with pytest.raises(InferenceFailed) as raised:
-        await served.infer(InferRequest((Tensor.from_numpy("x", np.array([1.0])),)), CALL)
+        await served.infer(TensorRequest((Tensor.from_numpy("x", np.array([1.0])),)), CALL)
 
     said = message.replace("%s", "x" if envelope == "kservev2" else "predictions")
     assert (answer.status, answer.document) == (422, error(said, "model"))

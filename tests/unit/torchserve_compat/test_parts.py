@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
 from torchserve_compat.frames import RequestPart
 from torchserve_compat.server.parts import split
@@ -40,7 +40,7 @@ def multipart(*parts: tuple[str, str | None, bytes]) -> bytes:
     ids=["urlencoded", "multipart"],
 )
 def test_a_form_of_more_parts_than_are_served_is_refused(body: bytes, content_type: str) -> None:
-    with pytest.raises(InvalidInput, match=f"The form has more than {MAX_FORM_PARTS} parts"):
+    with pytest.raises(InvalidRequest, match=f"The form has more than {MAX_FORM_PARTS} parts"):
         split(body, content_type)
 
 
@@ -103,7 +103,7 @@ def test_what_stands_around_a_multipart_body_is_for_nobody(preamble: bytes, epil
     ],
 )
 def test_a_form_that_cannot_be_read_is_refused(body: bytes, content_type: str, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidRequest, match=message):
         split(body, content_type)
 
 
@@ -129,5 +129,5 @@ def test_every_field_comes_through(fields: dict[str, str]) -> None:
 
 @given(body=st.binary(), content_type=st.sampled_from([MULTIPART, FORM, ""]))
 def test_no_body_breaks_it(body: bytes, content_type: str) -> None:
-    with contextlib.suppress(InvalidInput):
+    with contextlib.suppress(InvalidRequest):
         assert split(body, content_type)

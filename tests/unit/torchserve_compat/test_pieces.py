@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from ts.handler_utils.utils import send_intermediate_predict_response
 
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import instances, run, tensor_request, whole
 from torchserve_compat import tensors
 from torchserve_compat.frames import HandlerFailure, HandlerRequest, HandlerResponse, Piece
 
-ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
 MARKED = [("ts_stream_next", "true")]  # as TorchServe marks them, on the wire too
 
 

@@ -13,7 +13,7 @@ from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import decode_request
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.batching import call
 from torchserve_compat import frames, tensors
@@ -45,7 +45,7 @@ async def sizes(
     limits = BatchLimits(max_batch_size, merges_rows=merges_rows)
     model = HandlerModel("m", "1", recording, limits=limits, metrics=metrics, workers=1, envelope=envelope)
     instances = decode_request(b'{"instances": [1]}')
-    inputs = InferRequest((Tensor.from_numpy("x", np.array([1])),))
+    inputs = TensorRequest((Tensor.from_numpy("x", np.array([1])),))
     ask = {
         "raw": lambda: model.raw(RawRequest(body), call()),
         "raw-explain": lambda: model.raw(RawRequest(body, explain=True), call()),

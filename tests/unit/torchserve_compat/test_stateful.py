@@ -17,7 +17,7 @@ from data_plane.errors import (
     ClientGone,
     DeadlineExceeded,
     InferenceFailed,
-    InvalidInput,
+    InvalidRequest,
     SequenceLost,
     SequenceQueueFull,
     ServingError,
@@ -207,7 +207,7 @@ async def test_a_handler_finds_the_id_by_torchserves_name_whatever_clients_call_
 
 
 async def test_an_id_that_is_too_long_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"^The sequence's id is 1025 bytes long; it may have 1024\.$"):
+    with pytest.raises(InvalidRequest, match=r"^The sequence's id is 1025 bytes long; it may have 1024\.$"):
         await ask(stateful(Worker()), 1, "x" * 1025)
 
 

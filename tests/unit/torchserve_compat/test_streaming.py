@@ -17,7 +17,7 @@ from data_plane.errors import Unsupported, UpstreamBroken
 from data_plane.messages import Response, StreamingResponse
 from data_plane.model import Call
 from data_plane.protocol.torchserve.requests import RawRequest
-from data_plane.protocol.v2.requests import InferRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.endpoints.asking import Server, error
 from torchserve_compat import frames, tensors
@@ -25,7 +25,7 @@ from torchserve_compat.frames import HandlerFailure, HandlerResponse, HandlerRes
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.transport import OnPiece
 
-ASKED = InferRequest((Tensor.from_numpy("x", np.zeros(1)),))
+ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
 REFUSAL = (
     "The handler streams its response, which this protocol does not support; "
     "use /predictions/<model>, or gRPC's ModelStreamInfer."

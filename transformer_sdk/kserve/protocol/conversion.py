@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from data_plane.errors import InvalidInput as BadRequest
+from data_plane.errors import InvalidRequest as BadRequest
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import requests, tensors
 from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest, ModelInferResponse
@@ -15,7 +15,7 @@ from transformer_sdk.kserve.protocol.infer_tensor import NamedTensor
 _T = TypeVar("_T", bound=NamedTensor)
 
 
-def request_from_proto(message: ModelInferRequest) -> requests.InferRequest:
+def request_from_proto(message: ModelInferRequest) -> requests.TensorRequest:
     """Return the request of a message; raises InvalidInput."""
     try:
         return wire.request_from_proto(message)
@@ -23,7 +23,7 @@ def request_from_proto(message: ModelInferRequest) -> requests.InferRequest:
         raise InvalidInput(str(error)) from error
 
 
-def response_of_message(message: object) -> requests.InferResponse:
+def response_of_message(message: object) -> requests.TensorResponse:
     """Of gRPC's message, or of a dict of its fields; raises TypeError, and UpstreamBroken for its tensors."""
     if isinstance(message, dict):
         try:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from data_plane.errors import InvalidInput as BadDocument
+from data_plane.errors import InvalidRequest as BadDocument
 from data_plane.protocol import json_text
 from data_plane.protocol.v2 import shapes
 from data_plane.protocol.v2.document import TensorDocument, checked_size

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from data_plane.errors import InvalidInput as BadTensor
+from data_plane.errors import InvalidRequest as BadTensor
 from data_plane.protocol.v2.document import TensorDocument
 from transformer_sdk.kserve.errors import InferenceError, InvalidInput
 from transformer_sdk.kserve.protocol.parameters import for_grpc

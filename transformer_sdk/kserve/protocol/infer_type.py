@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from data_plane.errors import InvalidInput as BadDocument
+from data_plane.errors import InvalidRequest as BadDocument
 from data_plane.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import join, read, write
@@ -102,7 +102,7 @@ class InferRequest:
         return made
 
     @classmethod
-    def from_tensors(cls, request: requests.InferRequest, model_name: str, *, raw: bool = False) -> InferRequest:
+    def from_tensors(cls, request: requests.TensorRequest, model_name: str, *, raw: bool = False) -> InferRequest:
         """From a decoded gRPC request; with `raw`, its inputs came as raw bytes."""
         from transformer_sdk.kserve.protocol import conversion
 
@@ -114,16 +114,14 @@ class InferRequest:
         made.raw_inputs = raw
         return made
 
-    def to_tensors(self) -> requests.InferRequest:
+    def to_tensors(self) -> requests.TensorRequest:
         """As the data plane has it; raises InvalidInput where data, datatype and shape of an input do not agree."""
         from data_plane.protocol.v2 import requests
 
         try:
-            outputs = (
-                requests.RequestedOutput(one.name, for_grpc(one.parameters)) for one in self.request_outputs or ()
-            )
+            outputs = (requests.OutputRequest(one.name, for_grpc(one.parameters)) for one in self.request_outputs or ())
             inputs = tuple(one.tensor() for one in self.inputs)
-            return requests.InferRequest(inputs, self.id, for_grpc(self.parameters), tuple(outputs))
+            return requests.TensorRequest(inputs, self.id, for_grpc(self.parameters), tuple(outputs))
         except BadDocument as error:
             raise InvalidInput(str(error)) from error
 
@@ -237,12 +235,12 @@ class InferResponse:
             from_grpc=True, parameters=dict(decoded.parameters),
         )  # fmt: skip
 
-    def to_tensors(self) -> requests.InferResponse:
+    def to_tensors(self) -> requests.TensorResponse:
         """As the data plane has it; raises InvalidInput where data, datatype and shape of an output do not agree."""
         from data_plane.protocol.v2 import requests
 
         outputs = tuple(one.tensor() for one in self.outputs)
-        return requests.InferResponse(self.model_name, self.model_version, outputs, self.id, for_grpc(self.parameters))
+        return requests.TensorResponse(self.model_name, self.model_version, outputs, self.id, for_grpc(self.parameters))
 
     def answering(self, request: InferRequest) -> None:
         """Give the client what it asked for, where the hook that made this response said nothing about it."""

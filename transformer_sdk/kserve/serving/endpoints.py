@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from data_plane import __version__
-from data_plane.errors import InvalidInput, ServingError
+from data_plane.errors import InvalidRequest, ServingError
 from data_plane.messages import Request, Response, StreamingResponse, json_response
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
@@ -17,14 +17,14 @@ from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.routing import Route
 from transformer_sdk.kserve.model import InferenceVerb
 from transformer_sdk.kserve.serving.exchange import Exchange
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.served import ServedModel
 
 
 class HookEndpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: ServedModels, calls: Calls, style: AnswerStyle) -> None:
+    def __init__(self, models: HookedModels, calls: Calls, style: AnswerStyle) -> None:
         self._models = models
         self._calls = calls
         self._style = style
@@ -99,7 +99,7 @@ class HookEndpoints:
         try:
             response = await served.answer(exchange)
         except ServingError as error:
-            if error.status == InvalidInput.status:
+            if error.status == InvalidRequest.status:
                 refuse_encoded(request)
             raise
         if isinstance(response, StreamingResponse):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.errors import Unsupported
 from data_plane.histogram import Series
 from data_plane.limits import ON_LOOP_BYTES
@@ -64,7 +64,7 @@ class Pipeline:
             self._observe(times, exchange)
 
     async def result(self, exchange: Exchange) -> Any:
-        """What the last hook returns, or the predictor's Answer as it came; raises ServingErrors only."""
+        """What the last hook returns, or the predictor's UpstreamResponse as it came; raises ServingErrors only."""
         if len(exchange.body) > ON_LOOP_BYTES and self._looks(exchange):
             await exchange.read()
         if self._whole.overridden:
@@ -82,7 +82,7 @@ class Pipeline:
             if self._postprocess.overridden:
                 with _timed(times, "postprocess"):
                     read = result
-                    if isinstance(result, Answer):
+                    if isinstance(result, UpstreamResponse):
                         read = await off_loop(json_text.weight(result.body), self._read, result, exchange)
                     result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
             return result
@@ -181,7 +181,7 @@ class Pipeline:
         payload = exchange.predicted_on()
         return payload if self._validate.overridden else self._model.validate(payload)
 
-    def _read(self, answer: Answer, exchange: Exchange) -> Any:
+    def _read(self, answer: UpstreamResponse, exchange: Exchange) -> Any:
         config = self._model._asked()
         if config.predictor_protocol == PredictorProtocol.REST_V2.value and exchange.verb is InferenceVerb.PREDICT:
             return decode_infer(answer, config.predictor_base_url)

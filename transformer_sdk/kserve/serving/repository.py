@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from data_plane.errors import ModelNotFound
+from data_plane.errors import UnknownModel
 from data_plane.health import Event
 from data_plane.messages import words_of
 from data_plane.model import IndexEntry, Models
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _LOOK_AGAIN_S = 1.0
 
 
-class ServedModels(Models):
+class HookedModels(Models):
     """The repository is asked at each request: hooks and threads of a program add models and take them out."""
 
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
@@ -52,7 +52,7 @@ class ServedModels(Models):
         return super().index()
 
     def served(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, ready or not; raises ModelNotFound."""
+        """The model, ready or not; raises UnknownModel."""
         if version is not None:
             return cast("ServedModel", self.known(name, version))
         self._look_at(name)
@@ -69,20 +69,20 @@ class ServedModels(Models):
             raise ModelNotReady(name, "The repository's load returned False.")
         try:
             health = await self.served(name).health()
-        except ModelNotFound as error:
+        except UnknownModel as error:
             raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
         if not health.is_ready:
             raise ModelNotReady(name, f"It {health.reason}.")
         self.record(name, Event.READY)
 
     async def unload(self, name: str) -> None:
-        """By the repository; raises ModelNotFound. Requests under way are answered."""
+        """By the repository; raises UnknownModel. Requests under way are answered."""
         self.resolve(name)
         try:
             await call(self._users.unload, name)
             await all_ended()
         except KeyError as error:
-            raise ModelNotFound(name, self.names) from error
+            raise UnknownModel(name, self.names) from error
 
     async def close(self) -> None:
         """When the last request is answered."""

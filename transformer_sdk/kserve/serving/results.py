@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from data_plane.client.connection import Answer
-from data_plane.errors import InvalidInput
+from data_plane.client.connection import UpstreamResponse
+from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, Response, StreamingResponse, words_of
 from data_plane.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.kserve.protocol.documents import dump
@@ -25,7 +25,7 @@ def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse
     if isinstance(result, (bytes, bytearray, memoryview)):
         return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=given)
     headers = tuple(pair for pair in given if pair[0] != JSON_LENGTH)  # that of another body
-    if isinstance(result, Answer):
+    if isinstance(result, UpstreamResponse):
         return _passed_on(result, headers)
     if isinstance(result, AsyncIterator):
         return StreamingResponse(_pieces(result), content_type=_given_type(exchange, _RAW), headers=headers)
@@ -36,7 +36,7 @@ def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse
     return Response(_json(result, exchange), headers=headers)
 
 
-def _passed_on(answer: Answer, headers: Headers) -> Response | StreamingResponse:
+def _passed_on(answer: UpstreamResponse, headers: Headers) -> Response | StreamingResponse:
     length = answer.header(JSON_LENGTH)
     more: Headers = ((JSON_LENGTH, length),) if length else ()
     content_type = answer.header(b"content-type") or b"application/json"
@@ -52,14 +52,14 @@ def _infer_response(response: InferResponse, exchange: Exchange, headers: Header
     response.wanted()  # raises for what the client wants and is not there, which is not the hooks' fault
     try:
         document, length = response.to_rest()
-    except InvalidInput as error:
+    except InvalidRequest as error:
         raise contradicting(exchange.model, error) from error
     if isinstance(document, bytes):
         return Response(document, content_type=_RAW, headers=(*headers, (JSON_LENGTH, str(length).encode())))
     return Response(dump(document), headers=headers)
 
 
-def contradicting(model: str, error: InvalidInput) -> HookFailed:
+def contradicting(model: str, error: InvalidRequest) -> HookFailed:
     """Of an InferResponse whose outputs' data, datatype and shape do not agree."""
     return HookFailed(f"Model {model} returned an InferResponse that cannot be sent: {error}")
 

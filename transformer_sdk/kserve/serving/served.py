@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_plane import limits
-from data_plane.client.connection import Answer
-from data_plane.errors import InvalidInput, NotReady, ServingError, Unsupported, UpstreamBroken
+from data_plane.client.connection import UpstreamResponse
+from data_plane.errors import InvalidRequest, NotReady, ServingError, Unsupported, UpstreamBroken
 from data_plane.health import READY, Event, Health, State
 from data_plane.messages import Response, StreamingResponse, words_of
 from data_plane.model import Call, Forwarder, Models
@@ -28,9 +28,7 @@ from transformer_sdk.kserve.serving.results import contradicting, to_response
 if TYPE_CHECKING:
     from data_plane.protocol.torchserve.requests import RawRequest
     from data_plane.protocol.v1 import PredictRequest
-    from data_plane.protocol.v2.requests import InferRequest as TensorRequest
-    from data_plane.protocol.v2.requests import InferResponse as TensorResponse
-    from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata
+    from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata, TensorRequest, TensorResponse
 
 log = logging.getLogger(__name__)
 
@@ -135,12 +133,12 @@ class ServedModel(Forwarder):
 
         asked = await off_loop(request.size, InferRequest.from_tensors, request, self.name)
         result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
-        if isinstance(result, Answer):
+        if isinstance(result, UpstreamResponse):
             result = decode_infer(result, "its address")
         if isinstance(result, InferResponse):
             try:
                 return await off_loop(weight(result), result.to_tensors)
-            except InvalidInput as error:
+            except InvalidRequest as error:
                 raise contradicting(self.name, error) from error
         try:
             return response_of_message(result)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from prometheus_client import REGISTRY, generate_latest
 
 from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import Doors, request_budget, serve_app
+from data_plane.model_server.life import Listeners, request_budget, serve_app
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
@@ -27,7 +27,7 @@ from transformer_sdk.kserve.model import BaseKServeModel
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import ServedModels
+from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
@@ -39,19 +39,21 @@ _IF_A_HOOK = "where an async hook waits or computes, make it sync: then it has a
 async def serve(config: ServerConfig, listener: socket.socket) -> None:
     """Serve until a signal; then finish the requests under way, and stop the models."""
     metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
-    models = ServedModels(config.repository, threads, HookMetrics(metrics.registry))
-    doors = Doors(
+    models = HookedModels(config.repository, threads, HookMetrics(metrics.registry))
+    listeners = Listeners(
         listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(config.grpc_port), config.max_request_size,
         config.request_timeout_s, config.grace_period_s, config.keep_alive_s,
         _tls(config.certificate, config.key), max_connections=config.max_connections,
         budget=request_budget(config.max_buffered_bytes, config.workers),
     )  # fmt: skip
     style = AnswerStyle.of(os.environ)
-    app = build_app(models, metrics, doors.request_timeout_s, doors.max_request_size, style, budget=doors.budget)
+    app = build_app(
+        models, metrics, listeners.request_timeout_s, listeners.max_request_size, style, budget=listeners.budget
+    )
     must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
     must_not_end += [_run_engine(model) for model in config.repository.get_models().values() if model.engine]
     try:
-        await serve_app(app, doors, models, metrics, must_not_end, if_held=_IF_A_HOOK)
+        await serve_app(app, listeners, models, metrics, must_not_end, if_held=_IF_A_HOOK)
     finally:
         await models.close()
         await models.stop()
@@ -64,7 +66,7 @@ def _tls(certificate: str | None, key: str | None) -> Tls | None:
 
 
 def build_app(
-    models: ServedModels,
+    models: HookedModels,
     metrics: ServerMetrics,
     timeout_s: float,
     max_request_size: int,

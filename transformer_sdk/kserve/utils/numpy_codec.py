@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from data_plane.errors import InvalidInput
+from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import tensors
 
 
@@ -16,7 +16,7 @@ def to_np_dtype(dtype: str) -> np.dtype[Any] | None:
         return np.dtype(object)
     try:
         return tensors.dtype("", dtype)
-    except InvalidInput:
+    except InvalidRequest:
         return None
 
 

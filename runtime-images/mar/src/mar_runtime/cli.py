@@ -19,7 +19,7 @@ from data_plane.model import Models
 from data_plane.model_server import memory
 from data_plane.model_server.container import processors
 from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import Doors, fail, open_port, request_budget
+from data_plane.model_server.life import Listeners, fail, open_port, request_budget
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.serving import serve
 from data_plane.model_server.work_dir import claimed
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
             inputs = rules.RuleInputs(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
             found = model_directory.read(inputs, options.service_name)
-            doors = Doors(
+            listeners = Listeners(
                 listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
                 options.grace_period, cors=cors_headers(found.properties),
                 max_connections=options.max_connections, budget=request_budget(options.max_buffered_bytes),
             )  # fmt: skip
-            uvloop.run(_run(options, inputs, found, doors))
+            uvloop.run(_run(options, inputs, found, listeners))
     except StartError as error:
         return fail(options.termination_log, str(error), error.exit_code)
     except Exception as error:
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(
-    options: argparse.Namespace, inputs: rules.RuleInputs, found: model_directory.ModelDirectory, doors: Doors
+    options: argparse.Namespace, inputs: rules.RuleInputs, found: model_directory.ModelDirectory, listeners: Listeners
 ) -> None:
     names = dict.fromkeys(request.name for request in found.models)
     log.info("serving %s", ", ".join(names))
@@ -97,9 +97,9 @@ async def _run(
         metrics=metrics, handler_metrics=handler_metrics,
     )  # fmt: skip
     models.repository = supervisor
-    doors.budget.drop_gone = supervisor.drop_gone
+    listeners.budget.drop_gone = supervisor.drop_gone
     try:
-        await serve(doors, models, metrics, [supervisor.run(found.models)], handler_metrics.exposition)
+        await serve(listeners, models, metrics, [supervisor.run(found.models)], handler_metrics.exposition)
     finally:
         await supervisor.close()
 

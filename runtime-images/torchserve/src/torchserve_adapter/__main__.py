@@ -19,7 +19,7 @@ import uvloop
 from data_plane.log_lines import configure_logging
 from data_plane.model_server import container
 from data_plane.model_server.errors import ConfigurationError, StartError
-from data_plane.model_server.life import Doors, fail, open_port, request_budget
+from data_plane.model_server.life import Listeners, fail, open_port, request_budget
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.work_dir import claimed
 from data_plane.server.run import listen
@@ -100,8 +100,8 @@ def _open_management(
     return listen(LOOPBACK, port)
 
 
-def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Doors:
-    return Doors(
+def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Listeners:
+    return Listeners(
         listener=listener,
         host=options.host,
         grpc_port=options.grpc_port,

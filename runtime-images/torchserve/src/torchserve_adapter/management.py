@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 
-from data_plane.errors import InvalidInput, ModelNotFound, UpstreamError
+from data_plane.errors import InvalidRequest, UnknownModel, UpstreamError
 from data_plane.messages import Request, Response
 from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from data_plane.server.routing import Route
@@ -110,12 +110,12 @@ class StoreRepository:
     workers: int
 
     async def load(self, name: str) -> None:
-        """Returns when the model is ready; raises ModelNotFound, InvalidInput for an archive that is not served, and
+        """Returns when the model is ready; raises UnknownModel, InvalidRequest for an archive that is not served, and
         UpstreamError with what TorchServe says."""
         store = await asyncio.to_thread(read_store, self.store)
         archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
         if (archive := archives.get(name)) is None:
-            raise ModelNotFound(name, archives)
+            raise UnknownModel(name, archives)
         settings = await asyncio.to_thread(read_settings, self.store / archive.file)
         requirements = replace(
             self.requirements, archives={archive.file: settings}, handlers={archive.file: archive.handler}
@@ -146,11 +146,11 @@ class StoreRepository:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """What would end the adapter at its start is refused while it runs: raises InvalidInput."""
+    """What would end the adapter at its start is refused while it runs: raises InvalidRequest."""
     try:
         yield
     except ConfigurationError as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidRequest(str(error)) from error
 
 
 def _check(response: Response) -> None:
@@ -165,7 +165,7 @@ def _document(request: Request) -> Mapping[str, Any]:
     try:
         document = orjson.loads(request.body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"The request body is not valid JSON: {error}.") from error
+        raise InvalidRequest(f"The request body is not valid JSON: {error}.") from error
     if not isinstance(document, dict):
-        raise InvalidInput('The request body is not a JSON object like {"url": "model.mar"}.')
+        raise InvalidRequest('The request body is not a JSON object like {"url": "model.mar"}.')
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in document.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from data_plane.health import Event
 from data_plane.model import Models
-from data_plane.model_server.life import Doors
+from data_plane.model_server.life import Listeners
 from data_plane.model_server.serving import serve
 from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
@@ -40,7 +40,7 @@ class Service:
     alias: str | None
 
 
-async def supervise(service: Service, launch: Launch, doors: Doors, management: socket.socket | None) -> None:
+async def supervise(service: Service, launch: Launch, listeners: Listeners, management: socket.socket | None) -> None:
     """Serve until a drain; raises StartError when TorchServe or a model fails.
 
     `management`: the socket of the management API, None if it is off.
@@ -61,10 +61,10 @@ async def supervise(service: Service, launch: Launch, doors: Doors, management: 
             workers = whole(service.properties, "default_workers_per_model") or 1
             models.repository = StoreRepository(client, watch, served, service.requirements, store, workers)
             endpoints = ManagementEndpoints(client, watch, served, service.requirements, store)
-            app = App(Router(endpoints.routes()), metrics, doors.max_request_size, doors.budget)
-            server = HttpServer(app, management, doors.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
+            app = App(Router(endpoints.routes()), metrics, listeners.max_request_size, listeners.budget)
+            server = HttpServer(app, management, listeners.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
             must_not_end.append(server.run_until_drained())
-        await serve(doors, models, metrics, must_not_end, client.metrics)
+        await serve(listeners, models, metrics, must_not_end, client.metrics)
 
 
 async def _refuse_after(watching: Awaitable[None], served: ServedVersions) -> None:

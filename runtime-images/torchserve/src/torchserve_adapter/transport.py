@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
-from data_plane.client.connection import Answer
+from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout
 from data_plane.client.pool import Pool
 from data_plane.errors import ClientGone, NotReady, ServingError, UpstreamError
@@ -107,7 +107,7 @@ class VersionTransport:
         self._on_response()
         return result
 
-    async def _read_stream(self, response: Answer, on_piece: OnPiece) -> frames.HandlerResult:
+    async def _read_stream(self, response: UpstreamResponse, on_piece: OnPiece) -> frames.HandlerResult:
         """Hands pieces on as they come; the result is what comes after the last.
 
         It is read to the end, be it for nobody: so long the worker is busy. Of a running batch TorchServe drops the
@@ -127,7 +127,7 @@ class VersionTransport:
             raise
         raise ConnectionBroken(f"{COMPONENT}: the response ended before its last piece.")
 
-    async def _chunks(self, response: Answer) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: UpstreamResponse) -> AsyncIterator[bytes]:
         """The body, be it that it came whole; raises what TorchServe's end of the connection means."""
         if response.pieces is None:
             yield response.body
@@ -142,7 +142,7 @@ class VersionTransport:
         except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of a response
             raise self._lost_worker(time.monotonic() - last) from error
 
-    async def _ask(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> Answer:
+    async def _ask(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> UpstreamResponse:
         pause, longest = _ASK_AGAIN_S
         while True:
             started = time.monotonic()
@@ -155,7 +155,7 @@ class VersionTransport:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _post(self, frame: bytes, headers: Headers) -> Answer:
+    async def _post(self, frame: bytes, headers: Headers) -> UpstreamResponse:
         try:
             with broken_connections():
                 return await self._pool.request("POST", self._path, headers, frame, self._timeout_s, stream=True)

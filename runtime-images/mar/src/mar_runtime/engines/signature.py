@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_plane.errors import InferenceFailed, InvalidInput, UnprocessableInput
+from data_plane.errors import InferenceFailed, InvalidRequest, UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.shapes import check_lists
 from data_plane.protocol.v2.tensors import Array, Tensor, dtype
@@ -89,5 +89,5 @@ def check_outputs(outputs: Mapping[str, Array], batch: int) -> None:
             )
         try:
             check_lists(name, array.shape)
-        except InvalidInput as error:
+        except InvalidRequest as error:
             raise InferenceFailed(f"The model's outputs cannot be sent: {error}") from error

@@ -8,7 +8,7 @@ import gc
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 
-from data_plane.errors import ModelNotFound, NotReady, ServingError
+from data_plane.errors import NotReady, ServingError, UnknownModel
 from data_plane.health import Event
 from data_plane.model import Models
 from data_plane.model_server.errors import StartError
@@ -81,12 +81,12 @@ class ModelSupervisor:
     async def load(self, name: str) -> None:
         """Load the model of this name from the model directory; it replaces the one that is served.
 
-        Raises ModelNotFound and LoadFailed. A model that fails, now or later, goes out of service alone.
+        Raises UnknownModel and LoadFailed. A model that fails, now or later, goes out of service alone.
         """
         await self._complete(self._load, name)
 
     async def unload(self, name: str) -> None:
-        """Unload a model after its queued and running requests; raises ModelNotFound."""
+        """Unload a model after its queued and running requests; raises UnknownModel."""
         await self._complete(self._unload_known, name)
 
     async def _complete(self, change: Callable[[str], Coroutine[None, None, None]], name: str) -> None:
@@ -99,7 +99,7 @@ class ModelSupervisor:
     async def _load(self, name: str) -> None:
         try:
             await self._replace(name)
-        except ModelNotFound:
+        except UnknownModel:
             raise
         except Exception as error:
             is_known = isinstance(error, StartError)
@@ -113,7 +113,7 @@ class ModelSupervisor:
         found = await asyncio.to_thread(self._read_directory)  # it reads archives
         wanted = [request for request in found if request.name == name]
         if not wanted:
-            raise ModelNotFound(name, {request.name for request in found})
+            raise UnknownModel(name, {request.name for request in found})
         if name in self._models.names:
             await self._unload(name)
         self._models.record(name, Event.LOAD)

@@ -14,7 +14,7 @@ from data_plane.batching.limits import BatchLimits
 from data_plane.batching.merge import Array, Arrays
 from data_plane.batching.metrics import BatchMetrics
 from data_plane.batching.queue import Batch, BatchQueue
-from data_plane.errors import InferenceFailed, InvalidInput, ServingError, UnprocessableInput, Unsupported
+from data_plane.errors import InferenceFailed, InvalidRequest, ServingError, UnprocessableInput, Unsupported
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.off_loop import off_loop
@@ -23,7 +23,7 @@ from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
-from data_plane.protocol.v2.requests import InferRequest, InferResponse, ModelMetadata
+from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
 from mar_runtime.pool.work_thread import WorkThread
@@ -78,11 +78,11 @@ class TensorModel:
         """Raise Unsupported: a file without a handler has no explanations."""
         raise self._unexplained()
 
-    async def infer(self, request: InferRequest, call: Call) -> InferResponse:
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         """Return the outputs. Inputs are matched by name; a single input may have any name."""
         outputs = await self._submit(self._inputs(request), call)
         texts = sum([array.nbytes for array in outputs.values() if array.dtype == object])
-        return InferResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
+        return TensorResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
 
     async def raw(self, request: RawRequest, call: Call) -> Response:
         """Return the response to a v2 request, which may have binary tensors; there is no handler for other bodies."""
@@ -135,7 +135,7 @@ class TensorModel:
             raise self._unknown(given)
         return {tensor.name: _array(tensor.name, tensor.datatype, _column(instances, tensor.name)) for tensor in known}
 
-    def _inputs(self, request: InferRequest) -> Arrays:
+    def _inputs(self, request: TensorRequest) -> Arrays:
         expected = [tensor.name for tensor in self._engine.inputs]
         if len(expected) == len(request.inputs) == 1:
             return {expected[0]: request.inputs[0].data}
@@ -153,11 +153,11 @@ class TensorModel:
 
 
 def _instances(body: bytes) -> list[Any]:
-    """Return the instances of a body; raises InvalidInput, for example for a number that is too large."""
+    """Return the instances of a body; raises InvalidRequest, for example for a number that is too large."""
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"The request body is not valid JSON: {error.msg}.") from error
+        raise InvalidRequest(f"The request body is not valid JSON: {error.msg}.") from error
     instances: list[Any] = document.get("instances", document.get("inputs"))
     return instances
 
@@ -173,7 +173,7 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
     """Convert values as strictly as the v2 protocol: text, true and null are not numbers. Raises UnprocessableInput."""
     try:
         return _tensor(name, datatype, values)
-    except InvalidInput as error:
+    except InvalidRequest as error:
         raise UnprocessableInput(_describe_invalid(name, datatype, values) or error.message) from error
 
 
@@ -195,7 +195,7 @@ def _describe_invalid(name: str, datatype: str, instances: list[Any]) -> str:
     for index, instance in enumerate(instances[:_MAX_CHECKED]):
         try:
             _tensor(name, datatype, [instance])
-        except InvalidInput as error:
+        except InvalidRequest as error:
             return f"Instance {index} cannot be read. {error.message}"
     return ""
 

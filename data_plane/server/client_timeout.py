@@ -18,7 +18,7 @@ class WaitsFor(enum.Enum):
 
 
 @dataclass(slots=True)
-class Patience:
+class ClientTimeout:
     """With one client, by one look a second."""
 
     waits_for: WaitsFor = WaitsFor.NOTHING
