@@ -43,7 +43,7 @@ def sample(name: str, *options: str) -> Path:
 
 
 def _key(sources: tuple[Path | str, ...]) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(f"{sys.version} {ROOT}".encode())  # archives name packages by their paths
     for source in (ROOT / "constraints.txt", *sources):
         content = source.encode() if isinstance(source, str) else source.read_bytes()
         digest.update(b"%d:%b" % (len(content), content))
