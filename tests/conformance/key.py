@@ -29,10 +29,10 @@ def current() -> dict[str, str]:
         "packages": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
         "archives": _digest(_of_archives()),
         "requests": _digest(_of_requests()),
-        "recorder": _digest(line for module in (recorder, recording) for line in _meaning(Path(module.__file__))),
+        "recorder": _digest(line for module in (recorder, recording) for line in meaning(Path(module.__file__))),
         "resnet50": _digest(_of_resnet50()),
         "behaviours": _digest(
-            [*(line for path in BEHAVIOURS for line in _meaning(ROOT / path)), *map(_handler, _THEIR_HANDLERS)]
+            [*(line for path in BEHAVIOURS for line in meaning(ROOT / path)), *map(_handler, _THEIR_HANDLERS)]
         ),
     }
 
@@ -72,11 +72,15 @@ def _handler(name: str) -> bytes:
     return (archives.HANDLERS / name).read_bytes()
 
 
-def _meaning(source: Path) -> Iterable[bytes]:
-    """A module's code without its form, its comments and the places that it imports from."""
-    for statement in ast.parse(source.read_text(encoding="utf-8")).body:
-        if not isinstance(statement, ast.Import | ast.ImportFrom):
-            yield ast.dump(statement).encode()
+def meaning(source: Path) -> Iterable[bytes]:
+    """A module's code without its form, its comments, and what it imports from where under which name."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    imports = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    imported = {alias.asname or alias.name for statement in imports for alias in statement.names}
+    for name in ast.walk(tree):
+        if isinstance(name, ast.Name) and name.id in imported:
+            name.id = "imported"
+    return [ast.dump(statement).encode() for statement in tree.body if statement not in imports]
 
 
 def _digest(parts: Iterable[bytes]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conformance import behaviours, key
@@ -10,6 +12,22 @@ from tests.conformance.recording import rounded_as
 
 def test_the_recordings_are_of_these_archives_and_requests() -> None:
     assert key.kept() == key.current(), f"run: {behaviours.COMMAND}"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_the_same"),
+    [
+        ("# A comment.\nfrom c import D\nassert D( 1 ) == 2\n", True),
+        ("from a import B\nassert B(1) == 3\n", False),
+        ("from a import B\nassert B(1) != 2\n", False),
+    ],
+)
+def test_the_key_is_of_what_code_means(tmp_path: Path, code: str, is_the_same: bool) -> None:
+    before, now = tmp_path / "before.py", tmp_path / "now.py"
+    before.write_text("from a import B\nassert B(1) == 2\n")
+    now.write_text(code)
+
+    assert (key.meaning(now) == key.meaning(before)) == is_the_same
 
 
 @pytest.mark.parametrize(
