@@ -1,6 +1,6 @@
-"""Between the tensors of the v2 protocol and what handlers take and return.
+"""Conversion between the tensors of the v2 protocol and the values that handlers take and return.
 
-A tensor travels to the handler's process as one RequestPart: its name, what it is (as JSON), and its memory.
+A tensor is sent to the handler's process as one part: its name, its type and shape as JSON, and its bytes.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from torchserve_compat.values import HandlerOutputError, encode_indented, encode
 
 CONTENT_TYPE = "application/vnd.isvc.tensors"
 
-# A handler's only output, and the input of a handler of tensors that is sent instances.
+# The name of a handler's single output, and of the input of a handler of tensors that gets instances.
 _PREDICTIONS = "predictions"
 _INSTANCES = "instances"
-# A lone input of such a name was meant as the key that TorchServe's handlers look for in an instance.
+# A single input with one of these names stands for the key that TorchServe's handlers look for in an instance.
 _KEYS = ("data", "body")
 
 _PLAIN = {str, int, float, bool, NoneType}
 
 
-class _Answer(msgspec.Struct, frozen=True, array_like=True):
-    """A response as it travels."""
+class _ResponseFrame(msgspec.Struct, frozen=True, array_like=True):
+    """A response as it is sent to the server."""
 
     tensors: list[RequestPart]
     parameters: Parameters
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Answer)
+_decoder = msgspec.msgpack.Decoder(_ResponseFrame)
 
 
 def frame(request: TensorRequest, id: str, headers: Headers) -> HandlerRequest:  # noqa: A002 - the protocol's word
-    """A request as it travels; `id` is for one that has none."""
+    """Return a request as it is sent to the handler; `id` is the id of a request without one."""
     outputs = [{"name": one.name, **_given(one.parameters)} for one in request.outputs]
     more = {**_given(request.parameters), **({"outputs": outputs} if outputs else {})}
     return HandlerRequest(request.id or id, headers, [_part(tensor) for tensor in request.inputs], more or None)
 
 
 def instances(parts: Sequence[RequestPart]) -> list[Any]:
-    """Input tensors as instances: one for each row, a dictionary by name where there are several inputs.
+    """Return input tensors as instances: one for each row, with several inputs a dictionary by name.
 
-    Raises UnprocessableInput where they have different numbers of rows.
+    Raises UnprocessableInput if the inputs have different numbers of rows.
     """
     tensors = [_tensor(part) for part in parts]
     columns = {tensor.name: _list(tensor) if tensor.shape else [_list(tensor)] for tensor in tensors}
@@ -70,7 +70,7 @@ def instances(parts: Sequence[RequestPart]) -> list[Any]:
 
 
 def encode_predictions(results: list[Any]) -> bytes:
-    """A handler's predictions as tensors that travel: one, or one for each key where they are dictionaries."""
+    """Encode predictions as tensors: one tensor, or one for each key if they are dictionaries."""
     plain = [_plain(one) for one in results]
     if plain and all(isinstance(one, dict) and one.keys() == plain[0].keys() for one in plain):
         return _encode([_of_values(name, [one[name] for one in plain]) for name in plain[0]])
@@ -78,7 +78,7 @@ def encode_predictions(results: list[Any]) -> bytes:
 
 
 def response(body: bytes, request: TensorRequest, model: str, version: str) -> TensorResponse:
-    """The TensorResponse in a handler's response; a lone output goes by the name that the client asks for."""
+    """Return the TensorResponse in a handler's response; a single output gets the name that the client requests."""
     found = _decoder.decode(body)
     tensors = tuple(map(_tensor, found.tensors))
     if len(tensors) == len(request.outputs) == 1:
@@ -87,7 +87,7 @@ def response(body: bytes, request: TensorRequest, model: str, version: str) -> T
 
 
 def message(body: bytes) -> str:
-    """What a response says that is an error: its text where that is all, else its tensors' values as JSON."""
+    """Return the message of an error response: its text if it has only that, else its tensors' values as JSON."""
     values = {tensor.name: _list(tensor) for tensor in map(_tensor, _decoder.decode(body).tensors)}
     match list(values.values()):
         case [[str(text)]]:
@@ -96,15 +96,15 @@ def message(body: bytes) -> str:
 
 
 def document(request: HandlerRequest) -> dict[str, Any]:
-    """A request as the JSON that a client would have sent, its data in one row."""
+    """Return a request as the JSON that a client would have sent, with flat data."""
     inputs = [_described(tensor, _list(tensor, flat=True)) for tensor in map(_tensor, request.parts)]
     return {"id": request.id, **(request.more or {}), "inputs": inputs}
 
 
 def encode_result(result: Any) -> bytes:
-    """The response's JSON, or just predictions, as tensors that travel; raises HandlerOutputError.
+    """Encode a result, the JSON of a response or predictions, as tensors; raises HandlerOutputError.
 
-    Text that is a JSON object or list was written as such; any other is text, though it be digits.
+    Text is parsed if it is a JSON object or list; any other text stays text, even digits.
     """
     if isinstance(result, bytes | bytearray | str):
         with contextlib.suppress(orjson.JSONDecodeError):
@@ -121,9 +121,9 @@ def encode_result(result: Any) -> bytes:
 
 
 def inputs(request: HandlerRequest) -> list[dict[str, Any]]:
-    """Input tensors as TorchServe's kservev2 envelope gives them to a handler.
+    """Return input tensors as TorchServe's kservev2 envelope gives them to a handler.
 
-    Each has the request's parameters beside its own: it is all that the handler gets, be it one request's or several'.
+    Each has the request's parameters in addition to its own, because the handler gets only the inputs.
     """
     of_all = (request.more or {}).get("parameters", {})
     tensors = map(_tensor, request.parts)
@@ -131,13 +131,13 @@ def inputs(request: HandlerRequest) -> list[dict[str, Any]]:
 
 
 def inputs_of_instances(rows: list[Any]) -> list[dict[str, Any]]:
-    """Instances as the one input of a handler of tensors."""
+    """Return instances as the single input of a handler of tensors."""
     tensor = _of_values(_INSTANCES, rows)
     return [_described(tensor, _list(tensor))]
 
 
 def of_document(request: HandlerRequest) -> tuple[HandlerRequest, list[dict[str, Any]]] | None:
-    """A request whose body is a v2 request, by the id in it, and its inputs; None if it is something else."""
+    """Return a request whose body is a v2 request, with the body's id, and its inputs; None for any other body."""
     body = next((part.value for part in request.parts if part.name in ("data", "body")), b"")
     try:
         document = loads(body)
@@ -149,12 +149,12 @@ def of_document(request: HandlerRequest) -> tuple[HandlerRequest, list[dict[str,
 
 
 def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
-    """Outputs named after the first inputs, as TorchServe's kservev2 envelope makes them, as tensors that travel."""
+    """Encode outputs as tensors, named after the first inputs, as in TorchServe's kservev2 envelope."""
     return _encode([_flattened(name, one) for name, one in zip(names, results, strict=False)])
 
 
 def encode_document(results: Sequence[Any], names: Sequence[str], request: HandlerRequest, context: Any) -> bytes:
-    """The same as the JSON that TorchServe responds with."""
+    """Encode outputs as the JSON of TorchServe's response."""
     model = context.manifest["model"]
     response = {
         "id": request.id,
@@ -166,19 +166,19 @@ def encode_document(results: Sequence[Any], names: Sequence[str], request: Handl
 
 
 def rows_of_result(results: Sequence[Any]) -> Any:
-    """Predictions for instances that went to a handler of tensors as one input: its one result."""
+    """Return the predictions for instances that a handler of tensors got as one input: its single result."""
     (only,) = results
     return only
 
 
 def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> bytes:
-    """A handler's outputs; raises HandlerOutputError for one that is more rows than it has anything in."""
+    """Encode a handler's outputs; raises HandlerOutputError for a shape that JSON cannot represent."""
     try:
         for tensor in tensors:
             check_lists(tensor.name, tensor.shape)
     except InvalidRequest as error:
         raise HandlerOutputError(f"The handler's outputs cannot be sent: {error}") from error
-    return _encoder.encode(_Answer([_part(tensor) for tensor in tensors], parameters or {}))
+    return _encoder.encode(_ResponseFrame([_part(tensor) for tensor in tensors], parameters or {}))
 
 
 def _part(tensor: Tensor) -> RequestPart:
@@ -197,7 +197,7 @@ def _list(tensor: Tensor, *, flat: bool = False) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Bytes as text where they are text."""
+    """Decode bytes that are UTF-8 text."""
     if isinstance(value, list):
         return [_text(one) for one in value]
     try:
@@ -211,7 +211,7 @@ def _of_json(one: Mapping[str, Any]) -> Tensor:
 
 
 def _parameters(document: Mapping[str, Any]) -> Parameters:
-    """Raises msgspec.ValidationError for others than the protocol has."""
+    """Return the parameters; raises msgspec.ValidationError for types that the protocol does not have."""
     return msgspec.convert(document.get("parameters") or {}, Parameters)
 
 
@@ -222,7 +222,7 @@ def _given(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
 def _input(tensor: Tensor) -> dict[str, Any]:
     values = _list(tensor)
     if tensor.datatype == "BYTES":
-        while isinstance(values, list) and values:  # TorchServe hands over the first element only
+        while isinstance(values, list) and values:  # TorchServe passes only the first element
             values = values[0]
     return _described(tensor, values)
 
@@ -241,7 +241,7 @@ def _flattened(name: str, result: Any) -> Tensor:
 
 
 def _output(name: str, result: Any) -> Mapping[str, Any]:
-    """JSON for TorchServe's own API: what is no number stays an object, where the protocol has texts only."""
+    """Return an output as JSON for TorchServe's API: values that are not numbers stay objects."""
     tensor = _flattened(name, result)
     data = _list(tensor) if tensor.datatype != "BYTES" else np.array(_plain(_listed(result)), dtype=object).reshape(-1)
     return {"name": name, "datatype": tensor.datatype, "data": list(data), "shape": list(tensor.shape)}
@@ -253,9 +253,9 @@ def _listed(result: Any) -> Any:
 
 
 def _array(values: Sequence[Any]) -> Array:
-    """Values of any kind: numbers as numbers, all else as text or as the JSON of each.
+    """Return values as an array: numbers as numbers, anything else as text or as the JSON of each.
 
-    Among numbers None is NaN, as KServe's servers read it (numpy and pandas do) and as both are written in JSON.
+    None among numbers becomes NaN, as in KServe's servers (numpy and pandas do this); JSON writes both as null.
     """
     try:
         array = np.asarray(values)
@@ -264,7 +264,7 @@ def _array(values: Sequence[Any]) -> Array:
     except ValueError:  # rows of different lengths
         pass
     plain = _plain(values)
-    objects = np.array(plain, dtype=object)  # numpy's own text has a fixed width, and loses NULs at its end
+    objects = np.array(plain, dtype=object)  # numpy's text type has a fixed width and loses trailing NULs
     kinds = set(map(type, objects.flat))
     if kinds <= {str, bytes}:
         return objects
@@ -274,7 +274,7 @@ def _array(values: Sequence[Any]) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """What a value is in JSON, as Python's own objects; but bytes, NaN and infinity, which JSON has not, stay."""
+    """Return a value as the Python objects of its JSON; bytes, NaN and infinity, which JSON lacks, stay."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list | tuple):

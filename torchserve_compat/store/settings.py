@@ -1,4 +1,4 @@
-"""How each version of a model is to be served: what config.properties, the archive and the flags say. Pure."""
+"""Limits and settings of each model version, from config.properties, the archive and the flags. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from data_plane.batching.sequences import SequenceHeaders, SequenceLimits
 from data_plane.messages import Headers
 from data_plane.model_server.errors import ConfigurationError
 
-# TorchServe's own, which are made for batches.
+# TorchServe's own handlers, which support batches.
 _STOCK_HANDLERS = {"image_classifier", "image_segmenter", "object_detector", "text_classifier"}
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """From the flags, that is from the service's `batcher`: these win. Times in milliseconds."""
+    """Options from the flags, which the service's `batcher` sets; they override all others. Times in milliseconds."""
 
     max_batch_size: int | None = None
     max_latency_ms: int | None = None
@@ -28,10 +28,10 @@ class BatchOptions:
 def batch_limits(
     options: BatchOptions, parameters: Mapping[str, Any], properties: Mapping[str, str], handler: str = ""
 ) -> BatchLimits:
-    """For one version of a model; `parameters` are those that the user wrote down for it.
+    """Return the limits of one version of a model; `parameters` are the user's parameters for it.
 
-    TorchServe gives a handler one row at a time unless it is told of batches, so one may answer by the first row alone.
-    `maxBatchDelay` needs nothing done: no request waits for others to come.
+    Without a batch size, TorchServe gives a handler one row at a time, so a handler may use only the first row.
+    `maxBatchDelay` is ignored: no request waits for others.
     """
     batch_size = options.max_batch_size or whole(parameters, "batchSize")
     timeout_ms = options.timeout_ms or whole(parameters, "clientTimeoutInMills", 0)
@@ -52,15 +52,15 @@ def batch_limits(
 
 
 def stated_batch_size(options: BatchOptions, parameters: Mapping[str, Any]) -> int:
-    """What a handler is told in `system_properties["batch_size"]`, as TorchServe tells it: 1 where nothing is said."""
+    """Return `system_properties["batch_size"]` for a handler's context: 1 by default, as in TorchServe."""
     return options.max_batch_size or whole(parameters, "batchSize") or 1
 
 
 def sequence_limits(archive: str, yaml: Mapping[str, Any], batch_size: int, workers: int) -> SequenceLimits | None:
-    """For an archive whose handler keeps state between the requests of a sequence; None for any other.
+    """Return the limits for a handler that keeps state between the requests of a sequence; None for any other.
 
-    Where no number of sequences is given there is a place for each request of a batch of each worker, as TorchServe's
-    documentation has it. Raises ConfigurationError for what cannot be served.
+    The default number of sequences is the batch size times the number of workers, as TorchServe documents it. Raises
+    ConfigurationError for settings that are not supported.
     """
     if (asked := yaml.get("sequenceBatching")) in (None, False):
         return None
@@ -81,28 +81,28 @@ def sequence_limits(archive: str, yaml: Mapping[str, Any], batch_size: int, work
 
 
 def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
-    """By which headers clients tell of sequences."""
+    """Return the headers in which clients identify sequences."""
 
-    def name(what: str) -> bytes:
-        told = properties.get(f"ts_header_key_sequence_{what}", "").strip() or f"ts_request_sequence_{what}"
-        return told.lower().encode("latin-1")
+    def header(what: str) -> bytes:
+        name = properties.get(f"ts_header_key_sequence_{what}", "").strip() or f"ts_request_sequence_{what}"
+        return name.lower().encode("latin-1")
 
-    return SequenceHeaders(name("id"), name("start"), name("end"))
+    return SequenceHeaders(header("id"), header("start"), header("end"))
 
 
 def envelope(properties: Mapping[str, str]) -> str:
-    """The service envelope, "none" for none; where nothing is said it is the one that the v1 protocol needs."""
+    """Return the service envelope; the default is the one that the v1 protocol needs."""
     return properties.get("service_envelope", "kserve").strip() or "none"
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:
-    """What every response says to browsers, as TorchServe has it: the settings are the values, to the letter."""
-    told = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
-    return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in told if value)
+    """Return the CORS headers of every response, with the values of the settings, as in TorchServe."""
+    values = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
+    return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in values if value)
 
 
 def whole(settings: Mapping[str, Any], name: str, least: int = 1) -> int | None:
-    """A setting that is a whole number from `least` up, None if it is not there; raises ConfigurationError."""
+    """Return a setting that is a whole number of at least `least`, or None; raises ConfigurationError."""
     value = settings.get(name)
     if value is None or value == "":
         return None

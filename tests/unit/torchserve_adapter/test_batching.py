@@ -9,7 +9,7 @@ import pytest
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.model_server.errors import ConfigurationError
-from torchserve_adapter.batching import BatchRequirements, form_batches_here
+from torchserve_adapter.batching import BatchRequirements, set_batch_sizes
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import BatchOptions
@@ -124,7 +124,7 @@ def test_a_batch_size_that_makes_no_sense_is_named_before_anything_is_started(pr
 def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
     draft = Draft(written(batchSize=4, maxBatchDelay=5000))
 
-    form_batches_here(draft, ARCHIVES, requirements(draft))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft))
 
     assert draft.properties == written(batchSize=1, maxBatchDelay=5000)
     assert [(change.setting, change.why) for change in draft.changes] == [(setting, f"batchSize 1: {WHY}")]
@@ -134,7 +134,7 @@ def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
 def test_what_does_not_batch_stays_to_the_letter(properties: dict[str, str]) -> None:
     draft = Draft(dict(properties))
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, {"batchSize": 1}))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, {"batchSize": 1}))
 
     assert (draft.properties, draft.changes) == (properties, [])
 
@@ -150,7 +150,7 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
     )
     yaml = {"batchSize": 8, "maxBatchDelay": 50, "minWorkers": 1, "maxWorkers": 4, "responseTimeout": 30, "own": {}}
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, yaml))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, yaml))
 
     assert json.loads(draft.properties["model_snapshot"]) == {
         "modelCount": 2,
@@ -184,7 +184,7 @@ def test_an_archive_that_batches_by_itself_is_loaded_by_a_snapshot_which_it_does
 def test_workers_of_a_yaml_that_do_not_fit_are_left_out_as_torchserve_does() -> None:
     draft = Draft({"model_store": "/store", "load_models": "a.mar"})
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, {"batchSize": 8, "minWorkers": 2, "maxWorkers": 1}))
 
     (parameters,) = json.loads(draft.properties["model_snapshot"])["models"]["a"].values()
     assert (parameters["minWorkers"], parameters["maxWorkers"]) == (1, 1)
@@ -205,7 +205,7 @@ def test_a_running_batch_is_torchserves_to_form_and_waits_for_nobody(
     draft = Draft({"model_store": "/store", "load_models": "all"})
     yaml = {**yaml, "continuousBatching": True, "maxBatchDelay": 50}
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, yaml, options))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, yaml, options))
 
     made = json.loads(draft.properties["model_snapshot"])["models"]
     assert {name: one["1.0"] for name, one in made.items() if name == "a"} == {
@@ -220,7 +220,7 @@ def test_a_running_batch_is_torchserves_to_form_and_waits_for_nobody(
 def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
     draft = Draft(in_snapshot(batchSize=4, marName="a.mar"))
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, {"continuousBatching": True}))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, {"continuousBatching": True}))
 
     assert draft.properties == in_snapshot(batchSize=4, maxBatchDelay=0, marName="a.mar")
     assert [change.why for change in draft.changes] == [
@@ -248,7 +248,7 @@ STATEFUL = {"batchSize": 4, "sequenceBatching": True, "sequenceMaxIdleMSec": 100
 def test_torchserve_itself_makes_the_batches_of_an_archive_that_keeps_state(written: dict[str, str]) -> None:
     draft = Draft(dict(written))
 
-    form_batches_here(draft, ARCHIVES, requirements(draft, STATEFUL))
+    set_batch_sizes(draft, ARCHIVES, requirements(draft, STATEFUL))
 
     assert draft.properties == written
 
@@ -257,7 +257,7 @@ def test_beside_one_that_batches_an_archive_that_keeps_state_has_its_own_size_in
     draft = Draft({"load_models": "all", "model_store": "/store"})
 
     yaml = {"a.mar": STATEFUL, "b.mar": {"batchSize": 8}}
-    form_batches_here(draft, ARCHIVES, BatchRequirements(BatchOptions(), dict(draft.properties), yaml))
+    set_batch_sizes(draft, ARCHIVES, BatchRequirements(BatchOptions(), dict(draft.properties), yaml))
 
     made = json.loads(draft.get("model_snapshot"))["models"]
     assert (made["a"]["1.0"]["batchSize"], made["b"]["2.0"]["batchSize"]) == (4, 1)

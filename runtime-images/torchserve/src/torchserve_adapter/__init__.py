@@ -1,4 +1,4 @@
-"""Runs TorchServe in a pod: writes the configuration it needs, starts and watches it, and is its only door.
+"""Runs TorchServe in a pod: writes its configuration, starts and watches it, and receives all its requests.
 
 The protocols and the queues are `data_plane`'s, and what a model directory holds is `torchserve_compat`'s.
 
@@ -10,10 +10,11 @@ launch            the work directory and the command line of TorchServe
 ports             TorchServe's ports on loopback
 process           the TorchServe process: its log, its death, its end
 client            the only sockets to TorchServe
-transport         a batch is one request; what becomes of it
-watch             which models can answer, asked of TorchServe
-served            the versions that it serves, as models behind queues
-management        models that come and go while it runs
-supervisor        all of it together, from start to exit
+transport         sends a batch as one request
+watch             which models are ready, according to TorchServe
+failure_reports   why a worker failed
+served            the versions that it serves, each with its queue
+management        models that are registered at run time
+supervisor        all of it, from start to exit
 worker            what runs inside TorchServe's Python workers
 """

@@ -25,7 +25,7 @@ from data_plane.model_server.work_dir import claimed
 from data_plane.server.run import listen
 from model_archive.configuration import CONFIG
 from torchserve_adapter.archive_settings import read_settings
-from torchserve_adapter.batching import BatchRequirements, form_batches_here
+from torchserve_adapter.batching import BatchRequirements, set_batch_sizes
 from torchserve_adapter.launch import prepare
 from torchserve_adapter.ports import LoopbackPorts
 from torchserve_adapter.rules import (
@@ -49,7 +49,7 @@ log = logging.getLogger("torchserve_adapter")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code; what ended the adapter is on stderr and in the termination log."""
+    """Run the adapter; return its exit code. The reason for its end goes to stderr and the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
     configure_logging()
     try:
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
-    """Serves until a signal; raises StartError."""
+    """Serve until a signal; raises StartError."""
     reserved = {options.http_port, options.grpc_port}
     with (
         open_port(options.host, options.http_port) as listener,
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
 def _open_management(
     written: Mapping[str, str], ports: LoopbackPorts
 ) -> AbstractContextManager[socket.socket] | AbstractContextManager[None]:
-    """The user's port for it, before TorchServe's own is moved out of the way."""
+    """Open the configured port of the management API, before TorchServe's own moves to another port."""
     if (wanted := management_port(written)) is None:
         return nullcontext()
     port = ports.take(wanted)
@@ -132,7 +132,7 @@ def _configure(
     for file in {file for model in models for file in model.archive.split(", ")}:
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
         sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served
-    form_batches_here(draft, archives, requirements)
+    set_batch_sizes(draft, archives, requirements)
     for change in draft.changes:
         log.info("config.properties: %s", change)
     for notice in said:
@@ -149,7 +149,7 @@ def _configure(
 
 
 def _leave_out_missing(draft: Draft, archives: Mapping[str, Archive]) -> Mapping[str, str]:
-    """Models that `load_models` names and the store does not hold, with the reason."""
+    """Return the reason for each model in `load_models` that is not in the store."""
     if "model_snapshot" in draft.properties:
         return {}
     selection = select(draft.get("load_models"), archives, draft.properties["model_store"])
@@ -162,7 +162,7 @@ def _leave_out_missing(draft: Draft, archives: Mapping[str, Archive]) -> Mapping
 def _batch_sizes(
     requirements: BatchRequirements, models: Iterable[RequestedModel], archives: Mapping[str, Archive]
 ) -> dict[str, dict[str, int]]:
-    """Not of archives that TorchServe fetches: nothing is known of them."""
+    """Return the batch sizes for handlers, except for archives that TorchServe downloads itself."""
     sizes: dict[str, dict[str, int]] = {}
     for model in models:
         for archive in (archives[file] for file in model.archive.split(", ") if file in archives):
@@ -172,7 +172,7 @@ def _batch_sizes(
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The flags, with their defaults from `environment`."""
+    """Return the parser of the flags; their defaults come from `environment`."""
     flags = FlagParser(
         prog="python -m torchserve_adapter",
         description="Serve the archives of a model directory with TorchServe behind the v1 and v2 protocols.",

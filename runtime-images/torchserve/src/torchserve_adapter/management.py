@@ -1,7 +1,7 @@
-"""Models that come and go while TorchServe runs, for those who turn its management API on (`enable_model_api=true`).
+"""TorchServe's management API, which `enable_model_api=true` turns on: models are registered at run time.
 
-The API is on loopback only, and the adapter stands before it: the batch size of a model that is registered is for the
-adapter's queue, so TorchServe must not wait until it has as many requests; and what has changed is served at once.
+The API listens on loopback only, and its requests pass through the adapter. The batch size of a registered model is for
+the adapter's queue, so TorchServe must not wait for a full batch. Changes take effect at once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from torchserve_compat.store.settings import sequence_limits
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 _PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{model}/{version}/set-default")
-_CONFLICT = 409  # it is there already
+_CONFLICT = 409  # the model is already registered
 
 
 class ManagementEndpoints:
-    """TorchServe's own API: every request goes on to it."""
+    """Forwards the requests of TorchServe's own API."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ManagementEndpoints:
         self._store = store
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of the API; TorchServe says which of them make sense."""
+        """Return routes for all methods and paths; TorchServe refuses those that it does not have."""
         return (
             Route("POST", "/models", self.register),
             *(
@@ -79,13 +79,13 @@ class ManagementEndpoints:
         return response
 
     async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """TorchServe describes the model with this batch size, and waits for nothing."""
+        """Return the parameters that make TorchServe report the batch size, but not wait for a full batch."""
         url = str(parameters.get("url", ""))
         size, merges_rows = parameters.get("batch_size"), True
         archive = self._store / file_name(url)
         settings = await asyncio.to_thread(read_settings, archive)
         handler = (await asyncio.to_thread(read_archive, archive)).handler if size is None else ""
-        with _refusing():
+        with _as_invalid_request():
             limits = self._requirements.unsized(settings, handler)
             sequence_limits(archive.name, settings, batch_size=1, workers=1)
         if size is None:
@@ -94,13 +94,13 @@ class ManagementEndpoints:
         return {"batch_size": size, "max_batch_delay": 0}
 
     async def _check_models(self) -> None:
-        with contextlib.suppress(ModelFailed):  # the watch itself ends the adapter for it
+        with contextlib.suppress(ModelFailed):  # the watch reports it and ends the adapter
             await self._watch.check()
 
 
 @dataclass(frozen=True)
 class StoreRepository:
-    """Loads and unloads what the model store holds, as the v2 protocol asks for it."""
+    """Loads and unloads the archives of the model store, for the v2 protocol."""
 
     client: TorchServeClient
     watch: ModelWatch
@@ -110,8 +110,10 @@ class StoreRepository:
     workers: int
 
     async def load(self, name: str) -> None:
-        """Returns when the model is ready; raises UnknownModel, InvalidRequest for an archive that is not served, and
-        UpstreamError with what TorchServe says."""
+        """Return when the model is ready.
+
+        Raises UnknownModel, InvalidRequest for an archive that is not served, and UpstreamError for TorchServe's error.
+        """
         store = await asyncio.to_thread(read_store, self.store)
         archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
         if (archive := archives.get(name)) is None:
@@ -120,7 +122,7 @@ class StoreRepository:
         requirements = replace(
             self.requirements, archives={archive.file: settings}, handlers={archive.file: archive.handler}
         )
-        with _refusing():
+        with _as_invalid_request():
             limits = requirements.limits(name, archive.model_version, archive.file)
             sequence_limits(archive.file, settings, batch_size=1, workers=1)
         if self.watch.has_given_up(name):
@@ -134,10 +136,10 @@ class StoreRepository:
         await self.watch.check()
 
     async def unload(self, name: str) -> None:
-        """Returns when requests under way are finished and the model is gone; raises as `load`."""
+        """Return when running requests are finished and the model is gone; raises as `load` does."""
         versions = await self.client.describe(name) or ()
         async with self.watch.retiring(name):
-            # TorchServe lets the default version go last.
+            # TorchServe unregisters the default version only as the last one.
             for one in reversed(versions):
                 path = f"/models/{quote(name, safe='')}/{quote(one.version, safe='')}"
                 _check(await self.client.manage("DELETE", path))
@@ -145,8 +147,8 @@ class StoreRepository:
 
 
 @contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    """What would end the adapter at its start is refused while it runs: raises InvalidRequest."""
+def _as_invalid_request() -> Iterator[None]:
+    """Turn errors that end the adapter at its start into InvalidRequest."""
     try:
         yield
     except ConfigurationError as error:
@@ -159,7 +161,7 @@ def _check(response: Response) -> None:
 
 
 def _document(request: Request) -> Mapping[str, Any]:
-    """The parameters in a JSON body; TorchServe takes them there as well."""
+    """Return the parameters in a JSON body, which TorchServe accepts as well."""
     if not (request.header(b"content-type") or b"").startswith(b"application/json"):
         return {}
     try:

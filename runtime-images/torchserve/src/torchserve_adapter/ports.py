@@ -12,10 +12,9 @@ from torchserve_adapter.rules import LOOPBACK
 
 
 class LoopbackPorts:
-    """Hands out each port once; a port that is reserved or in use is replaced by a free one.
+    """Allocates each port once; a free port replaces one that is reserved or in use.
 
-    They stay bound here until the end, though not listened on, so that no other program is given one before
-    TorchServe opens it.
+    The ports stay bound here until the end, without listening, so that no other program gets one before TorchServe.
     """
 
     def __init__(self, reserved: Iterable[int]) -> None:
@@ -31,12 +30,12 @@ class LoopbackPorts:
         self._held.close()
 
     def take(self, wanted: int) -> int:
-        """`wanted`, or a free one."""
+        """Return `wanted`, or a free port."""
         if wanted not in self._reserved:
             try:
                 return self._hold(wanted)
             except OSError:
-                pass  # in use: any other will do
+                pass  # in use: take any free port
         return self._hold(0)
 
     def _hold(self, port: int) -> int:

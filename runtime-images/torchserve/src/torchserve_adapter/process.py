@@ -1,4 +1,4 @@
-"""The TorchServe process: its log goes to ours line by line, its death is noticed at once, its end is bounded."""
+"""The TorchServe process: forwards its log, notices its death at once, and ends it in bounded time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from torchserve_adapter.launch import Launch
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
-_COLLECT_S = 1.0
+_REAP_S = 1.0
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
-# Logged by the thread of a worker that has died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
+# Logged by the thread of a worker that died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 _WORKER_DIED = re.compile(r"\[W-(?P<worker>\d+)-(?P<version>[^\]]+)\] Retry worker: ")
-# Logged first, and alone where TorchServe makes batches of sequences: it does not come to the retry then.
+# Logged before that; with batches of sequences, TorchServe logs only this line and does not retry.
 _WORKER_LOST = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Auto recovery start timestamp: ")
 _LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
 _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
 
 class WorkerDeaths:
-    """How often a worker of each version died in a row, without a response between.
+    """How often a worker of each version died in a row, without a response in between.
 
-    It is counted by worker: all of a model may die at once, of one cause, and are started anew.
+    Deaths are counted for each worker, because all workers of a model may die at once from one cause.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class WorkerDeaths:
         self.news = asyncio.Event()
 
     def feed(self, line: str) -> None:
-        """Takes note of a death that a line of TorchServe's log tells of."""
+        """Count a death that a line of TorchServe's log reports."""
         if found := _WORKER_DIED.search(line):
             self._counts[found["version"]][found["worker"]] += 1
             self.news.set()
@@ -51,25 +51,25 @@ class WorkerDeaths:
             self.news.set()
 
     def count(self, model: str, version: str) -> int:
-        """Since the last response, of the worker that died most often."""
+        """Return the deaths since the last response, of the worker that died most often."""
         return max(self._counts[f"{model}_{version}"].values(), default=0)
 
     def has_lost(self, model: str, version: str) -> bool:
-        """Whether a worker was ever lost, be there another or not."""
+        """Return whether a worker was ever lost, even if another replaced it."""
         return f"{model}_{version}" in self._lost
 
     def forget(self, model: str, version: str) -> None:
-        """An earlier model had this name."""
-        self.forgive(model, version)
+        """Forget all deaths, which an earlier model of this name had."""
+        self.reset(model, version)
         self._lost.discard(f"{model}_{version}")
 
-    def forgive(self, model: str, version: str) -> None:
-        """A worker has answered."""
+    def reset(self, model: str, version: str) -> None:
+        """Reset the count after a response."""
         self._counts.pop(f"{model}_{version}", None)
 
 
 class TorchServe:
-    """The process while the block lasts: started at its beginning, ended with all its workers at its end."""
+    """Context manager: starts the process, and ends it with all its workers."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -89,16 +89,16 @@ class TorchServe:
             start_new_session=True,
             preexec_fn=_die_with_parent(),
         )
-        self._stdout = cast(asyncio.StreamReader, self._process.stdout)  # there is one: it is a pipe
+        self._stdout = cast(asyncio.StreamReader, self._process.stdout)  # not None: it is a pipe
         self._log = asyncio.create_task(self._forward_log())
-        self._collecting = asyncio.create_task(_collect_orphans(self._process.pid))
+        self._reaping = asyncio.create_task(_reap_orphans(self._process.pid))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ask it to stop, then make it."""
-        self._collecting.cancel()
+        """Terminate the process, and kill it if it does not stop."""
+        self._reaping.cancel()
         if self._process.returncode is None:
             self._process.terminate()
             with contextlib.suppress(TimeoutError):
@@ -109,7 +109,7 @@ class TorchServe:
         await self._log
 
     async def died(self) -> None:
-        """Returns never; raises when the process has ended."""
+        """Never return; raises TorchServeDied when the process has ended."""
         code = await self._process.wait()
         await asyncio.wait([self._log], timeout=1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -118,7 +118,7 @@ class TorchServe:
         raise TorchServeDied(f"TorchServe {how}. {self.last_problems()}")
 
     def last_problems(self) -> str:
-        """The end of what its log names as problems."""
+        """Return the last problems in its log."""
         said = " | ".join(self._problems)
         return f"Last problems in its log: {said}" if said else "Its log names no problem."
 
@@ -133,9 +133,9 @@ class TorchServe:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """For the child to run first: should the adapter be killed, the kernel kills TorchServe too. Linux only.
+    """Return a function for the child that makes the kernel kill it when the adapter is killed. Linux only.
 
-    The signal comes when the thread ends that started the child: here the main one, which runs the event loop.
+    The kernel sends the signal when the thread that started the child ends: the main thread, with the event loop.
     """
     if sys.platform != "linux":
         return None
@@ -147,22 +147,22 @@ def _die_with_parent() -> Callable[[], None] | None:
     return ask_kernel
 
 
-async def _collect_orphans(torchserve: int) -> None:
-    """Collect what handlers have started and their workers, once ended, have left. Linux only.
+async def _reap_orphans(torchserve: int) -> None:
+    """Reap processes that handlers started and their workers left behind. Linux only.
 
-    In a container it comes to this process anyway, the first one: dead and not collected, it would add up to the limit
-    of processes.
+    In a container they become children of this process anyway, because it is the first one. Zombies would accumulate up
+    to the limit of processes.
     """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     while True:
-        await asyncio.sleep(_COLLECT_S)
-        _collect_ended(torchserve)
+        await asyncio.sleep(_REAP_S)
+        _reap_ended(torchserve)
 
 
-def _collect_ended(torchserve: int) -> None:
-    """Each is looked at before it is taken: TorchServe's own end is for the event loop."""
+def _reap_ended(torchserve: int) -> None:
+    """Reap all ended processes except TorchServe itself, which the event loop reaps."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != torchserve:
             os.waitpid(ended.si_pid, 0)

@@ -1,6 +1,6 @@
-"""What is changed in the user's configuration so that TorchServe runs well inside a pod. Pure.
+"""Rules that change the user's configuration so that TorchServe runs well in a pod. Pure.
 
-Each rule is a function on the draft; `effective` runs them in order. Whatever no rule names stays as it is.
+Each rule is a function on the draft; `effective` applies them in order. Other settings stay unchanged.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ _GRPC_PORTS = {"inference": 7070, "management": 7071}
 _MAX_RESPONSE_SIZE = 6553500
 _JOB_QUEUE_SIZE = 100
 
-# The frontend only passes bytes: a quick start is worth more than the last per cent of its code.
+# The frontend only copies bytes: a quick start matters more than fully optimized code.
 _JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
 class TorchServeInputs(rules.RuleInputs):
-    """The same, and what matters to a JVM with ports of its own."""
+    """The inputs of the common rules, and those for a JVM with its own ports."""
 
-    port_for: Callable[[int], int] = int  # the wanted port if it can be had, else a free one
+    port_for: Callable[[int], int] = int  # returns the wanted port if it is free, else another
     memory_bytes: int | None = None
 
 
 def as_written(properties: Mapping[str, str], inputs: TorchServeInputs) -> Mapping[str, str]:
-    """The user's own settings, with what the environment and the flags say on top; raises ConfigurationError."""
+    """Return the user's settings, overridden by the environment and the flags; raises ConfigurationError."""
     return rules.effective(properties, inputs, _READING).properties
 
 
 def effective(properties: Mapping[str, str], inputs: TorchServeInputs) -> Draft:
-    """The configuration that TorchServe gets, with every change; raises ConfigurationError."""
+    """Return TorchServe's configuration with all changes; raises ConfigurationError."""
     return rules.effective(properties, inputs, _RULES)
 
 
 def check_names(models: Iterable[str]) -> None:
-    """Raises ConfigurationError for a name that cannot be asked for: TorchServe cuts paths at it."""
+    """Raise ConfigurationError for a name with a slash, at which TorchServe splits paths."""
     for name in models:
         if "/" in name:
             raise ConfigurationError(f"Model {name!r} cannot be reached by TorchServe; give it a name without '/'.")
 
 
 def management_port(written: Mapping[str, str]) -> int | None:
-    """The port of the management API; None where it is not turned on."""
+    """Return the port of the management API; None if it is off."""
     if Draft(dict(written)).is_true("enable_model_api"):
         return _port_of("management_address", written.get("management_address", ""), _HTTP_PORTS["management_address"])
     return None
@@ -97,7 +97,7 @@ def _models(draft: Draft, _: TorchServeInputs) -> None:
 
 
 def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: Table) -> None:
-    """A model without a worker can never answer, and nobody outside the pod could give it one."""
+    """Give each model at least one worker: nobody outside the pod could add one."""
     idle = [parameters for _, _, parameters in entries(setting, table) if parameters.get("minWorkers") == 0]
     for parameters in idle:
         parameters["minWorkers"] = 1
@@ -116,9 +116,9 @@ def _protocol(draft: Draft, _: TorchServeInputs) -> None:
 
 
 def _sizes(draft: Draft, inputs: TorchServeInputs) -> None:
-    """TorchServe's limits are for frames; the adapter keeps those for clients."""
+    """Raise TorchServe's limits, which apply to frames; the adapter enforces the limits for requests."""
     rules.sizes(draft, inputs)
-    # Numbers of one byte and a comma in JSON are tensors of eight.
+    # A number of one byte and a comma in JSON becomes eight bytes in a tensor.
     request = 4 * rules.max_request_size(draft.properties) + FRAME_BYTES
     draft.set("max_request_size", _at_most_int(request), "for batches; the adapter keeps the limit of each request")
     response = (whole(draft.properties, "max_response_size") or _MAX_RESPONSE_SIZE) * DEFAULT_MAX_BATCH_SIZE

@@ -108,7 +108,7 @@ class ServedVersions:
                 version.batch_size, merges_rows=merges_rows, continuous=version.continuous
             )
         log.info("model %s, version %s: %s", name, version.version, _describe(limits, stateful=bool(version.sequences)))
-        answered = functools.partial(self._deaths.forgive, name, version.version)
+        answered = functools.partial(self._deaths.reset, name, version.version)
         transport = self._client.transport(name, version, answered)
         metrics = self._metrics.of_model(name)
         envelope = self._requirements.envelope

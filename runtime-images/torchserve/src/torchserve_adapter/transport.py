@@ -1,4 +1,4 @@
-"""The way of a batch to the workers of one version, and what becomes of it there."""
+"""Sends batches to the workers of one version through TorchServe, and reads their results."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.wire import Kind, Unframer
 
 _WORKER_DIED = "Worker died."
-_KILLED = 507  # by SIGKILL, which TorchServe takes for a lack of memory
-# With useJobTicket TorchServe refuses what it has no idle worker for; one that has just answered is not idle yet.
+_KILLED = 507  # by SIGKILL, which TorchServe reports as out of memory
+# With useJobTicket, TorchServe refuses requests without an idle worker. A worker is not idle at once after a response.
 _NO_IDLE_WORKER = "has no worker to serve inference request"
-_ASK_AGAIN_S = (0.002, 0.25)  # at first, and at most
-# In the head of a response that TorchServe sends in pieces.
+_RETRY_S = (0.002, 0.25)  # first and longest pause
+# The header of a response that TorchServe streams.
 _STREAMED = b"ts_stream_next"
 _FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 
@@ -40,7 +40,7 @@ _FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
 class VersionTransport:
     """Sends frames to one version of a model.
 
-    `sequence_header` is where TorchServe looks for the sequence of a request to a model that keeps state.
+    `sequence_header`: the header in which TorchServe expects the sequence of a request, for a model that keeps state.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class VersionTransport:
         self._continuous = continuous
         self._given_up = False
         self._allowed_s = response_timeout_s
-        # TorchServe ends a request that its worker does not answer; this is for a TorchServe that does not do that.
+        # TorchServe ends a request whose worker does not respond; this limit applies if TorchServe itself hangs.
         self._timeout_s = startup_timeout_s + response_timeout_s + 30
 
     async def send(
         self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
     ) -> frames.HandlerResult:
-        """The result of the batch; raises the ServingError for what went wrong.
+        """Return the result of the batch; raises ServingError.
 
-        Nothing that runs is ended: the worker is busy until it is finished, whether anybody waits for it or not.
+        A running batch is never cancelled: its worker is busy until it is done, even if all clients are gone.
         """
         if self._given_up:
             raise NotReady(f"Model {self._model} has no worker any more.")
@@ -86,7 +86,7 @@ class VersionTransport:
         return frames.HandlerResult(responses, seconds)
 
     def give_up(self) -> None:
-        """There will be no worker any more: whatever is sent is refused."""
+        """Refuse all further batches: there will be no worker."""
         self._given_up = True
 
     async def _send(
@@ -96,7 +96,7 @@ class VersionTransport:
         if self._sequence_header:
             sequence, batch = take_sequence(batch)
             headers = (*headers, (self._sequence_header, sequence))
-        response = await self._ask(frames.encode(batch), headers, is_wanted)
+        response = await self._request(frames.encode(batch), headers, is_wanted)
         try:
             if response.header(_STREAMED):
                 result = await self._read_stream(response, on_piece)
@@ -108,10 +108,10 @@ class VersionTransport:
         return result
 
     async def _read_stream(self, response: UpstreamResponse, on_piece: OnPiece) -> frames.HandlerResult:
-        """Hands pieces on as they come; the result is what comes after the last.
+        """Pass on the pieces, and return the result after the last one.
 
-        It is read to the end, be it for nobody: so long the worker is busy. Of a running batch TorchServe drops the
-        request whose connection is closed.
+        The response is read to its end even without a client, because the worker stays busy. With a running batch,
+        TorchServe drops the request when its connection closes.
         """
         received = Unframer()
         try:
@@ -128,7 +128,7 @@ class VersionTransport:
         raise ConnectionBroken(f"{COMPONENT}: the response ended before its last piece.")
 
     async def _chunks(self, response: UpstreamResponse) -> AsyncIterator[bytes]:
-        """The body, be it that it came whole; raises what TorchServe's end of the connection means."""
+        """Yield the body, streamed or not; raises the error for a connection that TorchServe closed."""
         if response.pieces is None:
             yield response.body
             return
@@ -139,11 +139,11 @@ class VersionTransport:
                 yield piece
         except PredictorTimeout as error:
             raise self._silent() from error
-        except PredictorBroken as error:  # TorchServe says no more of a worker that died in the middle of a response
+        except PredictorBroken as error:  # TorchServe only closes the connection when a worker dies during a response
             raise self._lost_worker(time.monotonic() - last) from error
 
-    async def _ask(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> UpstreamResponse:
-        pause, longest = _ASK_AGAIN_S
+    async def _request(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> UpstreamResponse:
+        pause, longest = _RETRY_S
         while True:
             started = time.monotonic()
             response = await self._post(frame, headers)
@@ -166,7 +166,7 @@ class VersionTransport:
         return WorkerTooSlow(f"{COMPONENT}: model {self._model} did not answer within {self._timeout_s:g} s.")
 
     def _refusal(self, status: int, message: str, elapsed_s: float) -> ServingError:
-        """TorchServe kills a worker that takes too long, and says no more than that it died."""
+        """Return the error for TorchServe's response, which reports a worker that was killed for a timeout as died."""
         if message != _WORKER_DIED:
             return UpstreamError(COMPONENT, status, f"{COMPONENT}: {message}")
         hint = "; if that was for memory, raise the container's memory limit" if status == _KILLED else ""
@@ -182,7 +182,7 @@ class VersionTransport:
 
 
 def _portions(batch: frames.HandlerBatch) -> Iterator[frames.HandlerBatch]:
-    """The batch, in several where its bodies are large."""
+    """Yield the batch, split into several if its bodies are large."""
     requests: list[frames.HandlerRequest] = []
     size = 0
     for request in batch.requests:

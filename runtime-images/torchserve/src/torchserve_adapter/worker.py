@@ -1,10 +1,10 @@
-"""Runs inside TorchServe's Python workers: TorchServe's own worker, with its loader replaced by ours.
+"""The main module of TorchServe's Python workers: TorchServe's own worker with our loader.
 
-- Every request that reaches the worker is a frame: a batch that the adapter has formed, whatever the envelope.
-- A model that cannot be loaded leaves its reason in a file for the adapter; so does a handler that ends its process.
+- Every request to the worker is a frame: a batch that the adapter has formed.
+- The worker reports to the adapter, in a file, why a model could not be loaded or why its handler ended the process.
 
-This file is copied into TorchServe's home in the adapter's work directory, in the place of `model_service_worker.py`.
-Nothing of ours is on the path when it starts: what it needs is beside it, in the folder `imports`.
+This file is copied to TorchServe's home in the adapter's work directory, where it replaces `model_service_worker.py`.
+Our packages are not on the path when it starts; the folder `imports` beside it links to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOME = Path(__file__).resolve().parents[1]
 
 
 class Loader:
-    """Ours, which knows what it has loaded."""
+    """Our loader, which remembers the loaded model."""
 
     def __init__(self, loader: HandlerLoader) -> None:
         self._loader = loader
@@ -33,25 +33,27 @@ class Loader:
     def load(self, model: str, folder: str, handler: str, gpu: int | None, batch_size: int, *more: Any) -> Any:
         self.model, self.folder = model, os.path.realpath(folder)
         version = json.loads(Path(folder, "MAR-INF/MANIFEST.json").read_text())["model"].get("modelVersion", "1.0")
-        told = json.loads((_HOME.parent / "batch-sizes.json").read_text()).get(model, {}).get(str(version), batch_size)
-        return self._loader.load(model, folder, handler, gpu, told, *more)
+        stated = (
+            json.loads((_HOME.parent / "batch-sizes.json").read_text()).get(model, {}).get(str(version), batch_size)
+        )
+        return self._loader.load(model, folder, handler, gpu, stated, *more)
 
     def has_raised(self, error: BaseException) -> bool:
-        """Whether it comes out of the handler's own code."""
+        """Return whether the exception comes from the handler's own code."""
         frames = traceback.extract_tb(error.__traceback__)
         return bool(self.folder) and any(frame.filename.startswith(self.folder) for frame in frames)
 
 
 def main() -> None:
-    """TorchServe's worker, until TorchServe ends it."""
-    # In the place of this file's folder, whose modules have names that archives use as well (utils, metrics, …).
-    # Ahead of the user's archive, which may hold anything; what is not in there comes as TorchServe's path says.
+    """Run TorchServe's worker until TorchServe ends it."""
+    # This replaces this file's folder, whose modules have names that archives use, too (utils, metrics, …). It comes
+    # before the user's archive, which may contain modules of any name.
     sys.path[0] = str(_HOME / "imports")
     from ts.model_loader import ModelLoaderFactory
 
     from torchserve_compat.worker.loading import HandlerLoader, describe
 
-    # TorchServe passes on what decode_input_request says.
+    # TorchServe sets this variable from decode_input_request.
     parses_json = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"
     loader = Loader(HandlerLoader(report, parses_json=parses_json))
     ModelLoaderFactory.get_model_loader = staticmethod(lambda: loader)
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 def report(failure: LoadFailure) -> None:
-    """Leave word for the adapter."""
+    """Write a report for the adapter."""
     failures = _HOME.parent / "failures"
     unfinished = failures / f".{os.getpid()}"
     unfinished.write_text(json.dumps(failure.document()))

@@ -1,11 +1,11 @@
-"""Runs a model that is one file, in this process: arrays in, arrays out, synchronous.
+"""Runs a model that is one file, in this process: it computes arrays from arrays, synchronously.
 
 loading      path → Engine; the one way in
-formats      what a file is, told from its bytes, without loading it
+formats      the format of a file, from its first bytes
 errors       why a file is not served
-config       model-config.yaml beside the file: what the file itself does not say
-engine       what an engine is
-signature    what a model takes and gives, and whether a request is that
+config       model-config.yaml beside the file
+engine       the interface of engines
+signature    a model's inputs and outputs, and the checks of a request against them
 torch_engine numpy ⇄ torch around any callable (TorchScript, torch.export, AOTInductor)
 torchscript  `torch.jit` files, run the fastest way that gives the same results
 exported     `torch.export` programs

@@ -1,4 +1,4 @@
-"""What the server needs of a loaded model, whichever library runs it."""
+"""The interface of a loaded model, whichever library runs it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class Engine(Protocol):
 
     @property
     def platform(self) -> str:
-        """The protocol's word for format and library."""
+        """Return the v2 protocol's name for format and library."""
         ...
 
     @property
     def inputs(self) -> tuple[TensorMetadata, ...]:
-        """What `run` takes; a fixed leading size is the only batch size that the model knows."""
+        """Return the inputs of `run`; a fixed leading size is the only batch size that the model accepts."""
         ...
 
     @property
     def outputs(self) -> tuple[TensorMetadata, ...]:
-        """What `run` gives; empty where only running the model tells."""
+        """Return the outputs of `run`; empty if they are unknown until it runs."""
         ...
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One batch. Raises UnprocessableInput or InferenceFailed.
+        """Run one batch; raises UnprocessableInput or InferenceFailed.
 
-        The model may write into writable arrays: hand over none that are needed again. Read-only ones are copied.
+        The model may modify writable arrays, so callers must not use them again. Read-only arrays are copied.
         """
         ...

@@ -1,4 +1,4 @@
-"""Why a model file is not served. What goes wrong with a request is a ServingError of the SDK."""
+"""Why a model file cannot be served. Errors of requests are ServingErrors of the data plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy in and out around anything that torch runs, the same for TorchScript, torch.export and AOTInductor."""
+"""Runs a torch callable on numpy arrays; the same for TorchScript, torch.export and AOTInductor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATATYPES = {
     torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64", torch.bfloat16: "BF16",
 }  # fmt: skip
 
-# The inputs in the model's order, None for an optional one that was not sent → whatever forward returns.
+# Takes the inputs in the model's order, None for a missing optional one; returns what `forward` returns.
 Forward = Callable[[Sequence[torch.Tensor | None]], object]
 
 _LAST_ERROR = re.compile(r"^[\w.]*Error: (.+)", re.MULTILINE)
@@ -52,7 +52,7 @@ class TorchEngine:
             tensors = {name: to_tensor(name, array, self.device) for name, array in arrays.items()}
             for metadata in self.inputs:
                 if metadata.datatype == "BF16" and metadata.name in tensors:
-                    tensors[metadata.name] = tensors[metadata.name].bfloat16()  # numpy has it as FP32
+                    tensors[metadata.name] = tensors[metadata.name].bfloat16()  # numpy represents it as FP32
             outputs = self._named(self._forward([tensors.get(metadata.name) for metadata in self.inputs]))
             results = {name: to_array(name, tensor) for name, tensor in outputs.items()}
         check_outputs(results, batch_size(arrays))
@@ -67,7 +67,7 @@ class TorchEngine:
             raise InferenceFailed(f"The model failed: {reason(error)}") from error
 
     def _named(self, result: object) -> dict[str, torch.Tensor]:
-        """The declared outputs, if any are: by their names, or in order where forward returns no dictionary."""
+        """Return the declared outputs by name, or in order if `forward` returns no dictionary; by default, all."""
         tensors = dict(named_tensors(result))
         declared = [metadata.name for metadata in self.outputs]
         if not declared:
@@ -81,7 +81,7 @@ class TorchEngine:
 
 
 def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
-    """Shares the memory of a writable array; a model that works in place must not write into a read-only one."""
+    """Return a tensor that shares the memory of a writable array; a read-only array is copied."""
     try:
         tensor = torch.from_numpy(array if array.flags.carray else array.copy())
     except (TypeError, ValueError) as error:
@@ -90,7 +90,7 @@ def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
 
 
 def to_array(name: str, tensor: torch.Tensor) -> Array:
-    """Raises InferenceFailed where the protocol has no datatype for it."""
+    """Return the tensor as an array; raises InferenceFailed if the protocol has no datatype for it."""
     if tensor.dtype is torch.bfloat16:
         return to_array(name, tensor.float()).view(bfloat16.Numbers)
     try:
@@ -102,7 +102,7 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
 
 
 def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor of a nested result: dictionaries give names, sequences numbers; a lone tensor is ``output-0``."""
+    """Yield all tensors of a nested result, named by keys and indices; a single tensor is ``output-0``."""
     if isinstance(result, torch.Tensor):
         yield (f"{name}-0" if name == "output" else name), result
     elif isinstance(result, Mapping):
@@ -118,7 +118,7 @@ def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, t
 
 
 def choose_device(path: Path, device: str, threads: int) -> torch.device:
-    """Raises CannotLoad for a device that is not there; how torch computes is set for the process."""
+    """Return the device, and set the number of torch's threads; raises CannotLoad for a missing device."""
     torch.set_num_threads(threads)
     try:
         chosen = torch.device(device)
@@ -129,7 +129,7 @@ def choose_device(path: Path, device: str, threads: int) -> torch.device:
 
 
 def reason(error: Exception) -> str:
-    """The gist of a message that may hold a traceback of the compiled code."""
+    """Return the main line of a message that may contain a traceback of compiled code."""
     text = str(error).strip()
     inner = _LAST_ERROR.findall(text)
     if inner:
