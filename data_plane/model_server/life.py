@@ -26,7 +26,7 @@ from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import HttpServer, Tls, listen
 
 if TYPE_CHECKING:
-    from data_plane.server.grpc import GrpcServer
+    from data_plane.server.grpc.server import GrpcServer
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ async def _start_grpc(
 ) -> GrpcServer | None:
     if not listeners.grpc_port:
         return None
-    from data_plane.server.grpc import GrpcServer  # gRPC takes a while to import
+    from data_plane.server.grpc.server import GrpcServer  # gRPC takes a while to import
 
     server = GrpcServer(
         models, metrics, listeners.host, listeners.grpc_port, listeners.request_timeout_s, listeners.max_request_size,

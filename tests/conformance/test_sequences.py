@@ -13,7 +13,7 @@ import pytest
 
 from data_plane.protocol.torchserve import inference_apis_pb2 as ts
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.server.torchserve_grpc import SERVICE
+from data_plane.server.grpc.torchserve import SERVICE
 from tests.conformance.archives import HANDLERS
 from tests.conformance.behaviours import EVERY_KIND
 from tests.conformance.case import v1, v2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from data_plane.protocol.torchserve import inference_apis_pb2 as pb
-from data_plane.server.torchserve_grpc import SERVICE
+from data_plane.server.grpc.torchserve import SERVICE
 
 SHOWN = '{\n  "data": {\n    "bytearray": "x"\n  }\n}'
 

@@ -26,7 +26,7 @@ from data_plane.model_server.serving import build_app
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
-from data_plane.server.grpc import OpenInferenceServicer
+from data_plane.server.grpc.open_inference import OpenInferenceServicer
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.fake_models import serving

@@ -18,9 +18,9 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server import grpc_answers
 from data_plane.server.budget import ByteBudget
-from data_plane.server.grpc import GrpcServer
+from data_plane.server.grpc import unread
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
@@ -115,8 +115,8 @@ async def test_it_counts_no_more_when_its_client_hangs_up(method: str) -> None:
 @BOTH
 @pytest.mark.parametrize("host", ["127.0.0.1", ""], ids=["ipv4", "any"])
 async def test_a_client_that_does_not_read_is_given_up(method: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_answers, "TRANSFER_TIMEOUT", 0.2)
-    monkeypatch.setattr(grpc_answers, "MIN_RATE", 100 * SIZE)
+    monkeypatch.setattr(unread, "TRANSFER_TIMEOUT", 0.2)
+    monkeypatch.setattr(unread, "MIN_RATE", 100 * SIZE)
     async with asking(host) as asked:
         call = await asked.unread(method)
 

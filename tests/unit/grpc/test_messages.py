@@ -26,10 +26,10 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server import grpc_messages
 from data_plane.server.budget import ByteBudget, Held
-from data_plane.server.grpc import GrpcServer
-from data_plane.server.grpc_messages import MessageReceiver, readers_within
+from data_plane.server.grpc import messages
+from data_plane.server.grpc.messages import MessageReceiver, readers_within
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
@@ -128,7 +128,7 @@ async def test_one_that_finds_no_room_is_refused_and_health_is_answered() -> Non
 
 
 async def test_one_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_messages, "TRANSFER_TIMEOUT", 0.05)
+    monkeypatch.setattr(messages, "TRANSFER_TIMEOUT", 0.05)
     async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING), asked.stalled(1) as (late,):
         code, words, _ = await refusal(late)
 
@@ -138,7 +138,7 @@ async def test_one_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_while_others_wait_it_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)
+    monkeypatch.setattr(messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)
     readers = readers_within(ByteBudget(1_000_000), 1000)
     async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + readers) as calls:
         assert await asked.infer()
@@ -150,7 +150,7 @@ async def test_while_others_wait_it_is_given_up_sooner(monkeypatch: pytest.Monke
 
 
 async def test_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_messages, "MAX_GRPC_WAITING", 0)
+    monkeypatch.setattr(messages, "MAX_GRPC_WAITING", 0)
     readers = readers_within(ByteBudget(1_000_000), 1000)
     async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + readers):
         assert await refusal(asked.infer()) == (
@@ -161,7 +161,7 @@ async def test_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_what_stalls_other_methods_stalls_no_inference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)  # health waits so long at most
+    monkeypatch.setattr(messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)  # health waits so long at most
     async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + MIN_GRPC_READERS, f"{LIVE[:-4]}Ready"):
         assert await asked.infer()
 

@@ -17,8 +17,8 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server import grpc_messages
-from data_plane.server.grpc import GrpcServer
+from data_plane.server.grpc import messages
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 
@@ -97,7 +97,7 @@ async def test_requests_of_a_stream_are_answered_one_after_the_other() -> None:
 
 
 async def test_a_stream_may_wait_long_for_its_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_messages, "TRANSFER_TIMEOUT", 0.05)
+    monkeypatch.setattr(messages, "TRANSFER_TIMEOUT", 0.05)
     async with stream(FakeModel()) as call:
         for _ in range(2):
             await call.write(asked())

@@ -19,7 +19,7 @@ from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Models
 from data_plane.protocol.torchserve.requests import RawRequest
-from data_plane.server.grpc import GrpcServer
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 

@@ -21,7 +21,7 @@ from data_plane.client.errors import PredictorBroken, PredictorError, PredictorT
 from data_plane.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest
-from data_plane.server.grpc import GrpcServer
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.kserve import (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class UnreadAnswers:
+class UnreadResponses:
     """Of the server that listens on `port`, which is known once it has started. They count in `budget`."""
 
     def __init__(self, budget: ByteBudget) -> None:

@@ -17,6 +17,7 @@ from data_plane.off_loop import off_loop
 from data_plane.protocol.torchserve import inference_apis_pb2 as pb
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import fields
+from data_plane.server.grpc.statuses import code_of, error_text
 
 SERVICE = "org.pytorch.serve.grpc.inference.InferenceAPIsService"
 
@@ -76,8 +77,10 @@ class InferenceAPIsService:
         return answer
 
 
-def error(call: Call, code: int, message: str) -> bytes:
-    """A response that says why a request is not answered."""
+def stream_error(error: Exception, call: Call) -> bytes:
+    """Return a response with the error's status, as TorchServe does."""
+    code: int = code_of(error).value[0]
+    message = error_text(error, call, "StreamPredictions2")
     return _response(call, status=pb.Status(code=code, message=message))
 
 

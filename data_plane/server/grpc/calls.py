@@ -1,0 +1,168 @@
+"""How calls are handled: take in the message, run the method within the time limit, send the response or the error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+import grpc
+
+from data_plane.errors import InvalidRequest
+from data_plane.messages import Headers, header
+from data_plane.model import Call
+from data_plane.server.budget import ByteBudget, Held
+from data_plane.server.grpc.messages import Arrival, MessageReceiver
+from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
+from data_plane.server.grpc.unread import UnreadResponses
+from data_plane.server.metrics import ServerMetrics
+
+Method = Callable[[bytes, Call], Awaitable[bytes]]
+StreamMethod = Callable[[bytes, Call], AsyncGenerator[bytes, None]]
+# Returns the message of a stream for an error in one of its requests; or raises the error, which ends the stream.
+ErrorMessage = Callable[[Exception, Call], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the calls of all methods of a server share."""
+
+    metrics: ServerMetrics
+    budget: ByteBudget
+    unread: UnreadResponses
+    timeout_s: float
+
+
+class UnaryCalls:
+    """The calls of a method with one request and one response; each has `timeout_s`."""
+
+    def __init__(self, name: str, method: Method, receiver: MessageReceiver, shared: Shared) -> None:
+        self._name = name
+        self._method = method
+        self._receiver = receiver
+        self._metrics = shared.metrics
+        self._budget = shared.budget
+        self._unread = shared.unread
+        self._timeout_s = shared.timeout_s
+        self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(
+            functools.partial(self._handle, None)
+        )
+
+    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """Return the handler of a new call."""
+        arrival = self._receiver.arrival()
+        return (
+            grpc.unary_unary_rpc_method_handler(functools.partial(self._handle, arrival)) if arrival else self._reading
+        )
+
+    async def _handle(self, arrival: Arrival | None, body: bytes, context: Context) -> bytes:
+        """Without an `arrival`, `body` is not the message, which has to be read."""
+        started = time.perf_counter()
+        call = _begin(context, self._timeout_s)
+        held = Held(self._budget)
+        code = grpc.StatusCode.CANCELLED  # by the client
+        response = b""
+        try:
+            if arrival:
+                arrival.end()
+                await self._receiver.hold(body, held)
+            else:
+                body = await self._receiver.read(context, held)
+            response = await self._method(body, call)
+            held.release()
+            self._unread.hold(response, context)
+            context.set_trailing_metadata(trailing_metadata(call))
+            code = grpc.StatusCode.OK
+        except Exception as error:  # noqa: BLE001 - every error becomes a status
+            body = response = b""  # gRPC keeps this frame until the next full garbage collection
+            code = code_of(error)
+            await abort(context, code, error, call, self._name)
+        finally:
+            held.release()
+            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
+        return response
+
+
+class StreamCalls:
+    """The calls of a method with streams of requests and responses. Requests are processed one after the other.
+
+    Each request has `timeout_s` until its first response. After an error in a request, the stream continues with the
+    message that `error_message` returns; or the error that it raises becomes the status of the stream.
+    """
+
+    def __init__(
+        self, name: str, method: StreamMethod, receiver: MessageReceiver, shared: Shared, *, error_message: ErrorMessage
+    ) -> None:
+        self._name = name
+        self._method = method
+        self._error_message = error_message
+        self._receiver = receiver
+        self._metrics = shared.metrics
+        self._budget = shared.budget
+        self._unread = shared.unread
+        self._timeout_s = shared.timeout_s
+        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
+
+    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """Return the handler of a new call."""
+        return self._handler
+
+    async def _handle(self, _: object, context: Context) -> None:
+        started = time.perf_counter()
+        call = _begin(context, self._timeout_s)
+        held = Held(self._budget)
+        code = grpc.StatusCode.CANCELLED  # by the client
+        try:
+            body: bytes | None = await self._receiver.read(context, held)
+            while body is not None:
+                await self._respond(body, call, context, held)
+                held.release()
+                call = _begin(context, self._timeout_s)
+                body = await self._next(context, held)
+            code = grpc.StatusCode.OK
+        except Exception as error:  # noqa: BLE001 - every error becomes a status
+            body = None  # as above
+            code = code_of(error)
+            await abort(context, code, error, call, self._name)
+        finally:
+            held.release()
+            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
+
+    async def _next(self, context: Context, held: Held) -> bytes | None:
+        """Read the next request; None if the client has no more."""
+        try:
+            return await self._receiver.read(context, held)
+        except InvalidRequest:
+            return None
+
+    async def _respond(self, body: bytes, call: Call, context: Context, held: Held) -> None:
+        try:
+            async with contextlib.aclosing(self._method(body, call)) as responses:
+                async for response in responses:
+                    await self._unread.write(response, context, held)
+            return
+        except Exception as error:  # noqa: BLE001 - every error becomes a message or a status
+            response = b""  # not kept until the client has read the error
+            message = self._error_message(error, call)
+        await self._unread.write(message, context, held)
+
+
+def _begin(context: Context, timeout_s: float) -> Call:
+    headers = _headers(context)
+    request_id = (header(headers, REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
+    remaining_s = context.time_remaining()
+    allowed_s = timeout_s if remaining_s is None else min(remaining_s, timeout_s)
+    # gRPC cancels the task of a client that disconnects. Its contexts do not report that, nor do tasks of Python 3.10.
+    cancellations = getattr(asyncio.current_task(), "cancelling", int)
+    return Call(headers, request_id, lambda: bool(cancellations()), time.monotonic() + allowed_s, allowed_s)
+
+
+def _headers(context: Context) -> Headers:
+    return tuple(
+        (name.encode(), value.encode() if isinstance(value, str) else value)
+        for name, value in context.invocation_metadata() or ()
+    )

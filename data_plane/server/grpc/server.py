@@ -1,0 +1,108 @@
+"""The gRPC server: its options, its services, and how each method is handled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import grpc
+
+from data_plane.limits import (
+    GRPC_PING,
+    GRPC_PING_TIMEOUT,
+    HEAD_TIMEOUT,
+    KEEP_ALIVE,
+    MAX_GRPC_CONNECTIONS,
+    MAX_GRPC_STREAMS,
+    MIN_GRPC_READERS,
+)
+from data_plane.model import Call, Models
+from data_plane.server.budget import ByteBudget
+from data_plane.server.grpc import open_inference, torchserve
+from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
+from data_plane.server.grpc.messages import MessageReceiver, readers_within
+from data_plane.server.grpc.unread import UnreadResponses
+from data_plane.server.metrics import ServerMetrics
+
+_WITH_DATA = ("ModelInfer", "Predictions")  # whose messages may be large
+
+
+class GrpcServer:
+    """Serves `models`. A request has `request_timeout_s`, or less if its client says so."""
+
+    def __init__(
+        self,
+        models: Models,
+        metrics: ServerMetrics,
+        host: str,
+        port: int,
+        request_timeout_s: float,
+        max_message_size: int,
+        *,
+        budget: ByteBudget | None = None,
+        max_connections: int = MAX_GRPC_CONNECTIONS,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", max_message_size),
+                ("grpc.so_reuseport", 0),  # a port that is in use is an error
+                ("grpc.max_allowed_incoming_connections", max_connections),
+                ("grpc.max_concurrent_streams", MAX_GRPC_STREAMS),
+                ("grpc.max_connection_idle_ms", KEEP_ALIVE * 1000),
+                ("grpc.server_handshake_timeout_ms", HEAD_TIMEOUT * 1000),
+                ("grpc.keepalive_time_ms", GRPC_PING * 1000),
+                ("grpc.keepalive_timeout_ms", GRPC_PING_TIMEOUT * 1000),
+                ("grpc.http2.bdp_probe", 0),  # else megabytes of each call arrive before they are read
+            )
+        )
+        budget = budget or ByteBudget()
+        self._unread = UnreadResponses(budget)
+        shared = Shared(metrics, budget, self._unread, request_timeout_s)
+        # Messages that ask for health have a few bytes: they do not wait for others, nor for memory.
+        large = MessageReceiver(readers_within(budget, max_message_size), budget)
+        small = MessageReceiver(MIN_GRPC_READERS)
+        inference, predictions = open_inference.OpenInferenceServicer(models), torchserve.InferenceAPIsService(models)
+        calls: dict[str, UnaryCalls | StreamCalls] = {
+            f"/{service}/{name}": UnaryCalls(name, method, large if name in _WITH_DATA else small, shared)
+            for service, methods in (
+                (open_inference.SERVICE, inference.methods()),
+                (torchserve.SERVICE, predictions.methods()),
+            )
+            for name, method in methods.items()
+        }
+        # A stream that waits for its next request occupies a reader, too, until others need it.
+        streams = MessageReceiver(readers_within(budget, max_message_size), budget, KEEP_ALIVE)
+        for service, name, method, error_message in (
+            (open_inference.SERVICE, "ModelStreamInfer", inference.model_stream_infer, open_inference.stream_error),
+            (torchserve.SERVICE, "StreamPredictions", predictions.stream_predictions, _status_only),
+            (torchserve.SERVICE, "StreamPredictions2", predictions.stream_predictions, torchserve.stream_error),
+        ):
+            calls[f"/{service}/{name}"] = StreamCalls(name, method, streams, shared, error_message=error_message)
+        self._server.add_generic_rpc_handlers((_Handlers(calls),))
+
+    async def start(self) -> int:
+        """Open the port and return it; raises RuntimeError for one that is in use."""
+        port = self._server.add_insecure_port(f"{self._host or '[::]'}:{self._port}")
+        await self._server.start()
+        self._unread.port = port
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept no new calls; those in progress have `grace_s` to finish."""
+        await self._server.stop(grace_s)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Finds the handler of a call."""
+
+    def __init__(self, calls: Mapping[str, UnaryCalls | StreamCalls]) -> None:
+        self._calls = calls
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        found = self._calls.get(handler_call_details.method)
+        return found.handler() if found else None
+
+
+def _status_only(error: Exception, _: Call) -> bytes:
+    raise error
