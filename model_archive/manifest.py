@@ -46,7 +46,7 @@ def parse_manifest(content: bytes, archive: str) -> Manifest:
     }
     if missing := [field for field, value in required.items() if not value]:
         raise _invalid(archive, f"lacks model.{', model.'.join(missing)}")
-    if manifest.get("runtime") not in _RUNTIMES:
+    if manifest.get("runtime", _RUNTIMES[0]) not in _RUNTIMES:
         runtime = str(manifest.get("runtime"))
         raise InvalidManifest(
             f"the {MANIFEST} of {archive} has the runtime {runtime[:80]!r}; use {' or '.join(_RUNTIMES)}"
@@ -71,9 +71,9 @@ def _text(model: dict[str, Any], field: str) -> str:
 
 
 def _version(model: dict[str, Any]) -> str:
-    """A number without quotation marks counts as well, as it does for TorchServe."""
-    value = model.get("modelVersion")
-    return str(value) if type(value) in (int, float) else _text(model, "modelVersion")
+    """Return the version, as TorchServe does: a number is read as text, and one that is not there as 1.0."""
+    value = model.get("modelVersion", "1.0")
+    return str(value) if type(value) in (int, float, str) else ""
 
 
 def _file(model: dict[str, Any], field: str, archive: str) -> str | None:

@@ -103,6 +103,8 @@ _SERVED = (
     ("as many entries as allowed", "a.mar", _zip(*((f"{number}.py", b"") for number in range(18)))),
     ("text that compresses well", "a.mar", _zip(_text(2 << 20))),
     ("a version without quotation marks", "a.mar", _with_manifest(manifest(modelVersion=1.5))),
+    ("a manifest without a version", "a.mar", _with_manifest(manifest(modelVersion=None))),
+    ("a manifest without a runtime", "a.mar", _with_manifest({"model": manifest()["model"]})),
 )
 _REFUSED = (
     ("an empty file", "a.mar", _edited(_zip(), lambda _: b"")),
@@ -113,7 +115,6 @@ _REFUSED = (
     ("a manifest too deep", "a.tar.gz", _tar(top="bert/deep")),
     ("a manifest that is not JSON", "a.mar", _with_manifest(b"{")),
     ("a manifest without a handler", "a.mar", _with_manifest(manifest(handler=None))),
-    ("a manifest without a version", "a.mar", _with_manifest(manifest(modelVersion=None))),
     ("another runtime", "a.mar", _with_manifest({**manifest(), "runtime": "python2"})),
     ("a requirements file that is no name", "a.mar", _with_manifest(manifest(requirementsFile=[]))),
     ("a path out of it", "a.mar", _zip(("../evil.py", b""))),

@@ -125,7 +125,7 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         (manifest(configFile=[]), f"the {MANIFEST} of a.mar has a model.configFile that is no file name; {REPACK}"),
         (manifest(handler=7), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
         (
-            manifest(modelName="", modelVersion=None),
+            manifest(modelName="", modelVersion=""),
             f"the {MANIFEST} of a.mar lacks model.modelName, model.modelVersion; {REPACK}",
         ),
         (
@@ -144,6 +144,13 @@ def test_what_a_manifest_says(tmp_path: Path) -> None:
     found = check_archive(write_mar(tmp_path / "a.mar", manifest(**fields)), "a.mar")
 
     assert found == Manifest("bert-model", "1.5", "handler.py", "requirements.txt", "c.yaml")
+
+
+def test_a_manifest_needs_no_version_and_no_runtime(tmp_path: Path) -> None:
+    content = manifest(modelVersion=None)
+    del content["runtime"]
+
+    assert check_archive(write_mar(tmp_path / "a.mar", content), "a.mar") == Manifest("bert-model", "1.0", "handler.py")
 
 
 def test_an_archive_without_a_manifest(tmp_path: Path) -> None:
