@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from uvicorn._types import ASGISendEvent, HTTPResponseStartEvent
 
 _COPIED = 64 * 1024  # bytes of a body that are copied behind their head; more is cheaper to hand over as it is
@@ -51,10 +53,10 @@ class Cycle(RequestResponseCycle):
         self.on_response()
 
     def _head_lines(self, head: HTTPResponseStartEvent) -> list[bytes]:
+        headers = (*self.default_headers, *head["headers"])
+        _check(headers)
         lines = [STATUS_LINE[head["status"]]]
-        for name, value in (*self.default_headers, *head["headers"]):
-            if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
-                raise RuntimeError(f"The response's header {name!r} is not one that HTTP can carry.")
+        for name, value in headers:
             if name == b"connection" and value.lower() == b"close":
                 self.keep_alive = False
             else:
@@ -63,5 +65,16 @@ class Cycle(RequestResponseCycle):
         return lines
 
 
+def _check(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Both expressions look for one byte, so one search in all names, and one in all values, finds what each would."""
+    names, values = zip(*headers, strict=True)
+    if HEADER_RE.search(b"".join(names)) or HEADER_VALUE_RE.search(b"".join(values)):
+        broken = next(name for name, value in headers if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value))
+        raise RuntimeError(f"The response's header {broken!r} is not one that HTTP can carry.")
+
+
 def _states_length(head: HTTPResponseStartEvent) -> bool:
-    return any(name == b"content-length" for name, _ in head["headers"])
+    for name, _ in head["headers"]:  # noqa: SIM110 - the response to every request: any() makes a generator
+        if name == b"content-length":
+            return True
+    return False
