@@ -238,7 +238,7 @@ def _told(outcomes: tuple[Outcome, ...]) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    values = f"{outcome.values.words}: " if outcome.values.words else ""
+    values = f"{outcome.values.label}: " if outcome.values.label else ""
     return f"{values}*{outcome.effect.value}*" + (f": {outcome.why.removeprefix('which ')}" if outcome.why else "")
 
 

@@ -1,1 +1,1 @@
-"""A model directory as TorchServe's users lay it out: config/config.properties, a folder of archives. Mostly pure."""
+"""A model directory in TorchServe's layout: config/config.properties and a folder of archives. Mostly pure."""

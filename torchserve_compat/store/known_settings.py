@@ -1,7 +1,7 @@
-"""Every setting of TorchServe 0.12, and what each of our runtimes does with it. Pure.
+"""All settings of TorchServe 0.12, and what each of our runtimes does with them. Pure.
 
-The tables below are the one place that says so: what a runtime logs at its start is read from them (`notices`), and so
-is docs/torchserve-settings.md. A test compares them with the settings that TorchServe's own jar knows.
+The tables below are the only source: a runtime's notices at its start (`notices`) and docs/torchserve-settings.md come
+from them. A test compares them with the settings in TorchServe's own jar.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 
 class Runtime(Enum):
-    """Who reads the setting, by the name of its ClusterServingRuntime."""
+    """A runtime, by the name of its ClusterServingRuntime."""
 
     TORCHSERVE = "kserve-torchserve"
     MAR = "isvc-mar"
 
 
 class Effect(Enum):
-    """What becomes of a setting."""
+    """The effect of a setting."""
 
     SAME = "as TorchServe"
     OTHERWISE = "different effect"
@@ -30,15 +30,15 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Values:
-    """Some of the values that a setting can have; `words` name them where not all are meant."""
+    """Some of the values of a setting; `label` describes them unless all values are included."""
 
-    words: str
+    label: str
     include: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a runtime does with a setting that has one of `values`; `why` also says what to do instead."""
+    """What a runtime does with a setting that has one of `values`; `why` gives the reason and the alternative."""
 
     effect: Effect
     why: str = ""
@@ -47,10 +47,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Setting:
-    """One key. Of a runtime's outcomes the first whose values include the one that is set holds; without any, all is as
-    with TorchServe.
+    """One key. The first of a runtime's outcomes whose values include the current one applies; the default is SAME.
 
-    `overruled_by` is another key: where that one is set, this one has no effect, with TorchServe either.
+    `overruled_by`: another key; if it is set, this one has no effect, in TorchServe either.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Setting:
     overruled_by: str = ""
 
     def outcome(self, runtime: Runtime, value: Any) -> Outcome:
-        """What `runtime` does with this value."""
+        """Return what `runtime` does with this value."""
         text = str(value).strip().lower()
         outcomes = self.torchserve if runtime is Runtime.TORCHSERVE else self.mar
         return next((one for one in outcomes if one.values.include(text)), _SAME)
@@ -70,7 +69,7 @@ _ODD_VARIABLES = {"token_expiration_min": "TS_TOKEN_EXPIRATION_TIME_MIN"}
 
 
 def variable(setting: str) -> str:
-    """Of the environment, for a setting of config.properties."""
+    """Return the environment variable for a setting of config.properties."""
     return _ODD_VARIABLES.get(setting) or f"TS_{setting.removeprefix('ts_').upper()}"
 
 
@@ -79,14 +78,14 @@ def _otherwise(why: str) -> Outcome:
 
 
 def _without_effect(why: str, *, unless: str | None = None) -> Outcome:
-    """`unless`: a value that asks for what happens in any case."""
+    """Return the outcome without effect. `unless`: the value that matches the fixed behaviour."""
     if unless is None:
         return Outcome(Effect.NONE, why)
     return Outcome(Effect.NONE, why, Values(f"other than `{unless}`", lambda value: value not in (unless, "")))
 
 
-def _refused(why: str, words: str, include: Callable[[str], bool]) -> Outcome:
-    return Outcome(Effect.REFUSED, why, Values(words, include))
+def _refused(why: str, label: str, include: Callable[[str], bool]) -> Outcome:
+    return Outcome(Effect.REFUSED, why, Values(label, include))
 
 
 def _is_true(value: str) -> bool:
@@ -106,7 +105,7 @@ def _both(name: str, *outcomes: Outcome, overruled_by: str = "") -> Setting:
 
 
 def _of_torchserve(name: str, instead: str, *, unless: str | None = None) -> Setting:
-    """Of TorchServe's own machinery, which isvc-mar has not."""
+    """Return a setting of a part of TorchServe that isvc-mar does not have."""
     return Setting(name, (_SAME,), (_without_effect(instead, unless=unless),))
 
 

@@ -1,4 +1,4 @@
-"""What a runtime says at its start of the settings that it does not honour, and those that it refuses. Pure."""
+"""Notices that a runtime logs at its start about settings without effect, and errors for refused ones. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torchserve_compat.store.known_settings import ARCHIVE, PARAMETERS, PROPERTI
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
 
 _MAX_TEXT = 60  # characters of a name or value in a line
-_NEARLY_THE_SAME = 0.8  # difflib's ratio
-# Parameters of a version that are no TorchServe's.
+_MIN_SIMILARITY = 0.8  # difflib's ratio
+# Parameters of a version that only our runtimes have.
 _OWN: Mapping[Runtime, set[str]] = {Runtime.TORCHSERVE: set(), Runtime.MAR: {"workerType"}}
-_SECRET = ("keystore_pass",)  # whose values are not told
+_SECRET = ("keystore_pass",)  # settings whose values are not logged
 
 
 def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
-    """A line for each setting of config.properties that has no effect, and one for all that TorchServe does not know.
+    """Return a line for each setting of config.properties without effect, and one line for all unknown settings.
 
-    Raises ConfigurationError for what must not be ignored.
+    Raises ConfigurationError for settings that must not be ignored.
     """
     given = {name: value.strip() for name, value in properties.items() if value.strip()}
     lines = list(_lines(runtime, "config.properties", PROPERTIES, given))
@@ -34,10 +34,10 @@ def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
 
 
 def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[str]:
-    """The same for an archive's YAML. Its other keys are its handler's; one that is nearly TorchServe's is named."""
+    """Return such lines for an archive's YAML. Other keys are the handler's; a line names one that looks misspelt."""
     lines = list(_lines(runtime, archive, ARCHIVE, yaml))
     others = [_printable(name) for name in yaml if name not in ARCHIVE][:MAX_NAMED_SETTINGS]
-    near = [(name, found) for name in others for found in difflib.get_close_matches(name, ARCHIVE, 1, _NEARLY_THE_SAME)]
+    near = [(name, found) for name in others for found in difflib.get_close_matches(name, ARCHIVE, 1, _MIN_SIMILARITY)]
     return [*lines, *(f"{archive}: {name} is left to the handler; did you mean {found}?" for name, found in near)]
 
 
@@ -68,8 +68,8 @@ def _lines(runtime: Runtime, where: str, table: Mapping[str, Setting], given: Ma
         if outcome.effect is Effect.REFUSED:
             raise ConfigurationError(f"{where} asks for {name}: {_printable(value)}, {outcome.why}.")
         if outcome.effect is Effect.NONE:
-            said = "" if name in _SECRET else f" {_printable(value)}"
-            yield f"{where}: {name}{said} has no effect: {outcome.why}"
+            shown = "" if name in _SECRET else f" {_printable(value)}"
+            yield f"{where}: {name}{shown} has no effect: {outcome.why}"
 
 
 def _overruled(setting: Setting, given: Mapping[str, Any]) -> bool:
@@ -88,7 +88,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _meant(unknown: Sequence[str]) -> str:
-    """Settings of nearly these names."""
+    """Suggest known settings with similar names."""
     some = map(_printable, unknown[:MAX_NAMED_SETTINGS])
     near = [found for name in some for found in difflib.get_close_matches(name, PROPERTIES, n=1)]
     return f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else ""

@@ -1,4 +1,4 @@
-"""The user's config.properties → the one TorchServe gets, and what was changed on the way. Pure."""
+"""The user's config.properties while rules change it, and the list of changes. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from data_plane.model_server.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class Change:
-    """One setting that TorchServe gets otherwise than the user wrote it."""
+class SettingChange:
+    """One setting that differs from what the user wrote."""
 
     setting: str
     was: str | None
@@ -27,34 +27,34 @@ class Change:
 
 @dataclass
 class Draft:
-    """The configuration while the rules work on it: no setting changes without a reason."""
+    """The configuration while rules change it; each change has a reason."""
 
     properties: dict[str, str]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[SettingChange] = field(default_factory=list)
 
     def get(self, setting: str, default: str = "") -> str:
-        """The value without blanks around it."""
+        """Return the value without surrounding blanks."""
         return self.properties.get(setting, default).strip()
 
     def is_true(self, setting: str) -> bool:
-        """By Java's rule: in any case of letters."""
+        """Return whether the value is "true" in any case, as in Java."""
         return self.get(setting).lower() == "true"
 
     def set(self, setting: str, value: str, why: str) -> None:
-        """Changes a setting and keeps the reason; nothing happens where it has that value already."""
+        """Change a setting and record the reason, unless it already has that value."""
         was = self.properties.get(setting)
         if was != value:
             self.properties[setting] = value
-            self.changes.append(Change(setting, was, value, why))
+            self.changes.append(SettingChange(setting, was, value, why))
 
     def set_default(self, setting: str, value: str, why: str) -> None:
-        """The same, only where the setting is missing or empty."""
+        """Change a setting that is missing or empty."""
         if not self.get(setting):
             self.set(setting, value, why)
 
 
 def parse(content: bytes, source: str) -> dict[str, str]:
-    """Java's rules: continuation lines, escapes, ISO-8859-1, the last of equal keys wins."""
+    """Parse a properties file by Java's rules: continuation lines, escapes, ISO-8859-1, the last duplicate wins."""
     try:
         return dict(javaproperties.load(io.BytesIO(content)))
     except ValueError as error:
@@ -62,7 +62,7 @@ def parse(content: bytes, source: str) -> dict[str, str]:
 
 
 def dump(properties: Mapping[str, str]) -> bytes:
-    """The same settings as a properties file."""
+    """Return the settings as a properties file."""
     text: str = javaproperties.dumps(properties, timestamp=False)
     return text.encode("latin-1")
 

@@ -1,6 +1,6 @@
-"""What is changed in the user's configuration whatever serves it. Pure.
+"""Rules that change the user's configuration for both runtimes. Pure.
 
-Each rule is a function on the draft; `effective` runs them in order. Whatever no rule names stays as it is.
+Each rule is a function on the draft; `effective` applies them in order. Other settings stay unchanged.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torchserve_compat.store.properties import Draft
 
 _DEFAULT_MAX_REQUEST_SIZE = 6553500
 
-# Read by TorchServe from the environment in another way.
+# Names that TorchServe reads from the environment in another way.
 _NOT_SETTINGS = ("model_server_home",)
 _PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """What the rules need to know of the world."""
+    """The inputs of the rules."""
 
     model_dir: Path
     environment: Mapping[str, str]
@@ -38,7 +38,7 @@ Rule = Callable[[Draft, S], None]
 
 
 def effective(properties: Mapping[str, str], inputs: S, rules: Sequence[Rule[S]]) -> Draft:
-    """The configuration to serve by, with every change; raises ConfigurationError."""
+    """Return the effective configuration with all changes; raises ConfigurationError."""
     draft = Draft(dict(properties))
     for rule in rules:
         rule(draft, inputs)

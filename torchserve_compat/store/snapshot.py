@@ -1,7 +1,7 @@
-"""What TorchServe 0.12 must find in a `model_snapshot` and people leave out. Pure.
+"""Completes a `model_snapshot` with the fields that TorchServe 0.12 requires. Pure.
 
-It writes snapshots itself, so it trusts them: without `modelCount` it loads nothing and says little, and a parameter
-that is not there ends it with a null pointer.
+TorchServe writes snapshots itself and does not check them: without `modelCount` it loads nothing, and a missing
+parameter ends it with a NullPointerException.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from model_archive.configuration import Table
 from torchserve_compat.store.models import entries, snapshot_models
 
-# TorchServe's own, where it has any.
+# TorchServe's defaults.
 _DEFAULTS = {"minWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}
 
 
 def complete(snapshot: dict[str, Any]) -> Iterator[str]:
-    """Fills in what is missing, in place, step by step; why each step was necessary."""
+    """Add missing fields in place; yield the reason for each step."""
     models = snapshot_models(snapshot)
     if not snapshot.get("modelCount"):
         snapshot["modelCount"] = len(models)
@@ -41,7 +41,7 @@ def _add_parameters(models: Table) -> list[str]:
 
 
 def _choose_defaults(models: Table) -> Iterator[tuple[str, str]]:
-    """The highest version, where the snapshot does not say for each whether it is the default."""
+    """Make the highest version the default, unless the snapshot sets `defaultVersion` for each version."""
     for name, versions in models.items():
         if all("defaultVersion" in parameters for parameters in versions.values()):
             continue

@@ -1,4 +1,4 @@
-"""Which versions of which models a configuration asks for, and how each is to be served. Pure."""
+"""The model versions that a configuration requests, and their parameters. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchserve_compat.store.models import entries, load_models, parse_table, re
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """One version of a model; `parameters` are those that the user wrote down for it."""
+    """One version of a model; `parameters` are the user's parameters for it."""
 
     name: str
     version: str
@@ -27,9 +27,9 @@ class ModelVersion:
 def requested_versions(
     properties: Mapping[str, str], archives: Mapping[str, Archive], store: str
 ) -> tuple[ModelVersion, ...]:
-    """Every version to serve, each checked to be in the store; raises ConfigurationError."""
+    """Return all versions to serve, each of which is in the store; raises ConfigurationError."""
     for model in requested_models(properties, archives, store):
-        if "://" in model.archive:  # TorchServe alone fetches archives
+        if "://" in model.archive:  # only TorchServe downloads archives
             raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
     find = _from_snapshot if "model_snapshot" in properties else _from_names
     found = list(find(properties, archives))
@@ -42,7 +42,7 @@ def requested_versions(
 
 
 def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
-    """TorchServe goes by the archive's version, whatever the snapshot calls it."""
+    """Yield the versions of a snapshot; as in TorchServe, the archive's version counts, not the snapshot's."""
     table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
     for name, _, parameters in entries("model_snapshot", table):
         archive = archives[file_name(parameters["marName"])]
@@ -75,7 +75,7 @@ def _check_distinct(versions: list[ModelVersion]) -> None:
 
 
 def _with_default(version: ModelVersion, siblings: list[ModelVersion]) -> ModelVersion:
-    """The highest version is the default where the configuration names none."""
+    """Make the highest version the default if the configuration names none."""
     if any(sibling.is_default for sibling in siblings):
         return version
     highest = max(siblings, key=lambda sibling: [int(number) for number in re.findall(r"\d+", sibling.version)])

@@ -31,7 +31,7 @@ class PieceSocket:
     def sendall(self, message: bytes) -> None:
         """Pass on the pieces in a message of TorchServe's own protocol, each to its request."""
         self._check()
-        for request, response in _answers(_MessageReader(message)):
+        for request, response in _pieces_in(_MessageReader(message)):
             self._emit(Piece(request, self._encoded(response)))
 
     def _check(self) -> None:
@@ -82,7 +82,7 @@ class _MessageReader:
         return self.field().decode()
 
 
-def _answers(message: _MessageReader) -> Iterator[tuple[str, HandlerResponse]]:
+def _pieces_in(message: _MessageReader) -> Iterator[tuple[str, HandlerResponse]]:
     """Yield the id of each request and the piece of its response."""
     message.number()  # code
     message.field()  # its text

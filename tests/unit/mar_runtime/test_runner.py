@@ -32,8 +32,8 @@ def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) 
 
     assert described.startswith("Model m (m.mar) could not be loaded: UnpicklingError: Unsupported global: GLOBAL ")
     assert described.endswith(
-        "Network was not an allowed global by default (at h.py:1 in f). torch.load takes nothing but tensors from a "
-        "file that it is not told to trust. If you trust this one, set "
+        "Network was not an allowed global by default (at h.py:1 in f). torch.load loads only tensors from a "
+        "file that is not trusted. If you trust this file, set "
         "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
     )
 

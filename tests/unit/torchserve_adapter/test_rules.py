@@ -18,7 +18,7 @@ from torchserve_compat.store.properties import dump, parse
 TAKEN = {8080: 50080, 8081: 50081}
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TOKENS = "tokens would lock out the adapter; TorchServe is on loopback only"
-DOOR = "the adapter is the pod's only door"
+ADAPTER_ONLY = "all requests go through the adapter"
 # What becomes of an empty configuration: the least that is always set.
 MINIMUM = {
     "model_store": "/mnt/models/model-store",
@@ -94,9 +94,9 @@ def test_a_users_own_settings_stay() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "now", "why"),
     [
-        ("inference_address", "http://0.0.0.0:8085", "http://127.0.0.1:8085", DOOR),
-        ("inference_address", "https://0.0.0.0:8443", "http://127.0.0.1:8443", DOOR),
-        ("management_address", "http://0.0.0.0:8081", "http://127.0.0.1:50081", f"{DOOR}; port 8081 is taken"),
+        ("inference_address", "http://0.0.0.0:8085", "http://127.0.0.1:8085", ADAPTER_ONLY),
+        ("inference_address", "https://0.0.0.0:8443", "http://127.0.0.1:8443", ADAPTER_ONLY),
+        ("management_address", "http://0.0.0.0:8081", "http://127.0.0.1:50081", f"{ADAPTER_ONLY}; port 8081 is taken"),
         ("grpc_inference_port", "8081", "50081", "port 8081 is taken"),
         ("model_store", "model-store", "/mnt/models/model-store", "relative to the model directory"),
         ("model_store", "models", "/mnt/models/model-store", "there is no /mnt/models/models"),

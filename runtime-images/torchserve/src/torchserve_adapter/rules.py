@@ -71,10 +71,10 @@ def _addresses(draft: Draft, inputs: TorchServeInputs) -> None:
         wanted = _port_of(setting, draft.get(setting), default)
         port = inputs.port_for(wanted)
         moved = "" if port == wanted else f"; port {wanted} is taken"
-        draft.set(setting, f"http://{LOOPBACK}:{port}", f"the adapter is the pod's only door{moved}")
+        draft.set(setting, f"http://{LOOPBACK}:{port}", f"all requests go through the adapter{moved}")
     for api, default in _GRPC_PORTS.items():
         wanted = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
-        draft.set(f"grpc_{api}_address", LOOPBACK, "the adapter is the pod's only door")
+        draft.set(f"grpc_{api}_address", LOOPBACK, "all requests go through the adapter")
         if (port := inputs.port_for(wanted)) != wanted:
             draft.set(f"grpc_{api}_port", str(port), f"port {wanted} is taken")
 

@@ -108,8 +108,8 @@ class ServedVersions:
                 version.batch_size, merges_rows=merges_rows, continuous=version.continuous
             )
         log.info("model %s, version %s: %s", name, version.version, _describe(limits, stateful=bool(version.sequences)))
-        answered = functools.partial(self._deaths.reset, name, version.version)
-        transport = self._client.transport(name, version, answered)
+        on_response = functools.partial(self._deaths.reset, name, version.version)
+        transport = self._client.transport(name, version, on_response)
         metrics = self._metrics.of_model(name)
         envelope = self._requirements.envelope
         stateful = version.sequences is not None

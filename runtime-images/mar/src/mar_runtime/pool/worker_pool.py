@@ -60,7 +60,7 @@ def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -
     if why := _WEIGHTS_ONLY.search(message):
         message = why[1]
         cure = (
-            "torch.load takes nothing but tensors from a file that it is not told to trust. If you trust this one, set "
+            "torch.load loads only tensors from a file that is not trusted. If you trust this file, set "
             "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
         )
     elif module := failure["missing_module"]:
