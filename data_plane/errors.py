@@ -43,7 +43,7 @@ class ServingError(Exception):
     retry_after_s: int | None = None
     component = "server"
     details: Mapping[str, object] = {}  # what else the error's document says
-    headers: tuple[tuple[bytes, bytes], ...] = ()  # what else the answer over HTTP has
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # what else the response over HTTP has
 
     @property
     def message(self) -> str:
@@ -91,7 +91,7 @@ class MethodNotAllowed(ServingError):
 
 
 class ClientTooSlow(ServingError):
-    """The client took too long to send a request, or to read its answer."""
+    """The client took too long to send a request, or to read its response."""
 
     status = 408
 
@@ -249,7 +249,7 @@ class TooManySequences(NotReady):
 
 
 class DeadlineExceeded(ServingError):
-    """The request's own time was over before there was an answer."""
+    """The request's own time was over before there was a response."""
 
     status = 504
     component = "queue"

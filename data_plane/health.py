@@ -1,4 +1,4 @@
-"""Whether a model can answer requests: its state, the reason for it, and how events change it. Pure."""
+"""Whether a model can serve requests: its state, the reason for it, and how events change it. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the model can answer now."""
+        """Whether the model can serve requests now."""
         return self.state is State.READY
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # Bytes of the request line and all headers: proxies take less, and a session's cookies and tokens are far below.
 MAX_HEAD = 64 * 1024
-# Bytes of an answer in pieces that may wait for a client who reads more slowly than the model writes.
+# Bytes of a response in pieces that may wait for a client who reads more slowly than the model writes.
 MAX_STREAM_BUFFER = 1024 * 1024
 
 # Inputs, and requested outputs, of a v2 request.
@@ -43,10 +43,10 @@ MAX_PIPELINED = 64
 # Seconds from the first byte of a head to its last one, and of a TLS handshake.
 HEAD_TIMEOUT = 30
 
-# Seconds that a body may take, and an answer until the client has read it, beside the time by MIN_RATE.
+# Seconds that a body may take, and a response until the client has read it, beside the time by MIN_RATE.
 TRANSFER_TIMEOUT = 30
 
-# Bytes a second that a body or an answer has to move at, when it takes longer than TRANSFER_TIMEOUT.
+# Bytes a second that a body or a response has to move at, when it takes longer than TRANSFER_TIMEOUT.
 MIN_RATE = 8 * 1024
 
 # Seconds that a connection without a request is kept, while there are less than MAX_CONNECTIONS. Longer than any proxy
@@ -56,7 +56,7 @@ KEEP_ALIVE = 3660
 # Seconds that a refused client may go on sending before the connection is closed over it.
 LINGER = 5
 
-# Bytes of a refused body that are read and thrown away, so that the client gets to read its answer: closing a
+# Bytes of a refused body that are read and thrown away, so that the client gets to read its response: closing a
 # connection with unread data resets it.
 MAX_DISCARDED = 64 * 1024 * 1024
 
@@ -69,7 +69,7 @@ MAX_BUFFERED = 1024 * 1024 * 1024
 # Bytes that requests have held together, after which free memory is given back to the kernel.
 LEAST_WAVE = 64 * 1024 * 1024
 
-# Bytes of an answer that does not count among those: a call or connection itself takes as much.
+# Bytes of a response that does not count among those: a call or connection itself takes as much.
 SMALL_ANSWER = 4 * 1024
 
 # Files that are left for workers, models and connections to other servers.
@@ -128,11 +128,11 @@ GRPC_PING = 60
 # Seconds that it has to say so.
 GRPC_PING_TIMEOUT = 20
 
-# Bytes of a predictor's answer that is read whole, over HTTP or gRPC: a larger one would only end in a process that is
+# Bytes of a predictor's response that is read whole, over HTTP or gRPC: a larger one would end in a process that is
 # out of memory.
 MAX_ANSWER = 1024 * 1024 * 1024
 
-# Bytes of a predictor's answer in pieces that wait for a client who reads more slowly than the predictor writes.
+# Bytes of a predictor's response in pieces that wait for a client who reads more slowly than the predictor writes.
 MAX_WAITING_PIECES = 256 * 1024
 
 # Connections over HTTP to one predictor.
@@ -144,7 +144,7 @@ MAX_RETRY_PAUSE = 5.0
 # Requests that wait for each thread of sync hooks.
 HOOKS_WAITING = 256
 
-# Seconds that a model may take to say whether it can answer, where it overrides `healthy`.
+# Seconds that a model may take to say whether it can serve requests, where it overrides `healthy`.
 HEALTHY_TIMEOUT = 5.0
 
 # Bytes of a sequence's id, of a model that keeps state between requests.

@@ -27,8 +27,8 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
     id: str
     query: bytes = b""
-    is_gone: Callable[[], bool] = _stays  # the client hung up
-    timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage, filled by whoever answers
+    is_gone: Callable[[], bool] = _stays  # the client disconnected
+    timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage, set by the model
 
     def header(self, name: bytes) -> bytes | None:
         """The value of a header, its name given in lower case."""
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One answer; its length and request id are added when it is sent."""
+    """One response; its length and request id are added when it is sent."""
 
     body: bytes
     status: int = 200
@@ -45,7 +45,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class StreamingResponse(msgspec.Struct, frozen=True):
-    """An answer that is sent piece by piece as it is made; its length is not known."""
+    """A response that is sent piece by piece as it is made; its length is not known."""
 
     chunks: AsyncIterator[bytes]
     status: int = 200
@@ -78,5 +78,5 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> Response:
-    """An answer with `document` as its JSON; raises TypeError for what JSON cannot hold."""
+    """A response with `document` as its JSON; raises TypeError for what JSON cannot hold."""
     return Response(orjson.dumps(document), status, headers=headers)

@@ -28,18 +28,18 @@ IndexState = Literal["READY", "LOADING", "UNAVAILABLE"]
 
 
 class Call(msgspec.Struct):
-    """What travels with a request besides its payload."""
+    """What belongs to a request besides its payload."""
 
     headers: Headers
     id: str
-    is_gone: Callable[[], bool]  # the client hung up
+    is_gone: Callable[[], bool]  # the client disconnected
     deadline: float = math.inf  # on time.monotonic()'s clock
     timeout_s: float = math.inf  # what was allowed until then, as it was configured
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
 
 
 class ServableModel(Protocol):
-    """One version of a model. Every method raises a ServingError for what goes wrong."""
+    """One version of a model. Its methods raise ServingErrors."""
 
     @property
     def name(self) -> str: ...
@@ -48,60 +48,60 @@ class ServableModel(Protocol):
     def version(self) -> str: ...
 
     async def metadata(self) -> ModelMetadata:
-        """What the model takes and gives, as far as it is known."""
+        """Return the inputs and outputs of the model, as far as they are known."""
         ...
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """Answers a request of the v1 protocol."""
+        """Respond to a request of the v1 protocol."""
         ...
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
-        """Explains instead of predicting."""
+        """Return explanations instead of predictions."""
         ...
 
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
-        """Answers a request of the v2 protocol."""
+        """Respond to a request of the v2 protocol."""
         ...
 
     async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
-        """Answers a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does.
+        """Respond to a request in the model's own form, as TorchServe's `/predictions/<model>/<version>/<path>` does.
 
-        An answer that the model makes piece by piece has an iterator of its pieces. It raises the ServingError that the
-        answer broke off with, and is to be closed by who does not read it to the end.
+        A streamed response has an iterator of its pieces, which raises the ServingError that ended it early. Whoever
+        does not read it to the end has to close it.
         """
         ...
 
 
 class Streaming(ABC):
-    """A model whose answer to tensors may be several responses, each sent when it is made."""
+    """A model whose response to tensors may be several responses, each sent when it is made."""
 
     @abstractmethod
     def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
-        """The responses, one for an answer that comes whole; raises as `infer` does, also after the first."""
+        """The responses, one for a response that comes whole; raises as `infer` does, also after the first."""
 
 
 class Forwarder(ABC):
-    """A model that can also hand a request on to another server without reading it."""
+    """A model that can forward a request to another server without reading it."""
 
     @property
     @abstractmethod
     def forwards(self) -> bool:
-        """Whether nobody here looks at requests, as things are now."""
+        """Whether requests are not read here at the moment."""
 
     @abstractmethod
     async def forward(self, message: bytes, call: Call) -> bytes:
-        """The other server's answer to a gRPC ModelInferRequest, both as they came; raises a ServingError."""
+        """The other server's response to a gRPC ModelInferRequest, both as they came; raises a ServingError."""
 
 
 class Repository(Protocol):
-    """Where models can be loaded from while the server runs."""
+    """Loads and unloads models while the server runs."""
 
     async def load(self, name: str) -> None:
-        """Returns when the model is ready."""
+        """Return when the model is ready."""
         ...
 
     async def unload(self, name: str) -> None:
-        """Returns when requests under way are finished and the model is gone."""
+        """Return when requests under way are finished and the model is gone."""
         ...
 
 
@@ -213,7 +213,7 @@ class Models:
         return tuple(self._versions[self.resolve(name)])
 
     def is_ready(self, name: str, version: str | None = None) -> bool:
-        """Return whether the model can answer; raises UnknownModel."""
+        """Return whether the model can serve requests; raises UnknownModel."""
         own = self.resolve(name)
         if version is not None:
             self._check(own, version)

@@ -1,4 +1,4 @@
-"""What the queue of a model tells Prometheus: sizes and times of batches as they really were."""
+"""The metrics of a queue: sizes and durations of the batches that ran."""
 
 from __future__ import annotations
 

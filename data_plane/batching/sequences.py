@@ -1,4 +1,4 @@
-"""Which worker has which sequence of requests, and how many sequences there may be. Pure: the caller tells the time.
+"""Which worker has which sequence of requests, and how many sequences there may be. Pure: the caller passes the time.
 
 A sequence is TorchServe's: the requests of one id to a model that keeps state between them. It begins with its first
 request, stays in one worker, and ends when none has come for a while. When its worker dies its state is lost: whoever
@@ -26,7 +26,7 @@ class SequenceLimits:
 
 @dataclass(frozen=True, slots=True)
 class SequenceHeaders:
-    """By which headers clients tell of sequences; names in lower case."""
+    """The headers in which clients name sequences, in lower case."""
 
     id: bytes = b"ts_request_sequence_id"
     start: bytes = b"ts_request_sequence_start"
@@ -62,7 +62,7 @@ class Sequences:
         self._lost: dict[str, float] = {}  # when each is forgotten, the next one first
 
     def enter(self, sequence_id: str, now: float, *, starts: bool = False) -> Sequence:
-        """The sequence of a request that has come; `leave` it when the request is answered.
+        """Return the sequence of a new request; `leave` it when the response is sent.
 
         `starts`: the request says that it is the first of its sequence, so it may take the id of a lost one.
         Raises SequenceLost, SequenceQueueFull and TooManySequences.
@@ -80,7 +80,7 @@ class Sequences:
         return sequence
 
     def leave(self, sequence: Sequence, now: float, *, ends: bool = False) -> None:
-        """A request is answered; `ends`: it says that it was the last of its sequence."""
+        """A response was sent; `ends`: its request was the last of its sequence."""
         sequence.pending -= 1
         if sequence.is_lost or sequence.pending:
             return
@@ -124,7 +124,7 @@ class Sequences:
         self._in_worker[sequence.worker] -= 1
 
     def _expire(self, now: float) -> None:
-        """End those whose time is over; each is looked at once for each time that it may be over."""
+        """End the sequences that have timed out; each is checked once for each of its timeouts."""
         while self._idle and now - (first := next(iter(self._idle.values()))).idle_since >= self._limits.max_idle_s:
             self._end(first)
         while self._timed and self._is_overdue(first := next(iter(self._timed.values())), now):

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a predictor: one request at a time, whole answers, or pieces where they are wanted.
+"""One HTTP/1.1 connection to a predictor: one request at a time, whole responses, or pieces where they are wanted.
 
 Python's HTTP clients cost more for a request than all the rest of a transformer does (docs/decisions/0014); the parser
 is the one that the server has already.
@@ -27,7 +27,7 @@ _CROSSING_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class UpstreamResponse:
-    """What came back, whatever its status. An answer in pieces has no body."""
+    """What came back, whatever its status. A response in pieces has no body."""
 
     status: int
     headers: Headers  # names in lower case
@@ -40,7 +40,7 @@ class UpstreamResponse:
 
 
 class Broken(Exception):
-    """There will be no answer. `unread` if, by all signs, the other side ended before the request was there."""
+    """There will be no response. `unread` if, by all signs, the other side ended before the request was there."""
 
     def __init__(self, reason: str, *, unread: bool = False) -> None:
         super().__init__(reason)
@@ -48,11 +48,11 @@ class Broken(Exception):
 
 
 class TimedOut(Exception):
-    """There was no whole answer in time."""
+    """There was no whole response in time."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """Opened by `loop.create_connection`; tells who opened it when it is lost, and when an answer in pieces is over."""
+    """A protocol for `loop.create_connection`. It reports when it is lost, and when a streamed response is complete."""
 
     def __init__(
         self, on_lost: Callable[[UpstreamConnection], None], on_free: Callable[[UpstreamConnection], None]
@@ -62,8 +62,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[UpstreamResponse] | None = None
-        self._offered: Pieces | None = None  # for an answer that does not come whole
-        self._pieces: Pieces | None = None  # of the answer that comes now
+        self._offered: Pieces | None = None  # for a response that does not come whole
+        self._pieces: Pieces | None = None  # of the response that comes now
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._sized = False
@@ -80,9 +80,9 @@ class UpstreamConnection(asyncio.Protocol):
         return not self._lost and not self._transport.is_closing()
 
     async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> UpstreamResponse:
-        """Send a whole request and wait for its whole answer; raises Broken and TimedOut. Not for two at a time.
+        """Send a whole request and wait for its whole response; raises Broken and TimedOut. Not for two at a time.
 
-        With `pieces`, a good answer whose end is not there and cannot be told comes by them.
+        With `pieces`, a good response whose end is not there and cannot be told comes by them.
         """
         if not self.usable:  # it ended while nobody looked
             raise Broken("it closed the connection without an answer", unread=True)
@@ -96,7 +96,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             return await waiter
         except asyncio.CancelledError:
-            self.close()  # what comes now would be taken for the next request's answer
+            self.close()  # what comes now would be taken for the next request's response
             raise
         finally:
             timer.cancel()
@@ -105,7 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._kept = True
 
     def close(self) -> None:
-        """At once; an answer that is on its way is lost."""
+        """At once; a response that is on its way is lost."""
         self._lost = True
         self._transport.abort()
 
@@ -174,7 +174,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            return  # "100 Continue" and the like: the answer is still to come
+            return  # "100 Continue" and the like: the response is still to come
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(UpstreamResponse(status, tuple(self._headers), b"".join(self._chunks)))
             self._offered, self._chunks = None, []
@@ -196,14 +196,14 @@ class UpstreamConnection(asyncio.Protocol):
         return self._kept and self._loop.time() - self._asked_at < _CROSSING_S
 
     def _is_endless(self) -> bool:
-        """Whether a good answer's end cannot be told, or is far away on purpose."""
+        """Whether a good response's end cannot be told, or is far away on purpose."""
         headers = tuple(self._headers)
         sized = header(headers, b"content-length") is not None
         are_events = (header(headers, b"content-type") or b"").startswith(b"text/event-stream")
         return (are_events or not sized) and 200 <= self._parser.get_status_code() < 300
 
     def _hand_over(self, pieces: Pieces) -> None:
-        """The answer has begun; the rest of it comes by the pieces."""
+        """The response has begun; the rest of it comes by the pieces."""
         pieces.begin(self._transport)
         pieces.feed(b"".join(self._chunks))
         self._pieces, self._offered, self._chunks = pieces, None, []
@@ -213,7 +213,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _end_pieces(self, error: Exception | None) -> None:
         if self._pieces:
             self.idle_since = self._loop.time()
-            self._loop.call_soon(self._on_free, self)  # not before who asked has the answer
+            self._loop.call_soon(self._on_free, self)  # not before who asked has the response
             self._pieces.end(error)
             self._pieces = None
 

@@ -2,7 +2,7 @@
 
 PredictorError          the predictor's own status and words
 PredictorUnreachable    503, nothing was sent
-PredictorBroken         502, it answered with something that is no answer
+PredictorBroken         502, it answered with something that is no response
 PredictorTimeout        504
 """
 
@@ -43,7 +43,7 @@ class PredictorBroken(UpstreamBroken):
 
 
 class PredictorTimeout(UpstreamTimeout):
-    """There was no whole answer in time."""
+    """There was no whole response in time."""
 
     component = PREDICTOR
 

@@ -13,7 +13,7 @@ FORWARDED = frozenset({
     "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",  # Zipkin
     "ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end",  # TorchServe
 })  # fmt: skip
-# The connection's own: two lengths are two requests, and it cannot unpack an answer.
+# The connection's own: two lengths are two requests, and it cannot unpack a response.
 _NOT_SENT = frozenset({"content-length", "transfer-encoding", "connection", "accept-encoding"})
 _FORWARDED = frozenset(name.encode() for name in FORWARDED)
 

@@ -1,4 +1,4 @@
-"""A client of HTTP servers: a pool for each that it asks, and one way to tell a good answer from all others."""
+"""A client of HTTP servers: a pool for each that it asks, and one way to tell a good response from all others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HttpClient:
         *,
         stream: bool = False,
     ) -> UpstreamResponse:
-        """An answer of status 2xx; raises the errors of `client.errors`, and BadAddress.
+        """A response of status 2xx; raises the errors of `client.errors`, and BadAddress.
 
         Without `timeout_s` there is no limit. With `stream` it may come in pieces.
         """

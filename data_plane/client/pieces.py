@@ -1,4 +1,4 @@
-"""The body of an answer that is passed on while it still arrives."""
+"""The body of a response that is passed on while it still arrives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Silent(Exception):
 
 
 class Pieces:
-    """An iterator of what has arrived. It ends with the answer, and raises what `explain` makes of its breaking off.
+    """An iterator of what has arrived. It ends with the response, and raises what `explain` makes of its breaking off.
 
     `silence_s` is how long nothing may come. Who stops early calls `aclose`.
     """
@@ -32,7 +32,7 @@ class Pieces:
 
     @property
     def begun(self) -> bool:
-        """Whether an answer comes this way."""
+        """Whether a response comes this way."""
         return self._transport is not None
 
     def begin(self, transport: asyncio.Transport) -> None:

@@ -67,7 +67,7 @@ class Pool:
         *,
         stream: bool = False,
     ) -> UpstreamResponse:
-        """The answer, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
+        """The response, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
 
         A `host` that is the first of the headers stands for the address's. With `stream` a good one may come in pieces;
         `timeout_s` is then also the longest time without one.
@@ -92,7 +92,7 @@ class Pool:
         raise AssertionError
 
     async def reach(self) -> None:
-        """Returns when there is a connection, which is kept; raises PredictorUnreachable and PredictorTimeout."""
+        """Return when there is a connection, which is kept; raises PredictorUnreachable and PredictorTimeout."""
         self._release(await self._acquire(self._loop.time() + self._limits.connect_s))
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listeners:
-    """Where and how long requests are taken. The listener is open; a gRPC port of 0 means none."""
+    """The ports that accept requests, and the limits of requests. The listener is open; a gRPC port of 0 means none."""
 
     listener: socket.socket
     host: str
@@ -43,18 +43,18 @@ class Listeners:
     grace_period_s: int
     keep_alive_s: int = KEEP_ALIVE
     tls: Tls | None = None
-    cors: Headers = ()  # of every answer, for browsers
+    cors: Headers = ()  # of every response, for browsers
     max_connections: int = MAX_CONNECTIONS  # over HTTP, as far as the process may open files
     budget: ByteBudget = field(default_factory=lambda: request_budget(None))
 
 
 def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
-    """Of `limit` bytes, or of this process' share of what the container has."""
+    """Return a budget of `limit` bytes, or of this process' share of the container's memory."""
     return ByteBudget(limit or int(container.memory() * BUFFERED_SHARE) // processes)
 
 
 def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
-    """A listening socket; raises StartError for a port that is taken."""
+    """Open a listening socket; raises StartError for a port that is in use."""
     try:
         return listen(host, port)
     except OSError as error:
@@ -70,7 +70,7 @@ async def serve_app(
     *,
     if_held: str = "",
 ) -> None:
-    """Serves until a signal and then drains; raises what the first of `must_not_end` raises.
+    """Serve until a signal, then drain; raises what the first of `must_not_end` raises.
 
     `if_held` is what the log advises where something holds the event loop.
 
@@ -119,7 +119,7 @@ async def _cancel(*tasks: asyncio.Future[None]) -> None:
 
 
 def fail(termination_log: Path, reason: str, exit_code: int) -> int:
-    """Says why the server ends where Kubernetes and people look; returns the exit code."""
+    """Write the reason to stderr and to the termination log; return the exit code."""
     line = one_line(" ".join(reason.split()))
     sys.stderr.write(f"{line}\n")
     try:

@@ -28,7 +28,7 @@ async def serve(
     must_not_end: Sequence[Awaitable[None]],
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
-    """Serves until a signal and then drains; raises what the first of `must_not_end` raises."""
+    """Serve until a signal, then drain; raises what the first of `must_not_end` raises."""
     app = build_app(listeners, models, metrics, more_metrics, AnswerStyle.of(os.environ))
     await serve_app(app, listeners, models, metrics, must_not_end)
 

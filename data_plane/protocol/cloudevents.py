@@ -1,6 +1,6 @@
-"""CloudEvents 1.0 over HTTP: the payload out of a request's event, and the answer into an event. Pure.
+"""CloudEvents 1.0 over HTTP: the payload out of a request's event, and the response into an event. Pure.
 
-An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). The answer
+An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). A response
 to an event is one, in the same mode, with the type and source that KServe gives it. A structured event that is sent as
 plain JSON is answered as plain JSON, too.
 """
@@ -49,9 +49,9 @@ class CloudEvent:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStyle:
-    """What the events of answers say."""
+    """What the events of responses say."""
 
-    merges: bool = False  # the attributes of the request's event, where the answer has none of its own
+    merges: bool = False  # the attributes of the request's event, where the response has none of its own
     type: str = RESPONSE_TYPE
     source: str | None = None  # if it is not to name the model
 
@@ -134,7 +134,7 @@ def wrap(
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Response:
-    """The answer to `event` as an event, with an id of its own."""
+    """The response to `event` as an event, with an id of its own."""
     own = {
         "specversion": "1.0",
         "id": new_id(),

@@ -201,7 +201,7 @@ class _Window:
 
 
 def _windows(text: bytes, size: int) -> Iterator[_Window]:
-    """Raises JSONDecodeError for brackets that no JSON has so."""
+    """Raise JSONDecodeError for brackets that no JSON has so."""
     import numpy as np  # for large texts alone
 
     steps = np.zeros(256, np.int8)

@@ -61,7 +61,7 @@ def decode_request(body: bytes) -> PredictRequest:
 
 
 def encode_response(predictions: list[Any]) -> bytes:
-    """The body of an answer; raises TypeError for what JSON cannot hold."""
+    """The body of a response; raises TypeError for what JSON cannot hold."""
     return orjson.dumps({"predictions": predictions})
 
 

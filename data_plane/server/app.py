@@ -1,6 +1,6 @@
-"""The ASGI application: reads the body, finds the endpoint, and is the one border where errors become answers.
+"""The ASGI application: read the body, call the endpoint, and turn errors into responses.
 
-Bare ASGI on purpose: a web framework costs more per request than everything else here together.
+There is no web framework: it would cost more per request than everything else here together.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ Send = Callable[[Message], Awaitable[None]]
 
 REQUEST_ID = b"x-request-id"
 _UNROUTED = "none"
-_BODILESS = (204, 304)  # whatever came behind the head would be taken for the next answer
+_BODILESS = (204, 304)  # whatever came behind the head would be taken for the next response
 _CLOSE: Headers = ((b"connection", b"close"),)
 
 
 class App:
-    """An ASGI application that answers every request.
+    """An ASGI application that sends a response to every request.
 
     A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together.
     """
@@ -103,7 +103,7 @@ class App:
                 held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
         except ClientGone:
             return
-        except Exception as error:  # noqa: BLE001 - the border: whatever it is, the client gets an answer
+        except Exception as error:  # noqa: BLE001 - every error becomes a response
             what = one_line(f"{scope['method']} {scope['path']}")
             response = _error_response(error, what, _text(request_id))
             if not is_read and _CLOSE[0] not in response.headers:
@@ -116,7 +116,7 @@ class App:
             try:
                 await _stream(send, response, request_id, receive)
             except ServingError as error:
-                # Its head has left: the server closes a connection whose answer has no end, which tells the client.
+                # Its head has left: the server closes a connection whose response has no end, which tells the client.
                 _log(error, one_line(f"{scope['method']} {scope['path']} broke off with"), _text(request_id))
         else:
             all_headers = _whole_headers(response, request_id)
@@ -124,7 +124,7 @@ class App:
             await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
 
     async def _read_body(self, found: Found, headers: Headers, receive: Receive, held: Held) -> bytes:
-        """What can be refused by its head alone is refused before the body is read; the connection throws it away."""
+        """Read the body. A request that its head alone rules out is refused first; the connection discards its body."""
         asks_first = header(headers, b"expect") is not None
         if asks_first:  # the client asks before it sends
             if _content_length(headers) > self._max_request_size:
@@ -136,7 +136,7 @@ class App:
             if len(body) > self._max_request_size:
                 raise BodyTooLarge(self._max_request_size)
             if body or found[0].check:
-                await held.take(len(body) or 1)  # its answer may be large
+                await held.take(len(body) or 1)  # its response may be large
             return body
         if not asks_first:
             await self._check(found, headers)
@@ -151,7 +151,7 @@ class App:
         await self.budget.make_room(_content_length(headers))
 
     async def _gather(self, message: Message, receive: Receive, held: Held, *, is_too_large: bool) -> bytes:
-        """The body that begins with `message`. One that is too large is read on, so that the client gets its answer."""
+        """Read the body that starts with `message`. Read on if it is too large, so that the client gets a response."""
         body = bytearray()
         size, limit = 0, self._max_request_size
         while message["type"] != "http.disconnect":
@@ -171,7 +171,7 @@ class App:
         raise ClientGone
 
     def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
-        """The answer to what is no request, with all its headers; `headers` are what could be read of it."""
+        """Return the response to a malformed request, with all its headers; `headers` are those that were read."""
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         response = _error_response(error, "what is no request", _text(request_id))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
@@ -179,9 +179,9 @@ class App:
 
 
 def ending_unread(headers: Headers) -> Headers:
-    """Of an answer for which the request's body is not read.
+    """Return the headers of a response that is sent before the request's body is read.
 
-    A client that asks before it sends may leave the body out or not: what it sends next could be either.
+    A client that sent `Expect` may send the body or not, so what it sends next is ambiguous.
     """
     return _CLOSE if header(headers, b"expect") else ()
 
@@ -201,7 +201,7 @@ def _log(error: ServingError, what: str, request_id: str) -> None:
 
 
 def _text(request_id: bytes) -> str:
-    """As clients write it; a header may be any bytes."""
+    """Decode a request id, which may be any bytes."""
     try:
         return request_id.decode()
     except UnicodeDecodeError:
@@ -227,7 +227,7 @@ def _error_headers(error: ServingError) -> Headers:
 
 
 def _is_gone(receive: Receive) -> bool:
-    """Whether the client hung up, asked without waiting: after the body, `receive` ends only with the connection."""
+    """Poll whether the client has disconnected: after the body, `receive` returns only when the connection ends."""
     waiting = receive()
     try:
         waiting.send(None)
@@ -244,9 +244,9 @@ def _content_length(headers: Headers) -> int:
 
 
 async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:
-    """Until all is sent, or the client hangs up: it may do so while there is nothing to send.
+    """Send all chunks, or stop when the client disconnects, which may be while there is nothing to send.
 
-    An error on the way breaks the connection, so that the client can tell.
+    An error closes the connection, so that the client notices that the response is incomplete.
     """
     sending = asyncio.ensure_future(_send_pieces(send, response, request_id))
     client = asyncio.ensure_future(receive())  # after the body, it ends only with the connection
@@ -279,7 +279,7 @@ async def _gathered(response: StreamingResponse) -> Response:
 
 
 async def _close(response: StreamingResponse) -> None:
-    """Who makes the chunks learns that nobody takes more of them."""
+    """Close the iterator of the chunks, so that the model stops sending them."""
     if aclose := getattr(response.chunks, "aclose", None):
         await aclose()
 

@@ -1,4 +1,4 @@
-"""How many bytes the server holds at a time: requests until they are answered, answers until they are sent."""
+"""How many bytes of requests and responses the server holds at a time, until the responses are sent."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class ByteBudget:
         self.limit = limit
         self.held = 0
         self.peak = 0  # the most that was held since somebody has set it to 0
-        # Drops the queued requests whose callers are gone: called where a request finds no room.
+        # Drops the queued requests whose clients have disconnected: called where a request finds no room.
         self.drop_gone: Callable[[], None] | None = None
-        self._unsent = 0  # bytes of answers that clients have not read yet
+        self._unsent = 0  # bytes of responses that clients have not read yet
 
     def check(self, size: int, of: int = 0) -> None:
-        """Whether there is room for `size` bytes more of a request that has `of` already; raises BuffersFull."""
+        """Raise BuffersFull unless there is room for `size` more bytes of a request that holds `of` already."""
         used = self.held + self._unsent
         if used + size > self.limit and used > of:
             raise BuffersFull(self.limit)
 
     async def make_room(self, size: int, of: int = 0) -> None:
-        """As `check`, but where there is no room, requests whose callers are gone are dropped first."""
+        """As `check`, but where there is no room, requests whose clients have disconnected are dropped first."""
         try:
             self.check(size, of)
         except BuffersFull:
@@ -41,7 +41,7 @@ class ByteBudget:
             self.check(size, of)
 
     def count_unsent(self, size: int) -> None:
-        """So many bytes more, or less, of answers wait for their clients to read them."""
+        """Change the number of bytes of responses that clients have not read."""
         self._unsent += size
         self.peak = max(self.peak, self.held + self._unsent)
 
@@ -56,7 +56,7 @@ class Held:
         self.size = 0
 
     def add(self, size: int) -> None:
-        """Raises BuffersFull."""
+        """Raise BuffersFull."""
         budget = self._budget
         budget.check(size, self.size)
         budget.held = held = budget.held + size
@@ -65,7 +65,7 @@ class Held:
         self.size += size
 
     async def take(self, size: int) -> None:
-        """As `add`, but where there is no room, requests whose callers are gone are dropped first."""
+        """As `add`, but where there is no room, requests whose clients have disconnected are dropped first."""
         await self._budget.make_room(size, self.size)
         self.add(size)
 
@@ -75,6 +75,6 @@ class Held:
         self.size -= size
 
     def release(self) -> None:
-        """The request is gone, and its bytes with it."""
+        """Free the bytes of the request."""
         self._budget.held -= self.size
         self.size = 0

@@ -1,7 +1,7 @@
-"""One connection: uvicorn's HTTP/1.1, but for what it leaves open.
+"""One connection: uvicorn's HTTP/1.1 with the bounds that it does not have.
 
-The head of a request is bounded; an upgrade that a client offers is declined and its request answered; what cannot be
-read is answered in the one form of errors; a client that is too slow is not waited for.
+The head of a request is bounded. An upgrade that a client offers is declined, and its request gets a response.
+Malformed HTTP gets a response in the common form of errors. The connection of a client that is too slow is closed.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 
 
 class ServerConnection(HttpToolsProtocol):
-    """What uvicorn makes for each client. Every call here is paid for by every request."""
+    """uvicorn makes one for each client. Each method runs for every request, so it has to be cheap."""
 
     cycle: Cycle  # None before the first request
     _is_surplus = False
-    _is_refused = False  # and what comes is not read any more
-    _closes = False  # after an answer that is written before the body was read
-    _body_size = 0  # bytes of the body that have come
+    _is_refused = False  # what arrives is no longer read
+    _closes = False  # after a response that is written before the body was read
+    _body_size = 0  # bytes of the body that have arrived
     _pauses = 0  # of writing, as the client did not read
-    _unsent = 0  # bytes of answers that wait for the client, as far as the budget counts them
+    _unsent = 0  # bytes of responses that wait for the client, as far as the budget counts them
     _received = 0  # bytes of the last segment
     _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
     _unfinished_size = 0  # bytes of that, without the first segment's
-    _goes_on = False  # a parser is being told of a body whose head another one has read
+    _replays_head = False  # a new parser gets the framing of a head that another has read
 
     def __init__(self, *, connections: Connections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -69,7 +69,7 @@ class ServerConnection(HttpToolsProtocol):
         self.flow = _Flow(transport, self.pipeline)
         self._is_surplus = not self._connections.add(self)
         if not self._is_surplus:
-            self._rest()
+            self._mark_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
@@ -96,7 +96,7 @@ class ServerConnection(HttpToolsProtocol):
             self._linger_at_end()
 
     def on_headers_complete(self) -> None:
-        if self._goes_on:
+        if self._replays_head:
             return
         if self._received > MAX_HEAD or self._unfinished is self.scope:
             if self._head_size() > MAX_HEAD:
@@ -114,7 +114,7 @@ class ServerConnection(HttpToolsProtocol):
         self._begin()
 
     def _begin(self) -> None:
-        """A request, whose head is there; its response waits for those before it."""
+        """Start the request whose head is complete; in a pipeline, after those before it."""
         scope, parser = self.scope, self.parser
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
@@ -143,7 +143,7 @@ class ServerConnection(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
-        """As uvicorn's, but for the bound of what nobody wants."""
+        """As uvicorn's, with a bound for a body that is discarded."""
         self._unfinished = None
         cycle = self.cycle
         self._body_size += len(body)
@@ -160,7 +160,7 @@ class ServerConnection(HttpToolsProtocol):
         cycle = self.cycle
         cycle.more_body = False
         if cycle.response_complete:
-            self._rest()
+            self._mark_idle()
             return
         if self._closes:
             self._closes = cycle.keep_alive = False
@@ -176,17 +176,16 @@ class ServerConnection(HttpToolsProtocol):
         elif self._closes:
             self._end_unread()
         elif not self.cycle.more_body and self.cycle.scope is self.scope:
-            self._rest()
+            self._mark_idle()
 
     def end(self) -> None:
-        """There is no request, and there will be none."""
+        """Close the connection, which is idle."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()  # closing would wait until the client has read
         else:
             self.transport.close()
 
-    def _rest(self) -> None:
-        """There is no request."""
+    def _mark_idle(self) -> None:
         self._connections.idle[self] = self.loop.time()
 
     def pause_writing(self) -> None:
@@ -202,15 +201,15 @@ class ServerConnection(HttpToolsProtocol):
         self._connections.budget.count_unsent(size - self._unsent)
         self._unsent = size
 
-    def look(self, now: float) -> None:
-        """Every second: gives up a client that is too slow."""
+    def check_timeout(self, now: float) -> None:
+        """Close the connection if its client is too slow; called every second."""
         unsent = self.transport.get_write_buffer_size()
         self._count_unsent(unsent)
-        if self._timeout.ends(now, *self._state(unsent), received=self._body_size, unsent=unsent):
-            self._give_up()
+        if self._timeout.expired(now, *self._state(unsent), received=self._body_size, unsent=unsent):
+            self._close_slow_client()
 
     def _state(self, unsent: int) -> tuple[WaitsFor, object]:
-        """What the client is waited for, and of which request, or in which pause of writing."""
+        """Return what the client has to do next, and for which request or pause of writing."""
         cycle, scope, ends = self.cycle, self.scope, self._is_refused or self.transport.is_closing()
         is_answered = ends or cycle is None or cycle.response_complete
         if unsent and (is_answered or self.flow.write_paused):
@@ -223,29 +222,31 @@ class ServerConnection(HttpToolsProtocol):
             return WaitsFor.BODY, cycle
         return (WaitsFor.HEAD, scope) if cycle.response_complete else (WaitsFor.NOTHING, None)
 
-    def _give_up(self) -> None:
+    def _close_slow_client(self) -> None:
         match self._timeout.waits_for:
             case WaitsFor.HEAD:
                 self._refuse(ClientTooSlow(f"The request's head did not come within {HEAD_TIMEOUT} s."))
             case WaitsFor.BODY:
                 within_s = self._timeout.allowed_s(self._body_size)
-                words = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
-                self._refuse(ClientTooSlow(f"{words}; send it without a pause."))
+                text = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
+                self._refuse(ClientTooSlow(f"{text}; send it without a pause."))
             case _:
                 log.info("a client did not read %d bytes of its answer and is given up", self._timeout.unsent)
                 self.transport.abort()
 
     def _linger_at_end(self) -> None:
-        """A client that wants the connection closed, and may be answered before it has sent its body, gets to read
-        the answer: closing over what is unread would reset the connection."""
+        """Delay the close that a client requested until its body is read.
+
+        To close a connection with unread data resets it, and the client could not read its response.
+        """
         if self.scope is not None and "method" in self.scope and not self.cycle.keep_alive:
             self._closes = self.cycle.keep_alive = True
 
     def _end_unread(self) -> None:
-        self._read_no_more()
+        self._stop_reading()
         self._linger()
 
-    def _read_no_more(self) -> None:
+    def _stop_reading(self) -> None:
         self.parser, self.scope = _DiscardingParser(), None  # type: ignore[assignment]
         self._is_refused = True
 
@@ -260,11 +261,11 @@ class ServerConnection(HttpToolsProtocol):
         self.cycle.message_event.clear()
         framing = (b"%b: %b\r\n" % header for header in headers if header[0] in _FRAMING)
         self.parser = httptools.HttpRequestParser(self)
-        self._goes_on = True
+        self._replays_head = True
         try:
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
         finally:
-            self._goes_on = False
+            self._replays_head = False
             self.scope, self.headers = scope, headers
 
     def _head_size(self) -> int:
@@ -280,54 +281,53 @@ class ServerConnection(HttpToolsProtocol):
             self._refuse(HeadTooLarge(MAX_HEAD))
 
     def _refuse(self, error: ServingError) -> None:
-        """Read no more, and say why, unless this is a head and an answer to a request before it is under way."""
+        """Stop reading, and send the error, unless a response to an earlier request is in progress."""
         scope, cycle = self.scope, self.cycle
-        self._read_no_more()
+        self._stop_reading()
         if cycle is not None and cycle.scope is scope:
             self._refuse_body(cycle, error)
         elif cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False
         else:
-            self._say(self._refusal(error))
+            self._send_refusal(self._refusal(error))
 
     def _refuse_body(self, cycle: Cycle, error: ServingError) -> None:
-        if cycle.response_complete:  # nobody wanted it
+        if cycle.response_complete:  # the body was discarded
             self._linger()
             return
         if cycle.response_started:
             self.transport.close()
             return
-        cycle.disconnected = True  # it waits for a body that cannot be read
+        cycle.disconnected = True  # the app waits for a body that cannot be read
         cycle.message_event.set()
         refusal = self._refusal(error)
         if not self.pipeline:
-            self._say(refusal)
+            self._send_refusal(refusal)
             return
 
-        async def say_in_turn(*_: object) -> None:
-            self._say(refusal)
+        async def send_in_turn(*_: object) -> None:
+            self._send_refusal(refusal)
 
-        self.pipeline[0] = (cycle, say_in_turn)
+        self.pipeline[0] = (cycle, send_in_turn)
 
     def _refusal(self, error: ServingError) -> bytes:
         response, headers = cast("App", self.config.app).refuse(error, tuple(self.headers or ()))
         lines = (b"%b: %b\r\n" % pair for pair in (*self.server_state.default_headers, *headers))
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], b"".join(lines), response.body)
 
-    def _say(self, refusal: bytes) -> None:
+    def _send_refusal(self, refusal: bytes) -> None:
         self.transport.write(refusal)
         self._linger()
 
     def _linger(self) -> None:
-        """The client may still be sending: closing at once would reset the connection before it reads its answer."""
+        """Close later: the client may still be sending, and to close at once would reset the connection."""
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER, self.transport.close)
 
 
 class _Flow(FlowControl):
-    """Nothing is read while a request waits behind the one that is answered, also when that one is asked whether its
-    client is still there: a body that nobody takes would grow."""
+    """Does not resume reading while requests wait in the pipeline: the body of one would grow without a reader."""
 
     def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
         super().__init__(transport)
@@ -339,15 +339,15 @@ class _Flow(FlowControl):
 
 
 class _DiscardingParser:
-    """In a parser's place: reads nothing."""
+    """Takes the place of the parser, and discards what arrives."""
 
     def feed_data(self, data: bytes | memoryview) -> None:
-        """Nobody is told."""
+        """Discard the data."""
 
 
 def _cause(error: httptools.HttpParserError) -> ServingError:
     if isinstance(error.__context__, ServingError):
         return error.__context__
-    # Of our callbacks, only the one that reads the request's target fails.
+    # Only the callback that parses the request's target raises.
     reason = "Invalid target" if isinstance(error, httptools.HttpParserCallbackError) else error
     return UnreadableRequest(f"The request is not HTTP/1.1 that can be read: {reason}.")

@@ -19,14 +19,14 @@ class OpenConnection(Protocol):
         """Close the connection, which is idle."""
         ...
 
-    def look(self, now: float) -> None:
+    def check_timeout(self, now: float) -> None:
         """Close the connection if its client is too slow."""
         ...
 
 
 class Connections:
-    """At most `limit` connections. Where one more comes, the one that has been idle for longest is closed; where none
-    is idle, the new one is surplus: probes and metrics are answered on it, and it is closed."""
+    """At most `limit` connections. For one more, the connection that has been idle for longest is closed. If none is
+    idle, the new one is surplus: it serves probes and metrics, and is closed."""
 
     def __init__(
         self, limit: int = MAX_CONNECTIONS, keep_alive_s: float = KEEP_ALIVE, budget: ByteBudget | None = None
@@ -39,7 +39,7 @@ class Connections:
         self.idle: dict[OpenConnection, float] = {}  # without a request, and since when; the longest first
 
     def add(self, connection: OpenConnection) -> bool:
-        """Whether it is one of those that may stay."""
+        """Add a connection, and return whether it may stay: False for a surplus one."""
         if len(self._open) >= self.limit:
             if not self.idle:
                 self._add_surplus(connection)
@@ -58,17 +58,17 @@ class Connections:
             oldest.transport.abort()
 
     def remove(self, connection: OpenConnection) -> None:
-        """It is closed, or will be."""
+        """Forget a connection that is closed, or will be."""
         self._open.discard(connection)
         self._surplus.pop(connection, None)
         self.idle.pop(connection, None)
 
-    def look(self, now: float) -> None:
-        """Once a second: ends what has been idle for too long and who is too slow."""
+    def check_timeouts(self, now: float) -> None:
+        """Close the connections that have been idle for too long or whose clients are too slow; called every second."""
         for connection, since in list(self.idle.items()):
             if now - since < self._keep_alive_s:
                 break
             self.remove(connection)
             connection.end()
         for connection in (*self._open, *self._surplus):
-            connection.look(now)
+            connection.check_timeout(now)

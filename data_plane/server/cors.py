@@ -1,4 +1,4 @@
-"""Pages of other origins: the browser asks whether they may send a request, and whether they may read its answer."""
+"""Pages of other origins: the browser asks whether they may send a request, and whether they may read its response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data_plane.server.routing import Router
 
 
 class CorsApp(App):
-    """Every answer has the headers `cors`, but for those that a handler has set; so has the one to OPTIONS."""
+    """Every response has the headers `cors`, but for those that a handler has set; so has the one to OPTIONS."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class ServerMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts one answered request."""
+        """Count one answered request."""
         key = method, route, status
         answered = self._requests.answered.get(key)
         if answered is None:
@@ -72,7 +72,7 @@ class ServerMetrics:
         answered.seconds.observe(seconds)
 
     def observe_grpc(self, method: str, code: str, seconds: float) -> None:
-        """Counts one answered call; `code` is gRPC's name of its status."""
+        """Count one answered call; `code` is gRPC's name of its status."""
         self._grpc_requests.labels(method, code).inc()
         self._grpc_seconds.labels(method).observe(seconds)
 

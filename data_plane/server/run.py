@@ -1,4 +1,4 @@
-"""Runs an ASGI application until it is told to drain."""
+"""The HTTP server: uvicorn, which serves an ASGI application until `drain` is called."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without its signal handlers: what a signal means is its caller's to decide.
+    """uvicorn, without its signal handlers: the caller decides what a signal means.
 
     Making one raises OSError for a certificate or key that cannot be used.
     """
@@ -72,7 +72,7 @@ class HttpServer(uvicorn.Server):
         self._listener = listener
 
     async def run_until_drained(self) -> None:
-        """Serves until `drain` is called and requests under way are finished."""
+        """Serve until `drain` is called and requests under way are finished."""
         await self.serve(sockets=[self._listener])
 
     def drain(self) -> None:
@@ -80,7 +80,7 @@ class HttpServer(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, but for the time of a TLS handshake: connections are not counted before it."""
+        """As uvicorn's, with a timeout for the TLS handshake: connections are not counted before it."""
 
         def connection() -> asyncio.Protocol:
             return self.config.http_protocol_class(  # type: ignore[call-arg]
@@ -96,13 +96,13 @@ class HttpServer(uvicorn.Server):
         ]
         self.started = True
 
-    def look(self, now: float) -> None:
-        """Every second, on the loop's clock: gives up clients that are too slow."""
-        self._connections.look(now)
+    def check_timeouts(self, now: float) -> None:
+        """Close the connections of slow clients; called every second with the loop's time."""
+        self._connections.check_timeouts(now)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS == 0:
-            self.look(asyncio.get_running_loop().time())
+            self.check_timeouts(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     @contextlib.contextmanager

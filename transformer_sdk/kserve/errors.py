@@ -94,7 +94,7 @@ class WorkersShouldBeLessThanMaxWorkersError(Exception):
 
 
 class NoModelReady(RuntimeError):
-    """`ModelServer.start` was given models, and none of them can answer."""
+    """`ModelServer.start` was given models, and none of them can serve requests."""
 
     def __init__(self, models: Sequence[object], detail: str | None = None) -> None:
         self.models = models

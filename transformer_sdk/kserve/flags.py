@@ -25,7 +25,7 @@ _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", 
 
 
 def strtobool(val: str) -> bool:
-    """Raises ValueError for what is neither true nor false."""
+    """Raise ValueError for what is neither true nor false."""
     word = val.lower()
     if word not in (*_TRUE, *_FALSE):
         raise ValueError(f"invalid truth value {val!r}")

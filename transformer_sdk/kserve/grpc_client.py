@@ -84,7 +84,7 @@ class InferenceGRPCClient:
     async def forward(
         self, message: bytes, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> bytes:
-        """A serialized ModelInferRequest as it is, and its answer likewise; raises the errors of `client.errors`."""
+        """A serialized ModelInferRequest as it is, and its response likewise; raises the errors of `client.errors`."""
         return await self._send("ModelInfer", message, timeout, headers)
 
     async def is_server_ready(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
@@ -100,7 +100,7 @@ class InferenceGRPCClient:
     async def is_model_ready(
         self, model_name: str, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> bool:
-        """Whether the model can answer."""
+        """Whether the model can serve requests."""
         asked = pb.ModelReadyRequest(name=model_name)
         return (await self._call("ModelReady", asked, pb.ModelReadyResponse, timeout, headers)).ready
 

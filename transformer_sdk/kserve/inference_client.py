@@ -1,6 +1,6 @@
 """Clients of model servers, as KServe has them: over HTTP with the v1 or v2 protocol, and over gRPC.
 
-An answer that is an error raises `client.errors.PredictorError`, which has the server's status and words.
+A response that is an error raises `client.errors.PredictorError`, which has the server's status and words.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class InferenceRESTClient:
         headers: Mapping[str, str] | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> bool:
-        """Whether the model can answer."""
+        """Whether the model can serve requests."""
         try:
             document = await self._get(base_url, self._path(model_name, {_V1: "", _V2: "/ready"}), headers, timeout)
         except PredictorError as error:
@@ -168,7 +168,7 @@ class InferenceRESTClient:
         *,
         stream: bool = False,
     ) -> UpstreamResponse:
-        """A body as it is; `json_length` is that of one with raw tensors. With `stream` the answer may be in pieces."""
+        """Send a body as it is; `json_length` is that of one with raw tensors. With `stream`, stream the response."""
         sent = self._with_auth(headers)
         if json_length is not None:
             sent = [pair for pair in sent if pair[0] != b"content-type"]
@@ -221,7 +221,7 @@ class InferenceRESTClient:
 
 
 def decode_json(answer: UpstreamResponse, base_url: str) -> Any:
-    """Raises PredictorBroken for what is no JSON."""
+    """Raise PredictorBroken for what is no JSON."""
     try:
         return json_text.loads(answer.body)
     except (orjson.JSONDecodeError, BadDocument) as error:
@@ -231,7 +231,7 @@ def decode_json(answer: UpstreamResponse, base_url: str) -> Any:
 
 
 def decode_infer(answer: UpstreamResponse, base_url: str) -> InferResponse:
-    """Raises PredictorBroken for what is not of the v2 protocol."""
+    """Raise PredictorBroken for what is not of the v2 protocol."""
     length = answer.header(_LENGTH)
     try:
         return InferResponse.from_bytes(answer.body, int(length) if length else None)

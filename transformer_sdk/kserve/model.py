@@ -56,11 +56,11 @@ class BaseKServeModel(ABC):
         self.engine = False
 
     async def healthy(self) -> bool:
-        """Whether the model can answer now."""
+        """Whether the model can serve requests now."""
         return self.ready
 
     def load(self) -> bool:
-        """Load what predicting needs; returns whether the model can answer."""
+        """Load what predicting needs; returns whether the model can serve requests."""
         self.ready = True
         return self.ready
 
@@ -69,7 +69,7 @@ class BaseKServeModel(ABC):
         self.ready = True
 
     async def start_engine(self) -> None:
-        """Runs beside the server, where `engine` is true."""
+        """Run beside the server, where `engine` is true."""
         self.ready = True
 
     def stop(self) -> Any:

@@ -36,7 +36,7 @@ class ModelRepository:
         return self.models
 
     async def is_model_ready(self, name: str) -> bool:
-        """Whether there is such a model and it can answer."""
+        """Whether there is such a model and it can serve requests."""
         model = self.get_model(name)
         return model is not None and bool(await call(model.healthy))
 

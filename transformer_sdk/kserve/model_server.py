@@ -83,7 +83,7 @@ class ModelServer:
             logging.getLogger(KSERVE_LOGGER_NAME).setLevel(KSERVE_LOGLEVEL)
 
     def start(self, models: Sequence[BaseKServeModel]) -> None:
-        """Serve until SIGTERM or SIGINT; raises NoModelReady when none of the models can answer.
+        """Serve until SIGTERM or SIGINT; raises NoModelReady when none of the models can serve requests.
 
         A model that is not ready yet is loaded.
         """

@@ -27,7 +27,7 @@ class BackgroundServer:
         self.port = 0
 
     def start(self) -> None:
-        """Returns when requests are taken; raises what the application could not be made for."""
+        """Return when requests are taken; raises what the application could not be made for."""
         self._listener = listen(_LOCAL, 0)
         self.port = self._listener.getsockname()[1]
         context = contextvars.copy_context()

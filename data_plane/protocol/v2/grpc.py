@@ -78,7 +78,7 @@ def request_from_proto(message: pb.ModelInferRequest) -> TensorRequest:
 
 
 def response_to_proto(response: TensorResponse, *, raw: bool = False) -> pb.ModelInferResponse:
-    """The answer as a message, its data in the form that the request's had."""
+    """The response as a message, its data in the form that the request's had."""
     message = pb.ModelInferResponse(
         model_name=response.model_name,
         model_version=response.model_version or "",

@@ -42,7 +42,7 @@ class TensorRequest:
 
 @dataclass(frozen=True, slots=True)
 class TensorResponse:
-    """Named outputs of a model; `is_last` is False for one that others follow, in an answer of several."""
+    """Named outputs of a model; `is_last` is False for one that others follow, in a response of several."""
 
     model_name: str
     model_version: str | None

@@ -59,9 +59,9 @@ def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest
 
 
 def encode_response(response: TensorResponse, request: TensorRequest) -> tuple[bytes, int | None]:
-    """The answer's body and, when an output goes as binary, the length of its JSON.
+    """The response's body and, when an output goes as binary, the length of its JSON.
 
-    Raises InvalidRequest when the client asked for what this answer cannot give. JSON has no NaN and no infinity: they
+    Raises InvalidRequest when the client wants what the response cannot give. JSON has no NaN and no infinity: they
     become null.
     """
     outputs = wanted_outputs(request, response)

@@ -35,7 +35,7 @@ def agreed(name: str, shape: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def check_lists(name: str, sizes: Sequence[int]) -> None:
-    """Raises InvalidRequest for a shape, without negative sizes, that is too many nested lists for its elements."""
+    """Raise InvalidRequest for a shape, without negative sizes, that is too many nested lists for its elements."""
     lists, elements = 0, 1
     for size in sizes:
         lists += elements

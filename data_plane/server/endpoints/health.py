@@ -17,7 +17,7 @@ async def _nothing() -> bytes:
 
 
 def model_readiness(models: Models, model: str, version: str | None = None) -> Response:
-    """Whether a model can answer, and why not; raises UnknownModel."""
+    """Whether a model can serve requests, and why not; raises UnknownModel."""
     name = models.resolve(model)
     if models.is_ready(name, version):
         return json_response({"name": name, "ready": True})

@@ -11,7 +11,7 @@ from data_plane.server.routing import Route
 
 
 class _IndexDocument(msgspec.Struct):
-    ready: bool = False  # only models that can answer
+    ready: bool = False  # only models that can serve requests
 
 
 _index_document = msgspec.json.Decoder(_IndexDocument)

@@ -75,7 +75,7 @@ class MessageReceiver:
         return None if is_full or self.arriving >= MAX_GRPC_ARRIVING else Arrival(self)
 
     async def hold(self, message: bytes, held: Held) -> None:
-        """Counts a message that is there; raises BuffersFull."""
+        """Count a message that is there; raises BuffersFull."""
         if self._budget:
             await held.take(len(message) * GRPC_COPIES)
 

@@ -33,7 +33,7 @@ class InferenceAPIsService:
         self._models = models
 
     def methods(self) -> Mapping[str, Callable[[bytes, Call], Awaitable[bytes]]]:
-        """Those with one answer, by name."""
+        """Those with one response, by name."""
         return {"Ping": self.ping, "Predictions": self.predictions}
 
     async def ping(self, _: bytes, __: Call) -> bytes:
@@ -48,7 +48,7 @@ class InferenceAPIsService:
         return pb.PredictionResponse(prediction=prediction).SerializeToString()
 
     async def stream_predictions(self, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
-        """A response for each piece of the answer: one, where the handler does not send it in pieces."""
+        """A response for each piece of the response: one, where the handler does not send it in pieces."""
         request = await off_loop(len(body), _read, body)
         answer = await self._ask(request, call)
         if isinstance(answer, Response):
@@ -62,7 +62,7 @@ class InferenceAPIsService:
                 await aclose()
 
     async def _ask(self, request: pb.PredictionsRequest, call: Call) -> Response | StreamingResponse:
-        """Raises InferenceFailed for an answer that is an error."""
+        """Raise InferenceFailed for a response that is an error."""
         if request.HasField("sequence_id"):
             others = (one for one in call.headers if one[0] != _SEQUENCE_ID)
             call.headers = (*others, (_SEQUENCE_ID, request.sequence_id.encode()))
@@ -93,7 +93,7 @@ def _response(call: Call, prediction: bytes = b"", status: pb.Status | None = No
 
 
 def _read(body: bytes) -> pb.PredictionsRequest:
-    """Raises InvalidRequest."""
+    """Raise InvalidRequest."""
     fields.check(body)
     try:
         request = pb.PredictionsRequest.FromString(body)

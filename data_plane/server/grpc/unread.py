@@ -1,7 +1,7 @@
-"""Counts answers over gRPC until their clients have read them, and closes the connections of those who do not.
+"""Counts responses over gRPC until their clients have read them, and closes the connections of those who do not.
 
-An answer that is larger than its client's flow-control window waits in gRPC. A server written with grpc.aio cannot end
-such a call: cancelling its task leaves the answer where it is. Its connection can be closed, which ends it.
+A response that is larger than its client's flow-control window waits in gRPC. A server written with grpc.aio cannot end
+such a call: cancelling its task leaves the response where it is. Its connection can be closed, which ends it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnreadResponses:
         self._budget = budget
 
     def hold(self, answer: bytes, context: _Context) -> None:
-        """Counts the one answer of a call, which is sent next, until the call is over; raises BuffersFull."""
+        """Count the one response of a call, which is sent next, until the call is over; raises BuffersFull."""
         if len(answer) <= SMALL_ANSWER:
             return
         held = Held(self._budget)
@@ -49,7 +49,7 @@ class UnreadResponses:
         context.add_done_callback(is_over)  # type: ignore[arg-type]  # the stubs want a class of their own
 
     async def write(self, answer: bytes, context: _Context, held: Held) -> None:
-        """Returns when the client has read one answer of a stream, which `held` counts until then; raises
+        """Return when the client has read one response of a stream, which `held` counts until then; raises
         BuffersFull."""
         size = len(answer) * GRPC_COPIES if len(answer) > SMALL_ANSWER else 0
         held.add(size)

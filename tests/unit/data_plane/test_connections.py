@@ -73,7 +73,7 @@ class Served:
             visitor.answer()
         self.now += seconds
         looked = threading.Event()
-        self.loop.call_soon_threadsafe(lambda: (self.server.look(self.now), looked.set()))
+        self.loop.call_soon_threadsafe(lambda: (self.server.check_timeouts(self.now), looked.set()))
         assert looked.wait(20)
 
 

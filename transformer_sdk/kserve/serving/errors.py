@@ -14,13 +14,13 @@ COMPONENT = "transformer"
 
 
 class HookFailed(InferenceFailed):
-    """A hook raised something that is no answer to a request, or gave what cannot be sent."""
+    """A hook raised something that is no response to a request, or gave what cannot be sent."""
 
     component = COMPONENT
 
 
 class HookRefused(HookFailed):
-    """A hook raised the HTTPException of FastAPI or Starlette: status, detail and headers are the answer's."""
+    """A hook raised the HTTPException of FastAPI or Starlette: status, detail and headers are the response's."""
 
     def __init__(self, error: Any, headers: Headers) -> None:
         text, self.details = _described(error.detail)

@@ -22,7 +22,7 @@ def encode(given: Mapping[str, str]) -> Headers:
 
 
 def content_type(given: Mapping[str, str], otherwise: bytes) -> bytes:
-    """Raises HookFailed for one that HTTP cannot carry."""
+    """Raise HookFailed for one that HTTP cannot carry."""
     types = (_encoded(name, value)[1] for name, value in given.items() if name.lower() == "content-type")
     return next(types, otherwise)
 

@@ -54,7 +54,7 @@ class Pipeline:
         )
 
     async def forward(self, exchange: Exchange) -> bytes:
-        """The predictor's answer to the exchange's body over gRPC, both unread; raises ServingErrors only."""
+        """The predictor's response to the exchange's body over gRPC, both unread; raises ServingErrors only."""
         times: dict[str, float] = {}
         try:
             with _timed(times, "predict"):

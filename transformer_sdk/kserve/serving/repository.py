@@ -141,7 +141,7 @@ class HookedModels(Models):
         return ServedModel(name, hooked, pipeline, given=model, ask=self._question(name, model))
 
     def _question(self, name: str, model: BaseKServeModel) -> Callable[[], Any] | None:
-        """What says whether the model can answer, where its attribute `ready` does not."""
+        """What says whether the model can serve requests, where its attribute `ready` does not."""
         if type(self._users).is_model_ready is not ModelRepository.is_model_ready:
             return partial(self._users.is_model_ready, name)
         is_own = getattr(model.healthy, "__func__", model.healthy) is not BaseKServeModel.healthy

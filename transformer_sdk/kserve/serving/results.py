@@ -20,7 +20,7 @@ _TEXT = b"text/plain; charset=utf-8"
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:
-    """Raises HookFailed for a result that cannot be sent."""
+    """Raise HookFailed for a result that cannot be sent."""
     given = hook_headers.encode(exchange.response_headers)
     if isinstance(result, (bytes, bytearray, memoryview)):
         return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=given)

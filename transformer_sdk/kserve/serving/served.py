@@ -51,7 +51,7 @@ class ServedModel(Forwarder):
         given: BaseKServeModel,
         ask: Callable[[], Any] | None,
     ) -> None:
-        """`given` is what the repository has; `ask` says whether it can answer, where its `ready` does not."""
+        """`given` is what the repository has; `ask` says whether it can serve requests, where its `ready` does not."""
         self.name = name
         self.model = model
         self.given = given
@@ -59,7 +59,7 @@ class ServedModel(Forwarder):
         self.ask = ask
 
     async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
-        """The answer to a request over HTTP; raises ServingErrors only."""
+        """The response to a request over HTTP; raises ServingErrors only."""
         if not (health := await self.health()).is_ready:
             raise NotReady(f"Model with name {self.name} is not ready: it {health.reason}.")
         result = await self._pipeline.result(exchange)
@@ -83,7 +83,7 @@ class ServedModel(Forwarder):
             )
 
     async def refresh(self, models: Models) -> None:
-        """Record whether the model can answer and, where the configuration says so, its predictor."""
+        """Record whether the model can serve requests and, where the configuration says so, its predictor."""
         health = await self.health()
         if health.is_ready:
             health = await self._predictor_health()
