@@ -61,7 +61,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def words_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """What an exception says of itself, encodable. One of a user's own may fail even at that."""
     try:
         return encodable(str(error))

@@ -1,6 +1,6 @@
 """What a call to a predictor can end in; every message names the predictor and the address that was tried.
 
-PredictorError          the predictor's own status and words
+PredictorError          the predictor's own status and message
 PredictorUnreachable    503, nothing was sent
 PredictorBroken         502, it answered with something that is no response
 PredictorTimeout        504
@@ -27,7 +27,7 @@ class PredictorError(UpstreamError):
         self.body = body
         self.details: Mapping[str, object] = {name: value for name, value in document.items() if name not in _OURS}
         self.retry_after_s = int(retry_after) if retry_after and retry_after.isdigit() else None
-        super().__init__(_who(document), status, _words(document, body))
+        super().__init__(_who(document), status, _message(document, body))
 
 
 class PredictorUnreachable(NotReady):
@@ -62,7 +62,7 @@ def _who(document: Mapping[str, object]) -> str:
     return f"{PREDICTOR}/{part}" if isinstance(part, str) else PREDICTOR
 
 
-def _words(document: Mapping[str, object], body: bytes) -> str:
+def _message(document: Mapping[str, object], body: bytes) -> str:
     for name in ("error", "message", "detail"):
         if said := document.get(name):
             return said if isinstance(said, str) else orjson.dumps(said).decode()

@@ -129,7 +129,7 @@ class Pool:
             except asyncio.TimeoutError:
                 reason = "it does not take connections"
             except OSError as error:
-                reason = _words(error)
+                reason = _reason(error)
             pause_s = min(_FIRST_RETRY_S * 2 ** min(attempt, _DOUBLINGS), limits.MAX_RETRY_PAUSE)
             if attempt == self._retries or deadline - self._loop.time() <= pause_s:
                 break
@@ -224,7 +224,7 @@ def _request_line(method: str, prefix: str, path: str) -> bytes:
     return f"{method} {quote(prefix + path, safe=_SAFE) or '/'} HTTP/1.1".encode()
 
 
-def _words(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "there is no such host"
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -20,14 +20,14 @@ def processors() -> int:
 def processor_limit() -> int | None:
     """The container's, rounded up, where it is lower than the affinity's number; else None."""
     files = ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-    quota, period, *_ = (*(word for file in files for word in _words(file)), "max", "")
+    quota, period, *_ = (*(word for file in files for word in _fields(file)), "max", "")
     limit = math.inf if quota in ("max", "-1") else max(1, math.ceil(int(quota) / int(period)))
     return int(limit) if limit < _affinity() else None
 
 
 def memory_limit() -> int | None:
     """Bytes; None where there is none."""
-    limit, *_ = (*_words("memory.max"), *_words("memory/memory.limit_in_bytes"), "max")
+    limit, *_ = (*_fields("memory.max"), *_fields("memory/memory.limit_in_bytes"), "max")
     return None if limit == "max" or int(limit) >= _UNLIMITED else int(limit)
 
 
@@ -41,10 +41,10 @@ def memory_left() -> int | None:
     """Bytes below the limit; None where there is none. What holds the content of files that are not in use is left."""
     if (limit := memory_limit()) is None:
         return None
-    if _words("memory.max"):
-        used, idle = _words("memory.current"), _statistic("memory.stat", "inactive_file")
+    if _fields("memory.max"):
+        used, idle = _fields("memory.current"), _statistic("memory.stat", "inactive_file")
     else:
-        used, idle = _words("memory/memory.usage_in_bytes"), _statistic("memory/memory.stat", "total_inactive_file")
+        used, idle = _fields("memory/memory.usage_in_bytes"), _statistic("memory/memory.stat", "total_inactive_file")
     return max(0, limit - int(used[0]) + idle)
 
 
@@ -53,10 +53,10 @@ def _affinity() -> int:
 
 
 def _statistic(file: str, name: str) -> int:
-    words = _words(file)
+    words = _fields(file)
     return int(words[words.index(name) + 1])
 
 
-def _words(file: str) -> Sequence[str]:
+def _fields(file: str) -> Sequence[str]:
     path = _GROUPS / file
     return path.read_text().split() if path.is_file() else ()

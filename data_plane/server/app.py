@@ -38,7 +38,7 @@ from data_plane.messages import (
     encodable,
     header,
     json_response,
-    words_of,
+    text_of,
 )
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.metrics import ServerMetrics
@@ -108,8 +108,8 @@ class App:
             response = _error_response(error, what, _text(request_id))
             if not is_read and _CLOSE[0] not in response.headers:
                 response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
-        if told := server_timing(headers, timings):
-            timed = (SERVER_TIMING.encode(), told.encode())
+        if timing := server_timing(headers, timings):
+            timed = (SERVER_TIMING.encode(), timing.encode())
             response = structs.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
@@ -189,7 +189,7 @@ def ending_unread(headers: Headers) -> Headers:
 def _error_response(error: Exception, what: str, request_id: str) -> Response:
     if not isinstance(error, ServingError):
         log.error("%s: unexpected error", what, exc_info=error)
-        return json_response(_document(f"{type(error).__name__} : {words_of(error)}", "server", request_id), 500)
+        return json_response(_document(f"{type(error).__name__} : {text_of(error)}", "server", request_id), 500)
     _log(error, f"{what} answered", request_id)
     document = {**error.details, **_document(error.message, error.component, request_id)}
     return json_response(document, error.status, _error_headers(error))

@@ -9,7 +9,7 @@ import logging
 
 from ts.utils.util import PredictionException
 
-from data_plane.messages import encodable, words_of
+from data_plane.messages import encodable, text_of
 from torchserve_compat import frames
 from torchserve_compat.values import HandlerOutputError, status_of
 from torchserve_compat.worker.context import NeedsOwnBatch
@@ -38,7 +38,7 @@ def _error_message(error: Exception) -> str:
     """Return the text that the client reads. A handler may quote its input, so the text can be anything."""
     if isinstance(error, PredictionException):
         return encodable(str(error.message))
-    text = words_of(error)
+    text = text_of(error)
     if isinstance(error, NeedsOwnBatch | HandlerOutputError):
         return text
     if _is_out_of_memory(error):
@@ -50,4 +50,4 @@ def _is_out_of_memory(error: Exception) -> bool:
     """Report whether memory ran out. TorchServe takes every error of CUDA for that, and so do we."""
     if isinstance(error, NeedsOwnBatch | HandlerOutputError):
         return False
-    return isinstance(error, MemoryError) or "CUDA" in words_of(error)
+    return isinstance(error, MemoryError) or "CUDA" in text_of(error)

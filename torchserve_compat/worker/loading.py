@@ -16,7 +16,7 @@ from typing import Any
 
 from ts.model_loader import TsModelLoader
 
-from data_plane.messages import words_of
+from data_plane.messages import text_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
 
@@ -92,7 +92,7 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,
-        message=words_of(error),
+        message=text_of(error),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
     )

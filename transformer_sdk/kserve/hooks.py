@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from data_plane.messages import words_of
+from data_plane.messages import text_of
 
 _serving_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("serving_loop", default=None)
 _begun: set[asyncio.Future[Any]] = set()
@@ -40,7 +40,7 @@ async def call(hook: Callable[..., Any], *args: Any) -> Any:
     except BaseException as error:
         if ends_task(error, asyncio.current_task()):
             raise
-        raise RuntimeError(f"{type(error).__name__} : {words_of(error)}") from error
+        raise RuntimeError(f"{type(error).__name__} : {text_of(error)}") from error
 
 
 def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:

@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 class ModelServer:
-    """What is not given is what the flags say."""
+    """Serves models. Arguments that are not given come from the flags."""
 
     def __init__(
         self,
@@ -122,11 +122,11 @@ class ModelServer:
         self.registered_models.update(model, name)
 
     def register_exception_handler(self, handler: LoopErrorHandler) -> None:
-        """For what goes wrong in the event loop and is nobody's request."""
+        """Handle errors in the event loop that belong to no request."""
         self.loop_error_handler = handler
 
     def default_exception_handler(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What is done where no other handler is registered."""
+        """Handle such an error if no other handler is registered."""
         loop.default_exception_handler(context)
 
     def _register(self, models: Sequence[BaseKServeModel]) -> None:
@@ -141,18 +141,18 @@ class ModelServer:
                 self._admit(model)
                 finish(model.start())
             else:
-                _say_refused(model)
+                _log_refused(model)
         if not self._async_models:
             self._check_that_one_is_served(models)
 
     async def _start_async_models(self) -> None:
-        """In the event loop that serves: what they open there stays usable. Raises NoModelReady."""
+        """Load and start these in the event loop that serves, where what they open stays usable; raises NoModelReady."""
         for model in self._async_models:
             if await done(is_loaded(model)):
                 self._admit(model)
                 await done(model.start())
             else:
-                _say_refused(model)
+                _log_refused(model)
         self._check_that_one_is_served(self._async_models)
 
     def _admit(self, model: BaseKServeModel) -> None:
@@ -165,7 +165,7 @@ class ModelServer:
             raise NoModelReady(list(models))
 
 
-def _say_refused(model: BaseKServeModel) -> None:
+def _log_refused(model: BaseKServeModel) -> None:
     log.warning("model %s is not served: its load says no, and it is not ready", model.name)
 
 

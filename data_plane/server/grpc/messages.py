@@ -138,8 +138,8 @@ class _Reading:
             if not self._is_given_up:
                 raise
             getattr(self._task, "uncancel", int)()  # Python 3.11 and later count
-            words = f"The message did not come within {self._allowed_s:g} s; send it without a pause."
-            raise ClientTooSlow(words) from None
+            text = f"The message did not come within {self._allowed_s:g} s; send it without a pause."
+            raise ClientTooSlow(text) from None
         finally:
             self._timer.cancel()
 

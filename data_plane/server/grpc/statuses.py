@@ -12,7 +12,7 @@ import grpc
 
 from data_plane.errors import ServingError
 from data_plane.log_lines import one_line
-from data_plane.messages import encodable, words_of
+from data_plane.messages import encodable, text_of
 from data_plane.model import Call
 from data_plane.server.timing import SERVER_TIMING, server_timing
 
@@ -74,5 +74,5 @@ def error_text(error: Exception, call: Call, what: str) -> str:
         message = error.message
     else:
         log.error("%s: unexpected error (request %s)", what, one_line(call.id), exc_info=error)
-        message = f"{type(error).__name__} : {words_of(error)}"
+        message = f"{type(error).__name__} : {text_of(error)}"
     return encodable(message).encode()[:_MAX_MESSAGE].decode(errors="ignore")

@@ -72,8 +72,8 @@ class InferenceAPIsService:
         body = pieces.pop(name, b"")
         answer = await model.raw(RawRequest(body, name=name, fields=tuple(pieces.items())), call)
         if answer.status >= 400:
-            words = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
-            raise InferenceFailed(words.decode("utf-8", "replace"), answer.status)
+            text = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
+            raise InferenceFailed(text.decode("utf-8", "replace"), answer.status)
         return answer
 
 
@@ -86,10 +86,10 @@ def stream_error(error: Exception, call: Call) -> bytes:
 
 def _response(call: Call, prediction: bytes = b"", status: pb.Status | None = None) -> bytes:
     sequence = header(call.headers, _SEQUENCE_ID)
-    told = pb.PredictionResponse(prediction=prediction, status=status)
+    response = pb.PredictionResponse(prediction=prediction, status=status)
     if sequence is not None:
-        told.sequence_id = sequence.decode()
-    return told.SerializeToString()
+        response.sequence_id = sequence.decode()
+    return response.SerializeToString()
 
 
 def _read(body: bytes) -> pb.PredictionsRequest:

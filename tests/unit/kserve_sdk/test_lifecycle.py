@@ -212,7 +212,7 @@ async def test_a_repository_that_fails_to_tell_its_models_ends_nothing_and_is_lo
             self.answered.set()
             return super().get_models()
 
-    monkeypatch.setattr(serving_repository, "_LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(serving_repository, "_REFRESH_S", 0)
     repository, model = Failing(), Ready("m")
     models, repository.left = served(repository), 3
     repository.update(model)

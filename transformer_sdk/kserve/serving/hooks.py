@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from data_plane.errors import ServingError, Unsupported
-from data_plane.messages import words_of
+from data_plane.messages import text_of
 from transformer_sdk.kserve.hooks import done, ends_task
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.serving import headers
@@ -71,7 +71,7 @@ class Hook:
 
     def _answer(self, error: BaseException) -> ServingError:
         if isinstance(error, NotImplementedError):
-            error = Unsupported(words_of(error) or f"{self.what} is not implemented.")
+            error = Unsupported(text_of(error) or f"{self.what} is not implemented.")
         if isinstance(error, ServingError):
             if error.component == ServingError.component:
                 error.component = COMPONENT  # it is the hook that says so
@@ -80,7 +80,7 @@ class Hook:
         if isinstance(status, int) and status in _ERRORS and hasattr(error, "detail"):
             return HookRefused(error, headers.encode(getattr(error, "headers", None) or {}))
         log.error("%s raised", self.what, exc_info=error)
-        return HookFailed(f"{type(error).__name__} : {words_of(error)}")
+        return HookFailed(f"{type(error).__name__} : {text_of(error)}")
 
 
 class _Alarm:

@@ -65,7 +65,7 @@ class Pipeline:
 
     async def result(self, exchange: Exchange) -> Any:
         """What the last hook returns, or the predictor's UpstreamResponse as it came; raises ServingErrors only."""
-        if len(exchange.body) > ON_LOOP_BYTES and self._looks(exchange):
+        if len(exchange.body) > ON_LOOP_BYTES and self._reads_content(exchange):
             await exchange.read()
         if self._whole.overridden:
             return await self._call(exchange)
@@ -89,7 +89,7 @@ class Pipeline:
         finally:
             self._observe(times, exchange)
 
-    def _looks(self, exchange: Exchange) -> bool:
+    def _reads_content(self, exchange: Exchange) -> bool:
         """Whether the request's body is looked at here, and not only passed on."""
         asked = self._explain if exchange.verb is InferenceVerb.EXPLAIN else self._predict
         hooks = (self._whole, self._preprocess, self._validate, asked)

@@ -1,7 +1,7 @@
-"""Before the first port is opened: wait until a predictor takes connections, where the server is told to.
+"""Wait until the predictor accepts connections, before the server's ports are opened.
 
-So a pod is not ready before its predictor could be reached, and its log says what was tried. Once is enough: of a
-predictor that goes away later, answers tell.
+So a pod is not ready before its predictor is reachable, and its log names the problem. If a predictor goes away
+later, responses report it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LOG_EVERY_S = 5.0
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether to wait; our operator says so to transformers and explainers."""
+    """Whether to wait. The operator sets the variable for transformers and explainers."""
     return environment.get(VARIABLE, "").lower() == "true"
 
 
 def addresses_of(models: Iterable[BaseKServeModel]) -> tuple[Address, ...]:
-    """Of the predictors that the models ask; raises BadAddress."""
+    """Return the addresses of the models' predictors; raises BadAddress."""
     configs = (model.predictor_config for model in models if isinstance(model, Model))
     urls = {config.predictor_base_url: None for config in configs if config and config.predictor_host}
     return tuple(map(Address.parse, urls))
@@ -55,7 +55,7 @@ async def _reached(address: Address, log_every_s: float) -> None:
     pool = Pool(address)
     try:
         logged = -log_every_s
-        while reason := await _trouble(pool):
+        while reason := await _error_of(pool):
             if asyncio.get_running_loop().time() - logged >= log_every_s:
                 logged = asyncio.get_running_loop().time()
                 log.warning("waiting for the predictor before the server's ports are opened. %s", reason)
@@ -65,7 +65,7 @@ async def _reached(address: Address, log_every_s: float) -> None:
         pool.close()
 
 
-async def _trouble(pool: Pool) -> str:
+async def _error_of(pool: Pool) -> str:
     try:
         await pool.reach()
     except PredictorUnreachable as error:

@@ -29,7 +29,7 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(config: ServerConfig) -> None:
-    """Serve until a signal; a worker that ends by itself ends all, with its exit code."""
+    """Serve until a signal. A worker that ends by itself ends all others; its exit code is returned."""
     if predictor_wait.is_wanted(os.environ):
         models = (*config.repository.get_models().values(), *config.async_models)
         addresses = predictor_wait.addresses_of(models)
@@ -47,9 +47,9 @@ def _open_port(config: ServerConfig) -> socket.socket:
 
 
 def _run_workers(config: ServerConfig, listener: socket.socket) -> None:
-    """By forks, before any event loop: what the models have loaded is shared."""
+    """Fork the workers before any event loop exists; they share what the models have loaded."""
     lifeline, held = os.pipe()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until it is known whom to tell
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until the workers are known
     without_grpc = dataclasses.replace(config, grpc_port=None)  # only the first worker serves it
     configs = [config, *[without_grpc] * (config.workers - 1)]
     workers = [_fork(one, listener, lifeline, held) for one in configs]
@@ -58,7 +58,7 @@ def _run_workers(config: ServerConfig, listener: socket.socket) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
     ended, status = os.wait()
     code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGTERM:  # told to stop before it served, and had no more to do
+    if code == -signal.SIGTERM:  # stopped before it served
         code = 0
     if code:
         log.error("worker %d ended with %d: stopping the others", ended, code)
@@ -90,7 +90,7 @@ def _fork(config: ServerConfig, listener: socket.socket, lifeline: int, held: in
 
 
 def _end_with_parent(lifeline: int) -> None:
-    """Also where it was killed and could tell nobody: a worker left alone would keep the port."""
+    """End the worker with its parent, even if that was killed: an orphan would keep the port."""
     os.read(lifeline, 1)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -118,7 +118,7 @@ async def _main(config: ServerConfig, open_listener: Callable[[], socket.socket]
 
 
 def _as_sync(handler: LoopErrorHandler) -> LoopErrorHandler:
-    """An async one is begun."""
+    """Return a handler that starts an async one as a task."""
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         result = handler(loop, context)

@@ -1,4 +1,4 @@
-"""The models of a user's repository as the server has them; it is also what loads and unloads them by request."""
+"""The models of a user's repository, as the server serves, loads and unloads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from data_plane.errors import UnknownModel
 from data_plane.health import Event
-from data_plane.messages import words_of
+from data_plane.messages import text_of
 from data_plane.model import IndexEntry, Models
 from transformer_sdk.kserve.errors import ModelNotReady
 from transformer_sdk.kserve.hooks import all_ended, call, done
@@ -24,11 +24,11 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
 
-_LOOK_AGAIN_S = 1.0
+_REFRESH_S = 1.0
 
 
 class HookedModels(Models):
-    """The repository is asked at each request: hooks and threads of a program add models and take them out."""
+    """Follows the repository at each request: hooks and threads of a program add and remove models."""
 
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
         super().__init__()
@@ -36,35 +36,35 @@ class HookedModels(Models):
         self._wrapped: dict[str, ServedModel] = {}
         self._threads = threads
         self._metrics = metrics
-        self._look_at_all()
+        self._sync_all()
 
     @property
     def names(self) -> tuple[str, ...]:
-        self._look_at_all()
+        self._sync_all()
         return super().names
 
     def resolve(self, name: str) -> str:
-        self._look_at(name)
+        self._sync(name)
         return super().resolve(name)
 
     def index(self) -> list[IndexEntry]:
-        self._look_at_all()
+        self._sync_all()
         return super().index()
 
     def served(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, ready or not; raises UnknownModel."""
+        """Return the model, ready or not; raises UnknownModel."""
         if version is not None:
             return cast("ServedModel", self.known(name, version))
-        self._look_at(name)
+        self._sync(name)
         return self._wrapped[name] if name in self._wrapped else cast("ServedModel", self.known(name))
 
     async def load(self, name: str) -> None:
-        """By the repository; raises ModelNotReady where it fails, says no, or the model cannot answer afterwards."""
+        """Load a model from the repository; raises ModelNotReady if that fails or the model is not ready then."""
         try:
             result = await call(self._users.load, name)
         except Exception as error:
             log.exception("the repository's load of %r raised", name)
-            raise ModelNotReady(name, f"Its load raised {type(error).__name__}: {words_of(error)}") from error
+            raise ModelNotReady(name, f"Its load raised {type(error).__name__}: {text_of(error)}") from error
         if result is False:
             raise ModelNotReady(name, "The repository's load returned False.")
         try:
@@ -76,7 +76,7 @@ class HookedModels(Models):
         self.record(name, Event.READY)
 
     async def unload(self, name: str) -> None:
-        """By the repository; raises UnknownModel. Requests under way are answered."""
+        """Unload a model from the repository; raises UnknownModel. Requests in progress are finished."""
         self.resolve(name)
         try:
             await call(self._users.unload, name)
@@ -85,7 +85,7 @@ class HookedModels(Models):
             raise UnknownModel(name, self.names) from error
 
     async def close(self) -> None:
-        """When the last request is answered."""
+        """Close threads and clients, after the last response."""
         self._threads.close()
         for one in self._wrapped.values():
             await one.model._close_clients()
@@ -100,23 +100,23 @@ class HookedModels(Models):
                 log.exception("model %s could not be stopped", name)
 
     async def keep_fresh(self) -> None:
-        """gRPC asks the registry alone, so the registry has to know. What a repository raises is logged, once."""
-        told = ""
+        """Refresh the health of all models, which gRPC reads from here. An error of the repository is logged once."""
+        logged = ""
         while True:
             try:
                 for name in self.names:
                     await self.served(name).refresh(self)
             except Exception as error:  # noqa: BLE001 - the server goes on with what it knows
-                if (said := f"{type(error).__name__}: {words_of(error)}") != told:
-                    log.warning("whether all models are ready cannot be told: %s", said)
-                told = said
-            await asyncio.sleep(_LOOK_AGAIN_S)
+                if (text := f"{type(error).__name__}: {text_of(error)}") != logged:
+                    log.warning("whether all models are ready cannot be told: %s", text)
+                logged = text
+            await asyncio.sleep(_REFRESH_S)
 
-    def _look_at_all(self) -> None:
+    def _sync_all(self) -> None:
         for name in {**self._users.get_models(), **self._wrapped}:
-            self._look_at(name)
+            self._sync(name)
 
-    def _look_at(self, name: str) -> None:
+    def _sync(self, name: str) -> None:
         """Serve the model of this name as the repository has it now, or forget it."""
         model = self._users.get_model(name)
         known = self._wrapped.get(name)
@@ -128,7 +128,7 @@ class HookedModels(Models):
         if model is not None:
             served = self._wrapped[name] = self._serving(name, model)
             self.add(served)
-            if served.ask is None and not model.ready:
+            if served.is_ready_hook is None and not model.ready:
                 self.record(name, Event.UNREADY, UNREADY.reason)
 
     def _serving(self, name: str, model: BaseKServeModel) -> ServedModel:
@@ -138,10 +138,10 @@ class HookedModels(Models):
             )
         hooked = model if isinstance(model, Model) else CalledModel(model)
         pipeline = Pipeline(hooked, self._threads, self._metrics.of_model(name))
-        return ServedModel(name, hooked, pipeline, given=model, ask=self._question(name, model))
+        return ServedModel(name, hooked, pipeline, given=model, is_ready_hook=self._readiness_hook(name, model))
 
-    def _question(self, name: str, model: BaseKServeModel) -> Callable[[], Any] | None:
-        """What says whether the model can serve requests, where its attribute `ready` does not."""
+    def _readiness_hook(self, name: str, model: BaseKServeModel) -> Callable[[], Any] | None:
+        """Return what decides whether the model is ready, if not its attribute `ready`."""
         if type(self._users).is_model_ready is not ModelRepository.is_model_ready:
             return partial(self._users.is_model_ready, name)
         is_own = getattr(model.healthy, "__func__", model.healthy) is not BaseKServeModel.healthy

@@ -7,7 +7,7 @@ from typing import Any
 
 from data_plane.client.connection import UpstreamResponse
 from data_plane.errors import InvalidRequest
-from data_plane.messages import Headers, Response, StreamingResponse, words_of
+from data_plane.messages import Headers, Response, StreamingResponse, text_of
 from data_plane.protocol.v2.document import JSON_LENGTH
 from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferResponse
@@ -81,7 +81,7 @@ async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
         async for piece in result:
             yield piece.encode() if isinstance(piece, str) else bytes(piece)
     except (SystemExit, KeyboardInterrupt) as error:  # in a task, these would end the server
-        raise HookFailed(f"{type(error).__name__} : {words_of(error)}") from error
+        raise HookFailed(f"{type(error).__name__} : {text_of(error)}") from error
 
 
 def _given_type(exchange: Exchange, otherwise: bytes) -> bytes:

@@ -11,7 +11,7 @@ from data_plane import limits
 from data_plane.client.connection import UpstreamResponse
 from data_plane.errors import InvalidRequest, NotReady, ServingError, Unsupported, UpstreamBroken
 from data_plane.health import READY, Event, Health, State
-from data_plane.messages import Response, StreamingResponse, words_of
+from data_plane.messages import Response, StreamingResponse, text_of
 from data_plane.model import Call, Forwarder, Models
 from data_plane.off_loop import off_loop
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
@@ -49,37 +49,37 @@ class ServedModel(Forwarder):
         pipeline: Pipeline,
         *,
         given: BaseKServeModel,
-        ask: Callable[[], Any] | None,
+        is_ready_hook: Callable[[], Any] | None,
     ) -> None:
-        """`given` is what the repository has; `ask` says whether it can serve requests, where its `ready` does not."""
+        """`given` is the repository's model; `is_ready_hook` decides whether it is ready, if not its `ready`."""
         self.name = name
         self.model = model
         self.given = given
         self._pipeline = pipeline
-        self.ask = ask
+        self.is_ready_hook = is_ready_hook
 
     async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
-        """The response to a request over HTTP; raises ServingErrors only."""
+        """Return the response to an HTTP request; raises ServingErrors only."""
         if not (health := await self.health()).is_ready:
             raise NotReady(f"Model with name {self.name} is not ready: it {health.reason}.")
         result = await self._pipeline.result(exchange)
         return await off_loop(weight(result), to_response, result, exchange)
 
     async def types(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Of the inputs and of the outputs, as the model says, sync or async."""
+        """Return the types of the inputs and outputs from the model's hooks, sync or async."""
         return await self._described("get_input_types"), await self._described("get_output_types")
 
     async def health(self) -> Health:
         """Return READY, or UNREADY with the reason, as the user's model reports it now."""
-        if self.ask is None:
+        if self.is_ready_hook is None:
             return READY if self.model.ready else UNREADY
         try:
-            return READY if await asyncio.wait_for(call(self.ask), limits.HEALTHY_TIMEOUT) else UNREADY
+            return READY if await asyncio.wait_for(call(self.is_ready_hook), limits.HEALTHY_TIMEOUT) else UNREADY
         except asyncio.TimeoutError:
             return _unready(f"did not say within {limits.HEALTHY_TIMEOUT:g} s whether it is")
         except Exception as error:  # noqa: BLE001 - whatever it raises, the model is not ready
             return _unready(
-                f"does not say whether it is: its `healthy` raised {type(error).__name__}: {words_of(error)}"
+                f"does not say whether it is: its `healthy` raised {type(error).__name__}: {text_of(error)}"
             )
 
     async def refresh(self, models: Models) -> None:
@@ -114,7 +114,7 @@ class ServedModel(Forwarder):
         except Exception as error:
             log.exception("%s of model %s raised", method, self.name)
             raise HookFailed(
-                f"{method} of model {self.name} raised {type(error).__name__}: {words_of(error)}"
+                f"{method} of model {self.name} raised {type(error).__name__}: {text_of(error)}"
             ) from error
         if not isinstance(described, (list, tuple)):
             raise HookFailed(f"{method} of model {self.name} returned {type(described).__name__}; it returns a list.")
