@@ -146,7 +146,7 @@ class ModelServer:
             self._check_that_one_is_served(models)
 
     async def _start_async_models(self) -> None:
-        """Load and start these in the event loop that serves, where what they open stays usable; raises NoModelReady."""
+        """Load and start these in the serving event loop, where what they open stays usable; raises NoModelReady."""
         for model in self._async_models:
             if await done(is_loaded(model)):
                 self._admit(model)
