@@ -39,7 +39,7 @@ CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 TEST_PACKAGES = ("pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
 FOUND = """
 import importlib.util
-names = ("data_plane", "isvc_operator", "storage_initializer", "torchserve_compat", "transformer_sdk")
+names = ("data_plane", "isvc_operator", "model_archive", "storage_initializer", "torchserve_compat", "transformer_sdk")
 specs = {name: importlib.util.find_spec(name) for name in names}
 print(*(name for name in names if specs[name] and specs[name].origin and "site-packages" in specs[name].origin))
 """
