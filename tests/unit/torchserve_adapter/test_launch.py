@@ -21,12 +21,20 @@ AROUND = {"PATH": os.environ["PATH"]}
 def test_torch_has_no_more_threads_than_the_container_processors(
     tmp_path: Path, given: Mapping[str, str], limit: int | None, threads: str | None
 ) -> None:
-    launch = prepare(tmp_path, {"model_store": str(tmp_path)}, {**AROUND, **given}, limit, {})
+    launch = prepare(
+        tmp_path, {"model_store": str(tmp_path)}, {**AROUND, **given}, processor_limit=limit, batch_sizes={}
+    )
 
     assert launch.environment.get("OMP_NUM_THREADS") == threads
 
 
 def test_what_would_override_the_effective_configuration_is_left_out(tmp_path: Path) -> None:
-    launch = prepare(tmp_path, {"model_store": str(tmp_path)}, {**AROUND, "TS_CONFIG_FILE": "/elsewhere"}, None, {})
+    launch = prepare(
+        tmp_path,
+        {"model_store": str(tmp_path)},
+        {**AROUND, "TS_CONFIG_FILE": "/elsewhere"},
+        processor_limit=None,
+        batch_sizes={},
+    )
 
     assert "TS_CONFIG_FILE" not in launch.environment

@@ -22,7 +22,7 @@ from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.settings import BatchOptions
 
-WISHES = BatchRequirements(BatchOptions(), {}, {})
+REQUIREMENTS = BatchRequirements(BatchOptions(), {}, {})
 
 
 class FakeClient:
@@ -71,8 +71,10 @@ class Managed:
         self.client, self.watch, self.served = FakeClient(answer), FakeWatch(), FakeServed()
         client, watch = cast(TorchServeClient, self.client), cast(ModelWatch, self.watch)
         served = cast(ServedVersions, self.served)
-        self.endpoints = ManagementEndpoints(client, watch, served, WISHES, store)
-        self.repository = StoreRepository(client, watch, served, WISHES, store, workers=2)
+        self.endpoints = ManagementEndpoints(client, watch, served=served, requirements=REQUIREMENTS, store=store)
+        self.repository = StoreRepository(
+            client, watch, served=served, requirements=REQUIREMENTS, store=store, workers=2
+        )
 
     async def register(self, query: str = "", document: Any = None) -> Response:
         body = b"" if document is None else orjson.dumps(document)

@@ -127,7 +127,7 @@ class Watched:
         client = cast(TorchServeClient, self.client)
         requirements = BatchRequirements(BatchOptions(), {}, {"bert.mar": {"batchSize": 6}})
         metrics = BatchMetricsRegistry(CollectorRegistry())
-        self.served = ServedVersions(self.models, client, requirements, metrics, torchserve.deaths)
+        self.served = ServedVersions(self.models, client, requirements, metrics=metrics, deaths=torchserve.deaths)
         self._watch = ModelWatch(
             [BERT] if configured else [], self.models,
             served=self.served, client=client, torchserve=cast(TorchServe, torchserve),

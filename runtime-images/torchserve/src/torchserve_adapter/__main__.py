@@ -84,7 +84,11 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         with _open_management(written, ports) as management:
             service = _configure(options, given, written, inputs)
             launch = prepare(
-                options.work_dir, service.properties, environment, container.processor_limit(), service.batch_sizes
+                options.work_dir,
+                service.properties,
+                environment,
+                processor_limit=container.processor_limit(),
+                batch_sizes=service.batch_sizes,
             )
             uvloop.run(supervise(service, launch, _doors(options, written, listener), management))
 

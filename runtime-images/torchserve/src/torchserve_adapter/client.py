@@ -66,7 +66,10 @@ class TorchServeClient:
         """Return a transport to this version's workers; `on_response` is called after each response."""
         path = f"/predictions/{quote(model, safe='')}/{quote(version.version, safe='')}"
         return VersionTransport(
-            self._inference, path, model, version.response_timeout_s, version.startup_timeout_s, on_response,
+            self._inference, path, model,
+            response_timeout_s=version.response_timeout_s,
+            startup_timeout_s=version.startup_timeout_s,
+            on_response=on_response,
             continuous=version.continuous,
             sequence_header=self._sequence_header if version.sequences else None,
         )  # fmt: skip

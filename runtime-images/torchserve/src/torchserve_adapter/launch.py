@@ -84,6 +84,7 @@ def prepare(
     work_dir: Path,
     effective: Mapping[str, str],
     environment: Mapping[str, str],
+    *,
     processor_limit: int | None,
     batch_sizes: Mapping[str, Mapping[str, int]],
 ) -> Launch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -42,6 +42,7 @@ class ManagementEndpoints:
         self,
         client: TorchServeClient,
         watch: ModelWatch,
+        *,
         served: ServedVersions,
         requirements: BatchRequirements,
         store: Path,
@@ -104,6 +105,7 @@ class StoreRepository:
 
     client: TorchServeClient
     watch: ModelWatch
+    _: KW_ONLY
     served: ServedVersions
     requirements: BatchRequirements
     store: Path

@@ -43,6 +43,7 @@ class ServedVersions:
         models: Models,
         client: TorchServeClient,
         requirements: BatchRequirements,
+        *,
         metrics: BatchMetricsRegistry,
         deaths: WorkerDeaths,
     ) -> None:

@@ -50,7 +50,7 @@ async def supervise(service: Service, launch: Launch, listeners: Listeners, mana
         models.record(name, Event.FAIL, why)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
-        served = ServedVersions(models, client, service.requirements, metrics.batches, torchserve.deaths)
+        served = ServedVersions(models, client, service.requirements, metrics=metrics.batches, deaths=torchserve.deaths)
         watch = ModelWatch(
             service.configured, models, served=served, client=client, torchserve=torchserve,
             reports=FailureReports(launch.failures, torchserve.last_problems), registering=management is not None,
@@ -59,8 +59,12 @@ async def supervise(service: Service, launch: Launch, listeners: Listeners, mana
         if management:
             store = Path(service.properties["model_store"])
             workers = whole(service.properties, "default_workers_per_model") or 1
-            models.repository = StoreRepository(client, watch, served, service.requirements, store, workers)
-            endpoints = ManagementEndpoints(client, watch, served, service.requirements, store)
+            models.repository = StoreRepository(
+                client, watch, served=served, requirements=service.requirements, store=store, workers=workers
+            )
+            endpoints = ManagementEndpoints(
+                client, watch, served=served, requirements=service.requirements, store=store
+            )
             app = App(Router(endpoints.routes()), metrics, listeners.max_request_size, listeners.budget)
             server = HttpServer(app, management, listeners.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
             must_not_end.append(server.run_until_drained())

@@ -48,10 +48,10 @@ class VersionTransport:
         pool: Pool,
         path: str,
         model: str,
+        *,
         response_timeout_s: float,
         startup_timeout_s: float,
         on_response: Callable[[], None],
-        *,
         continuous: bool = False,
         sequence_header: bytes | None = None,
     ) -> None:
