@@ -45,6 +45,10 @@ def pytest_collection_finish() -> None:
     leaks.keep_what_is_imported()
 
 
+def pytest_unconfigure() -> None:
+    leaks.end()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     leaks.add_option(parser)
     parser.addoption(

@@ -36,6 +36,11 @@ def keep_what_is_imported() -> None:
     gc.freeze()
 
 
+def end() -> None:
+    """Extension modules complain at exit of what was not collected."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def collected_after_the_module() -> Iterator[None]:
     """What is still there has been imported or belongs to the session: the next modules need not look through it."""
