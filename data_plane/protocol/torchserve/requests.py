@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 Fields = Sequence[tuple[str, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class RawRequest:
+class RawRequest(msgspec.Struct, frozen=True):
     """A body of any type, which only the model's handler understands.
 
     `name` is the name of the body among the request's parts, empty for a request without one; `fields` are other parts.
