@@ -1,6 +1,6 @@
-"""What an endpoint gets and gives: whole requests and whole responses.
+"""Requests and responses of endpoints.
 
-Structs, not dataclasses: a frozen dataclass takes microseconds to make, and each request makes several.
+They are structs because creating a frozen dataclass takes microseconds, and each request creates several.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import orjson
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-def _stays() -> bool:
+def _never() -> bool:
     return False
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request, its body read to the end."""
+    """A request with its whole body."""
 
     method: str
     path: str
@@ -27,16 +27,16 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
     id: str
     query: bytes = b""
-    is_gone: Callable[[], bool] = _stays  # the client disconnected
+    is_gone: Callable[[], bool] = _never  # whether the client has disconnected
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage, set by the model
 
     def header(self, name: bytes) -> bytes | None:
-        """The value of a header, its name given in lower case."""
+        """Return the value of a header; `name` is in lower case."""
         return header(self.headers, name)
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One response; its length and request id are added when it is sent."""
+    """A response; the server adds its length and request id."""
 
     body: bytes
     status: int = 200
@@ -45,7 +45,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class StreamingResponse(msgspec.Struct, frozen=True):
-    """A response that is sent piece by piece as it is made; its length is not known."""
+    """A response that is sent in pieces as they are produced; its length is unknown."""
 
     chunks: AsyncIterator[bytes]
     status: int = 200
@@ -57,12 +57,12 @@ Endpoint = Callable[[Request], Awaitable[Response | StreamingResponse]]
 
 
 def encodable(text: str) -> str:
-    """`text` as UTF-8 can carry it: half of a surrogate pair, which some read out of JSON, is written as `\\ud800`."""
+    """Return `text` as UTF-8 can carry it; a lone surrogate, which JSON may contain, becomes `\\ud800`."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says of itself, encodable. One of a user's own may fail even at that."""
+    """Return the message of an exception, encodable as UTF-8; formatting a user's exception may itself fail."""
     try:
         return encodable(str(error))
     except Exception as failure:  # noqa: BLE001 - it runs the user's code
@@ -70,7 +70,7 @@ def text_of(error: BaseException) -> str:
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
-    """The first value of the header `name`, which is in lower case."""
+    """Return the first value of a header; `name` is in lower case."""
     for key, value in headers:
         if key == name:
             return value
@@ -78,5 +78,5 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> Response:
-    """A response with `document` as its JSON; raises TypeError for what JSON cannot hold."""
+    """Return a response with `document` as JSON; raises TypeError for values that JSON cannot hold."""
     return Response(orjson.dumps(document), status, headers=headers)

@@ -1,7 +1,8 @@
-"""What takes long for its size runs in a thread, so that the event loop goes on meanwhile.
+"""Run work on large data in a thread, so that it does not block the event loop.
 
-One thread for all: each more would have its turn of the interpreter between two of the loop's. It helps with what lets
-the interpreter go now and then, as Python's own code does; a call in C must be short by itself (`protocol.json_text`).
+There is one thread for all work: every further one would compete with the event loop for the interpreter. This helps
+for code that releases the interpreter lock now and then, as Python code does; a call in C must be short by itself
+(`protocol.json_text`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _thread = ThreadPoolExecutor(1, "large-requests")
 
 
 async def off_loop(size: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What the function returns; raises what it raises. `size`, in bytes of what it reads or writes, decides where."""
+    """Return the function's result; it runs in the thread if `size`, the bytes that it reads or writes, is large."""
     if size <= ON_LOOP_BYTES:
         return function(*args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_thread, lambda: function(*args, **kwargs))

@@ -1,1 +1,1 @@
-"""The way to a predictor: one pool of kept connections, and what can go wrong on it."""
+"""HTTP client for predictors: connection pools, responses and errors."""

@@ -1,4 +1,4 @@
-"""Where a predictor is, from what people write after --predictor_host. Pure."""
+"""Addresses of predictors, as given with --predictor_host. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class BadAddress(ValueError):
-    """The text is no address of an HTTP server."""
+    """A text that is not the address of an HTTP server."""
 
 
 def split(url: str) -> tuple[str, str]:
-    """The server of a URL, and all of the URL that it is asked for."""
+    """Split a URL into its server and its request target (path and query)."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     return f"{parts.scheme}://{parts.netloc}", urlunsplit(("", "", parts.path or "/", parts.query, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server, and the path that all of its paths start with."""
+    """A server and the prefix of all its paths."""
 
     scheme: str
     host: str
@@ -29,7 +29,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """From a URL, or from `host`, `host:port`, `host/prefix`, which mean plain HTTP; raises BadAddress."""
+        """Parse a URL, `host`, `host:port` or `host/prefix`; plain HTTP is the default scheme. Raises BadAddress."""
         url = urlsplit(text if "://" in text else f"http://{text}")
         try:
             port = url.port
@@ -41,7 +41,7 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """As in a Host header."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection to a predictor: one request at a time, whole responses, or pieces where they are wanted.
+"""One HTTP/1.1 connection to a predictor: one request at a time; responses are whole or, on demand, streamed.
 
-Python's HTTP clients cost more for a request than all the rest of a transformer does (docs/decisions/0014); the parser
-is the one that the server has already.
+A request with one of Python's HTTP clients costs more than the rest of a transformer (docs/decisions/0014). The parser
+is the server's.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from data_plane import limits
 from data_plane.client.pieces import Pieces
 from data_plane.messages import Headers, header
 
-# A server that ends an idle connection while a request is on the way resets it as soon as the request is there. Servers
-# that are busy are late; a reset after longer than this may well come from one that has read the request.
+# A server that closes an idle connection while a request is on the way resets the connection when the request arrives.
+# A busy server does so late; after more than this time, the server may have read the request before the reset.
 _CROSSING_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamResponse:
-    """What came back, whatever its status. A response in pieces has no body."""
+    """A response of any status. A streamed response has `pieces` and an empty body."""
 
     status: int
     headers: Headers  # names in lower case
@@ -35,12 +35,12 @@ class UpstreamResponse:
     pieces: Pieces | None = None
 
     def header(self, name: bytes) -> bytes | None:
-        """The value of a header, its name given in lower case."""
+        """Return the value of a header; `name` is in lower case."""
         return header(self.headers, name)
 
 
 class Broken(Exception):
-    """There will be no response. `unread` if, by all signs, the other side ended before the request was there."""
+    """The connection failed without a response; with `unread`, most likely before the server read the request."""
 
     def __init__(self, reason: str, *, unread: bool = False) -> None:
         super().__init__(reason)
@@ -48,11 +48,11 @@ class Broken(Exception):
 
 
 class TimedOut(Exception):
-    """There was no whole response in time."""
+    """The whole response did not arrive in time."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """A protocol for `loop.create_connection`. It reports when it is lost, and when a streamed response is complete."""
+    """A protocol for `loop.create_connection`; calls back when it is lost and when a streamed response is complete."""
 
     def __init__(
         self, on_lost: Callable[[UpstreamConnection], None], on_free: Callable[[UpstreamConnection], None]
@@ -62,15 +62,15 @@ class UpstreamConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[UpstreamResponse] | None = None
-        self._offered: Pieces | None = None  # for a response that does not come whole
-        self._pieces: Pieces | None = None  # of the response that comes now
+        self._offered: Pieces | None = None  # accepts a streamed response
+        self._pieces: Pieces | None = None  # of the streamed response in progress
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._sized = False
         self.opened_at = self.idle_since = self._loop.time()
-        self._asked_at = self.opened_at
-        self._kept = False  # from a request before
-        self._read_head = 0  # bytes, with those of "100 Continue" and the like
+        self._requested_at = self.opened_at
+        self._kept = False  # has served a request before
+        self._read_head = 0  # bytes, including interim responses such as "100 Continue"
         self._lost = False
         self._begin()
 
@@ -79,24 +79,24 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether another request can be sent."""
         return not self._lost and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, timeout_s: float, pieces: Pieces | None = None) -> UpstreamResponse:
-        """Send a whole request and wait for its whole response; raises Broken and TimedOut. Not for two at a time.
+    async def request(self, message: bytes, timeout_s: float, pieces: Pieces | None = None) -> UpstreamResponse:
+        """Send a whole request and wait for its whole response; raises Broken and TimedOut.
 
-        With `pieces`, a good response whose end is not there and cannot be told comes by them.
+        Takes one request at a time. With `pieces`, a successful response of events or of unknown length is streamed.
         """
-        if not self.usable:  # it ended while nobody looked
+        if not self.usable:  # closed while it was idle
             raise Broken("it closed the connection without an answer", unread=True)
         self._begin()
         waiter: asyncio.Future[UpstreamResponse] = self._loop.create_future()
         self._waiter, self._offered = waiter, pieces
-        self._asked_at = self._loop.time()
+        self._requested_at = self._loop.time()
         self._read_head = 0
-        self._transport.write(request)
+        self._transport.write(message)
         timer = self._loop.call_later(timeout_s, self._fail, TimedOut())
         try:
             return await waiter
         except asyncio.CancelledError:
-            self.close()  # what comes now would be taken for the next request's response
+            self.close()  # or the late response would be read as the next request's
             raise
         finally:
             timer.cancel()
@@ -105,18 +105,18 @@ class UpstreamConnection(asyncio.Protocol):
             self._kept = True
 
     def close(self) -> None:
-        """At once; a response that is on its way is lost."""
+        """Close the connection at once; a response in progress is lost."""
         self._lost = True
         self._transport.abort()
 
-    # --- asyncio's side
+    # --- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if not self._pieces and (self._waiter is None or self._waiter.done()):
-            self.close()  # nobody asked
+            self.close()  # no request is waiting for this data
             return
         self._silent = False
         try:
@@ -129,7 +129,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._read_head > limits.MAX_HEAD:
             self._fail(Broken(f"the headers of its answer have more than {limits.MAX_HEAD} bytes"))
         if self._offered and self._in_body and self._is_endless():
-            self._hand_over(self._offered)
+            self._start_streaming(self._offered)
 
     def eof_received(self) -> None:
         self._unread = self._silent and _unread(self._transport)
@@ -148,7 +148,7 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self._fail(Broken("it closed the connection in the middle of its answer"))
 
-    # --- the parser's side
+    # --- callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._begin()
@@ -174,7 +174,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            return  # "100 Continue" and the like: the response is still to come
+            return  # an interim response such as "100 Continue": the final one follows
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(UpstreamResponse(status, tuple(self._headers), b"".join(self._chunks)))
             self._offered, self._chunks = None, []
@@ -192,18 +192,18 @@ class UpstreamConnection(asyncio.Protocol):
         self._silent = True
 
     def _may_have_crossed(self) -> bool:
-        """Whether a reset can be the end of an idle connection: who reads a request on a new one may reset it, too."""
-        return self._kept and self._loop.time() - self._asked_at < _CROSSING_S
+        """Whether a reset may be that of an idle connection; on a new one, the server may have read the request."""
+        return self._kept and self._loop.time() - self._requested_at < _CROSSING_S
 
     def _is_endless(self) -> bool:
-        """Whether a good response's end cannot be told, or is far away on purpose."""
+        """Whether a successful response has no known length, or is a stream of events."""
         headers = tuple(self._headers)
         sized = header(headers, b"content-length") is not None
         are_events = (header(headers, b"content-type") or b"").startswith(b"text/event-stream")
         return (are_events or not sized) and 200 <= self._parser.get_status_code() < 300
 
-    def _hand_over(self, pieces: Pieces) -> None:
-        """The response has begun; the rest of it comes by the pieces."""
+    def _start_streaming(self, pieces: Pieces) -> None:
+        """Return the response now, and pass the rest of its body to the pieces."""
         pieces.begin(self._transport)
         pieces.feed(b"".join(self._chunks))
         self._pieces, self._offered, self._chunks = pieces, None, []
@@ -213,7 +213,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _end_pieces(self, error: Exception | None) -> None:
         if self._pieces:
             self.idle_since = self._loop.time()
-            self._loop.call_soon(self._on_free, self)  # not before who asked has the response
+            self._loop.call_soon(self._on_free, self)  # after the caller has the response
             self._pieces.end(error)
             self._pieces = None
 
@@ -226,9 +226,9 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 def _unread(transport: asyncio.Transport) -> bool:
-    """Whether the other side closed before the request had reached it, which it then never acknowledged.
+    """Whether the server closed the connection before it acknowledged the request.
 
-    That is how a server's end of an idle connection looks to a request that crosses it on the way.
+    This happens when the server closes an idle connection while a request is on the way.
     """
     try:
         import fcntl

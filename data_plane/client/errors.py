@@ -1,8 +1,8 @@
-"""What a call to a predictor can end in; every message names the predictor and the address that was tried.
+"""Errors of a call to a predictor; every message names the predictor and its address.
 
 PredictorError          the predictor's own status and message
 PredictorUnreachable    503, nothing was sent
-PredictorBroken         502, it answered with something that is no response
+PredictorBroken         502, the connection broke or the response was invalid
 PredictorTimeout        504
 """
 
@@ -16,34 +16,34 @@ from data_plane.errors import NotReady, UpstreamBroken, UpstreamError, UpstreamT
 
 PREDICTOR = "predictor"
 _OURS = frozenset({"error", "component", "request_id"})
-_LONGEST = 2000  # characters of an error that is no JSON
+_LONGEST = 2000  # characters of an error that is not JSON
 
 
 class PredictorError(UpstreamError):
-    """The predictor refused: its status, its words and all else that its error says are kept."""
+    """An error response of the predictor: keeps its status, its message and the other fields of its document."""
 
     def __init__(self, status: int, body: bytes, retry_after: bytes | None = None) -> None:
         document = _document(body)
         self.body = body
         self.details: Mapping[str, object] = {name: value for name, value in document.items() if name not in _OURS}
         self.retry_after_s = int(retry_after) if retry_after and retry_after.isdigit() else None
-        super().__init__(_who(document), status, _message(document, body))
+        super().__init__(_component(document), status, _message(document, body))
 
 
 class PredictorUnreachable(NotReady):
-    """No connection: nothing was sent, so the same request may work in a moment."""
+    """No connection could be opened: nothing was sent, and the same request may succeed later."""
 
     component = PREDICTOR
 
 
 class PredictorBroken(UpstreamBroken):
-    """The connection broke in the middle, or what came is not what a predictor says."""
+    """The connection broke in the middle, or the response is not one of a predictor."""
 
     component = PREDICTOR
 
 
 class PredictorTimeout(UpstreamTimeout):
-    """There was no whole response in time."""
+    """The whole response did not arrive in time."""
 
     component = PREDICTOR
 
@@ -56,14 +56,14 @@ def _document(body: bytes) -> Mapping[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _who(document: Mapping[str, object]) -> str:
-    """One that says which part of it failed is quoted."""
+def _component(document: Mapping[str, object]) -> str:
+    """Return the predictor and, if its error names one, the component of it that failed."""
     part = document.get("component")
     return f"{PREDICTOR}/{part}" if isinstance(part, str) else PREDICTOR
 
 
 def _message(document: Mapping[str, object], body: bytes) -> str:
     for name in ("error", "message", "detail"):
-        if said := document.get(name):
-            return said if isinstance(said, str) else orjson.dumps(said).decode()
+        if value := document.get(name):
+            return value if isinstance(value, str) else orjson.dumps(value).decode()
     return body[:_LONGEST].decode(errors="replace").strip() or "The predictor gave no reason."

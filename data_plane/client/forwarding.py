@@ -1,4 +1,4 @@
-"""Which headers of a request go on to the predictor: who asks, and which trace and sequence it belongs to. Pure."""
+"""Headers that are forwarded to the predictor: authorization, request id, trace and sequence. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FORWARDED = frozenset({
     "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",  # Zipkin
     "ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end",  # TorchServe
 })  # fmt: skip
-# The connection's own: two lengths are two requests, and it cannot unpack a response.
+# Set by the connection itself: a second length would allow request smuggling, and it cannot decompress a response.
 _NOT_SENT = frozenset({"content-length", "transfer-encoding", "connection", "accept-encoding"})
 _FORWARDED = frozenset(name.encode() for name in FORWARDED)
 
 
 def forwarded(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Those of a request as it came in; one without an id gets the one that its logs have."""
+    """Return the forwarded headers of an incoming request; without an id of its own it gets the one in the logs."""
     kept = [pair for pair in headers if pair[0] in _FORWARDED]
     if all(name != b"x-request-id" for name, _ in kept):
         kept.append((b"x-request-id", request_id.encode("latin-1")))
@@ -27,14 +27,14 @@ def forwarded(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
 
 
 def forwarded_of(headers: Mapping[str, str] | None) -> list[tuple[bytes, bytes]]:
-    """Those among headers that user code holds."""
+    """Return the forwarded headers among those of user code."""
     return encode((name, value) for name, value in (headers or {}).items() if name.lower() in FORWARDED)
 
 
 def encode(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """As they go over the wire; raises ValueError for one that would end its line.
+    """Encode headers for the wire; raises ValueError for a header with a line break.
 
-    Without those that the connection has to say. A `host` comes first.
+    Drops the headers that the connection sets itself, and puts `host` first.
     """
     encoded: list[tuple[bytes, bytes]] = []
     for name, value in headers:

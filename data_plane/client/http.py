@@ -1,4 +1,4 @@
-"""A client of HTTP servers: a pool for each that it asks, and one way to tell a good response from all others."""
+"""An HTTP client with a connection pool for each server; returns successful responses and raises for all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OK, _REDIRECT, _ERROR = 200, 300, 400
 
 
 class HttpClient:
-    """Asks from any event loop; connections belong to the loop that opened them."""
+    """A client for any event loop; connections belong to the loop that opened them."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class HttpClient:
         self._limits = limits
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Pool]] = weakref.WeakKeyDictionary()
 
-    async def ask(
+    async def request(
         self,
         method: str,
         base_url: str,
@@ -42,19 +42,19 @@ class HttpClient:
         *,
         stream: bool = False,
     ) -> UpstreamResponse:
-        """A response of status 2xx; raises the errors of `client.errors`, and BadAddress.
+        """Return a response of status 2xx; raises the errors of `client.errors`, and BadAddress.
 
-        Without `timeout_s` there is no limit. With `stream` it may come in pieces.
+        Without `timeout_s` there is no limit. With `stream` the response may be streamed.
         """
         pool = self.pool(base_url)
         limit = _NO_LIMIT_S if timeout_s is None else timeout_s
-        answer = await pool.request(method, path, headers, body, limit, stream=stream)
-        if not _OK <= answer.status < _REDIRECT:
-            raise _refusal(answer, pool.address)
-        return answer
+        response = await pool.request(method, path, headers, body, limit, stream=stream)
+        if not _OK <= response.status < _REDIRECT:
+            raise _error_of(response, pool.address)
+        return response
 
     def pool(self, base_url: str) -> Pool:
-        """The connections of the loop that runs to this server."""
+        """Return the connection pool of the running loop for this server."""
         pools = self._pools.setdefault(asyncio.get_running_loop(), {})
         if base_url not in pools:
             address = Address.parse(base_url)
@@ -63,16 +63,16 @@ class HttpClient:
         return pools[base_url]
 
     def close(self) -> None:
-        """Close what is idle; what is in use ends with its request."""
+        """Close idle connections; one in use closes with its request."""
         for pool in self._pools.get(asyncio.get_running_loop(), {}).values():
             pool.close()
 
 
-def _refusal(answer: UpstreamResponse, address: Address) -> Exception:
-    if answer.status >= _ERROR:
-        return PredictorError(answer.status, answer.body, answer.header(b"retry-after"))
-    where = (answer.header(b"location") or b"nowhere").decode("latin-1")
+def _error_of(response: UpstreamResponse, address: Address) -> Exception:
+    if response.status >= _ERROR:
+        return PredictorError(response.status, response.body, response.header(b"retry-after"))
+    where = (response.header(b"location") or b"nowhere").decode("latin-1")
     return PredictorBroken(
-        f"The predictor at {address} answered {answer.status} and sends on to {where}, which is not followed; "
+        f"The predictor at {address} answered {response.status} and sends on to {where}, which is not followed; "
         "give that address as --predictor_host."
     )

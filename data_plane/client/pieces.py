@@ -1,4 +1,4 @@
-"""The body of a response that is passed on while it still arrives."""
+"""The body of a streamed response, passed on while it arrives."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from data_plane.limits import MAX_WAITING_PIECES
 
 
 class Silent(Exception):
-    """Nothing came for too long."""
+    """No data arrived within the limit."""
 
 
 class Pieces:
-    """An iterator of what has arrived. It ends with the response, and raises what `explain` makes of its breaking off.
+    """An async iterator over a response body; raises what `explain` returns for an error of the connection.
 
-    `silence_s` is how long nothing may come. Who stops early calls `aclose`.
+    `silence_s` is the longest time without data. A reader that stops early calls `aclose`.
     """
 
     def __init__(self, silence_s: float, explain: Callable[[Exception], Exception]) -> None:
@@ -28,32 +28,32 @@ class Pieces:
         self._ended = False
         self._reader: asyncio.Future[None] | None = None
 
-    # --- the connection's side
+    # --- for the connection
 
     @property
     def begun(self) -> bool:
-        """Whether a response comes this way."""
+        """Whether a response is streamed through this object."""
         return self._transport is not None
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """By this transport."""
+        """Start streaming from this transport."""
         self._transport = transport
 
     def feed(self, piece: bytes) -> None:
-        """More of the body."""
+        """Add a part of the body."""
         self._waiting += piece
         if self._transport and len(self._waiting) > MAX_WAITING_PIECES:
             self._transport.pause_reading()
         self._wake()
 
     def end(self, error: Exception | None = None) -> None:
-        """There will be no more; with an error it is not all. The first end counts."""
+        """End the body, with an error if it is incomplete. Later calls have no effect."""
         if not self._ended:
             self._ended, self._error = True, error
-            self._read_on()
+            self._resume()
             self._wake()
 
-    # --- the reader's side
+    # --- for the reader
 
     def __aiter__(self) -> Pieces:
         return self
@@ -63,14 +63,14 @@ class Pieces:
             await self._more()
         if self._waiting:
             piece, self._waiting = bytes(self._waiting), bytearray()
-            self._read_on()
+            self._resume()
             return piece
         if self._error:
             raise self._explain(self._error)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """What is still to come is not wanted."""
+        """Stop reading, and close the connection if the body is incomplete."""
         self._give_up()
 
     async def _more(self) -> None:
@@ -86,7 +86,7 @@ class Pieces:
             self.end(Silent())
             self._transport.abort()
 
-    def _read_on(self) -> None:
+    def _resume(self) -> None:
         if self._transport and not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -1,4 +1,4 @@
-"""Kept connections to one server: found when a request comes, opened up to a limit, closed before they are stale."""
+"""A pool of connections to one server: reused, opened up to a limit, and closed before they are stale."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from data_plane.client.pieces import Pieces, Silent
 
 _FIRST_RETRY_S, _DOUBLINGS = 0.1, 10
 _SAFE = "/?!$%&'()*+,;=:@"  # in a request's target, beside letters and digits
-_UNREAD_ATTEMPTS = 5  # connections that may end under a request before it is read
+_UNREAD_ATTEMPTS = 5  # attempts, each on another connection, while the server closes them before it reads the request
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How connections are kept."""
+    """Limits of a pool."""
 
     connections: int = limits.MAX_PREDICTOR_CONNECTIONS
     connect_s: float = 5.0
-    # Below what any server keeps an idle connection (uvicorn: 5 s), so that requests seldom meet one that is closing.
+    # Shorter than the keep-alive of any server (uvicorn: 5 s), so that requests seldom meet a closing connection.
     idle_s: float = 4.0
-    # A Service's connections are spread when they are opened: new pods get their share when old ones end.
+    # A Service balances connections when they are opened: new pods get their share as old connections end.
     age_s: float = 300.0
 
 
 class Pool:
-    """All connections of one event loop to one address. `retries` are attempts to connect: before anything was sent."""
+    """All connections of one event loop to one address; `retries` counts further attempts to connect."""
 
     def __init__(
         self, address: Address, *, retries: int = 0, tls: ssl.SSLContext | None = None, limits: Limits | None = None
@@ -54,7 +54,7 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """Connections that are open."""
+        """The number of open connections."""
         return self._open
 
     async def request(
@@ -67,10 +67,10 @@ class Pool:
         *,
         stream: bool = False,
     ) -> UpstreamResponse:
-        """The response, whatever its status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
+        """Return the response, of any status; raises PredictorUnreachable, PredictorBroken and PredictorTimeout.
 
-        A `host` that is the first of the headers stands for the address's. With `stream` a good one may come in pieces;
-        `timeout_s` is then also the longest time without one.
+        If the first header is `host`, it replaces the address's. With `stream` a successful response may be streamed;
+        `timeout_s` is then also the longest time without data.
         """
         lines = b"".join(b"\r\n%b: %b" % pair for pair in headers)
         host = b"" if lines.startswith(b"\r\nhost:") else self._host
@@ -81,30 +81,30 @@ class Pool:
             connection = await self._acquire(deadline, new=attempts_left < _UNREAD_ATTEMPTS)
             pieces = Pieces(timeout_s, functools.partial(self._failure, timeout_s)) if stream else None
             try:
-                return await connection.ask(message, self._left(deadline), pieces)
+                return await connection.request(message, self._left(deadline), pieces)
             except (Broken, TimedOut) as error:
-                # It was on its way when a kept connection ended, so nobody will answer it twice.
+                # The server closed the idle connection before it read the request, so a retry cannot run it twice.
                 if attempts_left == 1 or not (isinstance(error, Broken) and error.unread):
                     raise self._failure(timeout_s, error) from error
             finally:
-                if not (pieces and pieces.begun):  # else it is the connection that says when it is free
+                if not (pieces and pieces.begun):  # else the connection releases itself when the body ends
                     self._release(connection)
         raise AssertionError
 
     async def reach(self) -> None:
-        """Return when there is a connection, which is kept; raises PredictorUnreachable and PredictorTimeout."""
+        """Open a connection and keep it in the pool; raises PredictorUnreachable and PredictorTimeout."""
         self._release(await self._acquire(self._loop.time() + self._limits.connect_s))
 
     def close(self) -> None:
-        """Close what is idle; what is in use ends with its request."""
+        """Close idle connections; one in use closes with its request."""
         self._limits = Limits(connections=self._limits.connections, idle_s=0.0)
         self._sweep()
 
     async def _acquire(self, deadline: float, *, new: bool = False) -> UpstreamConnection:
-        """A kept one, or, where there are none or `new` is wanted, one more within the limit."""
+        """Return an idle connection or, if there is none or `new` is set, open one within the limit."""
         while True:
             while self._idle and not (new and self._open < self._limits.connections):
-                connection = self._idle.pop()  # the last used is the least likely to be stale
+                connection = self._idle.pop()  # the most recently used is the least likely to be stale
                 if self._is_fresh(connection):
                     return connection
                 self._drop(connection)
@@ -156,11 +156,11 @@ class Pool:
             ) from error
         except asyncio.CancelledError:
             if freed.done() and not freed.cancelled():
-                self._wake_one()  # it was this one's turn
+                self._wake_one()  # pass the free connection on
             raise
 
     def _left(self, deadline: float) -> float:
-        """Seconds; raises PredictorTimeout where there are none: a predictor is not asked what nobody waits for."""
+        """Return the seconds left; raises PredictorTimeout if there are none: nobody waits for the response then."""
         left = deadline - self._loop.time()
         if left <= 0:
             raise PredictorTimeout(f"The predictor at {self.address} was not asked: the request's time was over.")
@@ -218,9 +218,9 @@ class Pool:
         self._sweeper = self._loop.call_later(self._limits.idle_s, self._sweep) if kept else None
 
 
-@functools.lru_cache(maxsize=1024)  # there are as many as models
+@functools.lru_cache(maxsize=1024)  # one for each model
 def _request_line(method: str, prefix: str, path: str) -> bytes:
-    """Quoted where it must be; what is quoted already stays."""
+    """Return the request line, its path percent-encoded where that is missing."""
     return f"{method} {quote(prefix + path, safe=_SAFE) or '/'} HTTP/1.1".encode()
 
 

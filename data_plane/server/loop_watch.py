@@ -1,7 +1,7 @@
-"""Finds what holds the event loop: while something does, no other request gets on, and probes fail.
+"""Report what blocks the event loop: meanwhile no other request makes progress, and probes fail.
 
-A timer of the loop tells a thread that the loop runs; no request pays for it. The thread sees a hold that lasts, not a
-short one, and only when the interpreter lets it look: a call in C that keeps the interpreter is seen when it ends.
+A timer on the loop updates a timestamp that a thread checks; this costs nothing for a request. The thread detects long
+blocks only, and needs the interpreter lock for that: a call in C that holds the lock is reported when it returns.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from data_plane.limits import LOOP_HELD_S
 
 log = logging.getLogger(__name__)
 
-_BEATS = 4  # of the loop, within the threshold
+_BEATS = 4  # heartbeats of the loop within the threshold
 
 
 @contextlib.contextmanager
 def watched_loop(threshold_s: float = LOOP_HELD_S, *, advice: str = "") -> Iterator[None]:
-    """While this is open, whatever holds the running loop for so long is logged once, with its stack and `advice`."""
+    """Log, once each, what blocks the running loop for `threshold_s`, with its stack and `advice`."""
     watch = _Watch(asyncio.get_running_loop(), threshold_s, advice)
     watch.beat()
     watch.start()
@@ -46,13 +46,13 @@ class _Watch(threading.Thread):
         self.ended = threading.Event()
 
     def beat(self) -> None:
-        """The loop runs."""
+        """Record that the loop is running, and schedule the next heartbeat."""
         self._last = time.monotonic()
         if not self.ended.is_set():
             self._loop.call_later(self._threshold_s / _BEATS, self.beat)
 
     def run(self) -> None:
-        reported: float | None = None  # the beat after which the loop was held
+        reported: float | None = None  # the last heartbeat before the block that was logged
         while not self.ended.wait(self._threshold_s / _BEATS):
             last = self._last
             if reported not in (None, last):
@@ -66,7 +66,7 @@ class _Watch(threading.Thread):
                 )  # fmt: skip
 
     def _places(self) -> tuple[str, str]:
-        """The stack of the loop's thread, and the line of each other: one of them may hold the interpreter."""
+        """Return the stack of the loop's thread, and the line of each other thread: one may hold the interpreter."""
         frames = dict(sys._current_frames())
         frames.pop(threading.get_ident(), None)
         held = frames.pop(self._watched, None)

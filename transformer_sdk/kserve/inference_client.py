@@ -175,7 +175,7 @@ class InferenceRESTClient:
             sent += [(b"content-type", b"application/octet-stream"), (_LENGTH, str(json_length).encode())]
         elif all(name != b"content-type" for name, _ in sent):
             sent.append((b"content-type", b"application/json"))
-        return await self._client.ask("POST", base_url, path, sent, body, self._seconds(timeout), stream=stream)
+        return await self._client.request("POST", base_url, path, sent, body, self._seconds(timeout), stream=stream)
 
     async def close(self) -> None:
         """Close what is idle."""
@@ -196,7 +196,7 @@ class InferenceRESTClient:
 
     async def _get(self, base_url: str, path: str, headers: Mapping[str, str] | None, timeout: Any) -> dict[str, Any]:
         sent = self._with_auth(forwarding.encode((headers or {}).items()))
-        answer = await self._client.ask("GET", base_url, path, sent, b"", self._seconds(timeout))
+        answer = await self._client.request("GET", base_url, path, sent, b"", self._seconds(timeout))
         document = decode_json(answer, base_url) if answer.body else {}
         return document if isinstance(document, dict) else {}
 

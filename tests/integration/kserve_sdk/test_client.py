@@ -32,7 +32,7 @@ async def ask(
     """One request by a client of its own."""
     client = HttpClient(retries=retries)
     try:
-        return await client.ask("POST", f"http://{server.host}", "/v1/models/m:predict", (), body, timeout_s)
+        return await client.request("POST", f"http://{server.host}", "/v1/models/m:predict", (), body, timeout_s)
     finally:
         client.close()
 
@@ -237,7 +237,7 @@ async def test_headers_of_an_answer_over_the_bound_are_given_up(one: bytes) -> N
 async def test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be() -> None:
     client = HttpClient(retries=1_000_000)
     with pytest.raises(PredictorUnreachable):
-        await client.ask("GET", "http://127.0.0.1:1", "/", timeout_s=0.3)
+        await client.request("GET", "http://127.0.0.1:1", "/", timeout_s=0.3)
 
 
 async def test_an_error_keeps_its_status_words_and_all_else_that_it_says() -> None:
@@ -290,7 +290,7 @@ async def test_a_predictor_that_could_be_asked_is_not_once_the_requests_time_is_
 
 async def test_a_host_that_does_not_exist_is_named() -> None:
     with pytest.raises(PredictorUnreachable, match=r"http://no\.such\.host\.invalid:80 .* there is no such host"):
-        await HttpClient().ask("GET", "http://no.such.host.invalid", "/")
+        await HttpClient().request("GET", "http://no.such.host.invalid", "/")
 
 
 async def test_connecting_is_tried_again_as_often_as_is_said() -> None:
@@ -298,7 +298,7 @@ async def test_connecting_is_tried_again_as_often_as_is_said() -> None:
         pass
 
     client = HttpClient(retries=3)
-    asking = asyncio.create_task(client.ask("POST", f"http://{server.host}", "/"))
+    asking = asyncio.create_task(client.request("POST", f"http://{server.host}", "/"))
     await asyncio.sleep(0)
     async with scripted(answers, server.port):
         assert await asking == GOOD
