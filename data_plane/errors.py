@@ -1,6 +1,6 @@
-"""Every error that a client can see, each with its HTTP status and the component that said it.
+"""Every error that a client can see, each with its HTTP status and the component that raised it.
 
-Code anywhere below the servers raises one of these; `server.app` (HTTP) and `server.grpc` alone turn them into answers.
+All code below the servers raises these; only `server.app` (HTTP) and `server.grpc` turn them into responses.
 
     ServingError                500
     ├─ InvalidRequest             400
@@ -15,7 +15,7 @@ Code anywhere below the servers raises one of these; `server.app` (HTTP) and `se
     ├─ UnprocessableInput       422
     ├─ QueueFull                429 with Retry-After
     ├─ HeadTooLarge             431
-    ├─ InferenceFailed          500, or what the handler says
+    ├─ InferenceFailed          500, or the status that the handler chose
     ├─ Unsupported              501
     │  └─ EncodedTransfer       501
     ├─ UpstreamError            the upstream's own status
@@ -37,43 +37,43 @@ from data_plane.limits import MAX_ERROR_TEXT
 
 
 class ServingError(Exception):
-    """Root of what a request can end in."""
+    """Base class of all errors of a request."""
 
     status = 500
     retry_after_s: int | None = None
     component = "server"
-    details: Mapping[str, object] = {}  # what else the error's document says
-    headers: tuple[tuple[bytes, bytes], ...] = ()  # what else the response over HTTP has
+    details: Mapping[str, object] = {}  # further fields of the error's document
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # further headers of the HTTP response
 
     @property
     def message(self) -> str:
-        """What the client reads, and the log has; it may quote the request."""
+        """The text for the client and the log; it may quote the request."""
         text = str(self)
         return text if len(text) <= MAX_ERROR_TEXT else f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
 
 
 class ClientGone(Exception):
-    """The client went away: nobody is left to answer, so this is no ServingError and has no status."""
+    """The client disconnected. No response can be sent, so this is not a ServingError and has no status."""
 
 
 class InvalidRequest(ServingError):
-    """The client's request is wrong and will stay wrong."""
+    """The request is invalid; sending it again will fail again."""
 
     status = 400
 
 
 class UnreadableRequest(InvalidRequest):
-    """What came over the connection is no HTTP request."""
+    """The data on the connection is not an HTTP request."""
 
 
 class NotFound(ServingError):
-    """There is nothing at this path."""
+    """The path does not exist."""
 
     status = 404
 
 
 class UnknownModel(NotFound):
-    """The path is right, but no such model is served here."""
+    """The path is valid, but no such model is served here."""
 
     def __init__(self, model: str, served: Iterable[str]) -> None:
         names = ", ".join(sorted(served)) or "none"
@@ -81,7 +81,7 @@ class UnknownModel(NotFound):
 
 
 class MethodNotAllowed(ServingError):
-    """The path is right, but takes other methods."""
+    """The path exists, but allows other methods only."""
 
     status = 405
 
@@ -97,7 +97,7 @@ class ClientTooSlow(ServingError):
 
 
 class SequenceLost(ServingError):
-    """The state that earlier requests of this sequence have made is gone."""
+    """The state from earlier requests of this sequence is lost."""
 
     status = 410
     component = "worker"
@@ -110,7 +110,7 @@ class SequenceLost(ServingError):
 
 
 class BodyTooLarge(ServingError):
-    """The request has more bytes than the server takes."""
+    """The request body has more bytes than the server accepts."""
 
     status = 413
 
@@ -119,7 +119,7 @@ class BodyTooLarge(ServingError):
 
 
 class EncodedBody(ServingError):
-    """The body is compressed, or encoded otherwise, and so cannot be read."""
+    """The body has a content coding, such as gzip, that the server does not decode."""
 
     status = 415
 
@@ -128,14 +128,14 @@ class EncodedBody(ServingError):
 
 
 class UnprocessableInput(ServingError):
-    """The request is well-formed, but not what this model takes."""
+    """The request is well-formed, but its input does not fit this model."""
 
     status = 422
     component = "model"
 
 
 class QueueFull(ServingError):
-    """More requests wait for this model than its queue may hold."""
+    """The queue of this model is full."""
 
     status = 429
     retry_after_s = 1
@@ -146,7 +146,7 @@ class QueueFull(ServingError):
 
 
 class HeadTooLarge(ServingError):
-    """The request line and headers have more bytes than the server takes."""
+    """The request line and headers have more bytes than the server accepts."""
 
     status = 431
 
@@ -155,7 +155,7 @@ class HeadTooLarge(ServingError):
 
 
 class InferenceFailed(ServingError):
-    """The model took the request and failed; `status` is 500 unless the handler chose another."""
+    """The model failed on the request; `status` is 500 unless the handler chose another."""
 
     component = "model"
 
@@ -165,13 +165,13 @@ class InferenceFailed(ServingError):
 
 
 class Unsupported(ServingError):
-    """Part of the protocol that this server does not have."""
+    """The server does not implement this part of the protocol."""
 
     status = 501
 
 
 class EncodedTransfer(Unsupported):
-    """The body comes with a transfer coding other than `chunked`, and so cannot be read (RFC 9112, 6.1)."""
+    """The body has a transfer coding other than `chunked`, which the server does not decode (RFC 9112, 6.1)."""
 
     def __init__(self, codings: str) -> None:
         super().__init__(
@@ -180,7 +180,7 @@ class EncodedTransfer(Unsupported):
 
 
 class UpstreamError(ServingError):
-    """The server behind this one answered with an error: its status and message are kept."""
+    """The upstream server returned an error, whose status and message are kept."""
 
     def __init__(self, component: str, status: int, message: str) -> None:
         self.component = component
@@ -189,20 +189,20 @@ class UpstreamError(ServingError):
 
 
 class UpstreamBroken(ServingError):
-    """The connection to the server or process behind this one broke in the middle of a request."""
+    """The connection to the upstream server or process broke in the middle of a request."""
 
     status = 502
 
 
 class NotReady(ServingError):
-    """Nothing is wrong with the request; the same one may work in a moment."""
+    """The model or server is not ready; the same request may succeed later."""
 
     status = 503
     retry_after_s = 1
 
 
 class BuffersFull(ServingError):
-    """The requests that are held already leave no memory for this one."""
+    """Requests in progress leave no memory for this one."""
 
     status = 503
     retry_after_s = 1
@@ -215,7 +215,7 @@ class BuffersFull(ServingError):
 
 
 class TooManyConnections(ServingError):
-    """As many connections are open as the server takes."""
+    """The limit of open connections is reached."""
 
     status = 503
     retry_after_s = 1
@@ -225,7 +225,7 @@ class TooManyConnections(ServingError):
 
 
 class SequenceQueueFull(NotReady):
-    """More requests of one sequence wait than may; the status is TorchServe's."""
+    """Too many requests of one sequence wait; the status is TorchServe's."""
 
     component = "queue"
 
@@ -237,7 +237,7 @@ class SequenceQueueFull(NotReady):
 
 
 class TooManySequences(NotReady):
-    """Every place of a sequence is taken until one has ended; the status is TorchServe's."""
+    """The limit of concurrent sequences is reached until one ends; the status is TorchServe's."""
 
     component = "queue"
 
@@ -249,13 +249,13 @@ class TooManySequences(NotReady):
 
 
 class DeadlineExceeded(ServingError):
-    """The request's own time was over before there was a response."""
+    """The request's deadline passed before there was a response."""
 
     status = 504
     component = "queue"
 
 
 class UpstreamTimeout(ServingError):
-    """The server or process behind this one did not answer in time."""
+    """The upstream server or process did not respond in time."""
 
     status = 504

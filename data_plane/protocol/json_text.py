@@ -1,10 +1,11 @@
-"""JSON texts of any size, read and written a piece at a time. Pure.
+"""Read and write JSON texts of any size in pieces. Pure.
 
-orjson and msgspec keep the interpreter from beginning to end: while one thread decodes some megabytes, no other runs,
-the event loop's included. Here no call takes more than a piece of the text, so that the others get their turn.
+orjson and msgspec hold the interpreter lock for the whole call: while one thread decodes some megabytes, no other
+thread runs, including the event loop's. Here each call processes one piece of the text, and other threads run between
+two calls.
 
-A text is cut at commas. Of each window of it, the first and the last comma of each level of nesting are known: what
-lies between two neighbouring ones of a level is either within a window, or one value.
+A text is cut at commas. For each window of the text, the first and last comma of each nesting level are known; the text
+between two neighbouring commas of a level lies within one window, or is one value.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import orjson
 from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_JSON_CONTAINERS, MAX_JSON_DEPTH, ON_LOOP_BYTES
 
-_WINDOW = 32 * 1024  # bytes that are looked through in one go
-_WINDOWS = 4  # that are decoded in one go
-_DEEPEST = 1024  # lists and objects within one another that orjson takes
-_STRING_WEIGHT = 16  # times that a byte of a small value costs what one of a long string does
-_ITEMS = 16 * 1024  # elements that are written in one go
+_WINDOW = 32 * 1024  # bytes that are scanned at a time
+_WINDOWS = 4  # windows that are decoded at a time
+_DEEPEST = 1024  # nesting depth that orjson accepts
+_STRING_WEIGHT = 16  # cost of a byte of a small value, relative to a byte of a long string
+_ITEMS = 16 * 1024  # elements that are written at a time
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:', re.DOTALL)
@@ -35,21 +36,21 @@ _raw_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def weight(text: bytes) -> int:
-    """What a text costs to read, as bytes of small values: a long string costs less, whatever its length."""
+    """Return the cost of reading a text, in bytes of small values; a byte of a long string costs less."""
     if len(text) <= ON_LOOP_BYTES:
         return len(text)
     return max(len(text), text.count(b",") * _STRING_WEIGHT**2) // _STRING_WEIGHT
 
 
 def loads(text: bytes) -> Any:
-    """What orjson.loads returns or raises; raises InvalidRequest for too many lists and objects, or too deep ones."""
+    """Decode as orjson.loads does; raises InvalidRequest for too many or too deeply nested lists and objects."""
     if len(text) <= _WINDOW * _WINDOWS or weight(text) <= ON_LOOP_BYTES:
         return orjson.loads(text)
     return loads_in_pieces(text)
 
 
 def loads_in_pieces(text: bytes, window: int = _WINDOW) -> Any:
-    """As `loads`; `window` is in bytes."""
+    """Decode as `loads` does, in pieces; `window` is in bytes."""
     reader = _JsonReader(text, window)
     if reader.containers > MAX_JSON_CONTAINERS:
         raise InvalidRequest(
@@ -60,12 +61,12 @@ def loads_in_pieces(text: bytes, window: int = _WINDOW) -> Any:
 
 
 def members(text: bytes, window: int = _WINDOW) -> dict[str, bytes]:
-    """The text of each member of the object in `text`; a long one may still be invalid. Raises as `loads` does."""
+    """Return the text of each member of the object in `text`; raises as `loads` does. Long values are not validated."""
     return _JsonReader(text, window).members()
 
 
 def elements(text: bytes, window: int = _WINDOW) -> int:
-    """How many elements the list in `text` has, which is valid JSON and begins with it."""
+    """Return the number of elements of the list that `text`, which must be valid JSON, begins with."""
     after = _SPACE.match(text, 1)
     if after and text[after.end() : after.end() + 1] == b"]":
         return 0
@@ -73,12 +74,12 @@ def elements(text: bytes, window: int = _WINDOW) -> int:
 
 
 def writable(items: Any) -> Any:
-    """A list, or an array, as orjson takes it: many elements as JSON that has been written in pieces."""
+    """Return a list or array in a form for orjson; large ones are written here, in pieces."""
     return items if getattr(items, "size", len(items)) <= _ITEMS else orjson.Fragment(_written(items))
 
 
 def _written(items: Any) -> bytes:
-    """`items` may be an array of several dimensions."""
+    """Write a list or array as JSON; an array may have several dimensions."""
     size = getattr(items, "size", len(items))
     if size <= _ITEMS:
         return orjson.dumps(items, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -90,7 +91,7 @@ def _written(items: Any) -> bytes:
 
 
 class _JsonReader:
-    """One text."""
+    """Reader of one text."""
 
     def __init__(self, text: bytes, window: int) -> None:
         self._text = text
@@ -103,7 +104,7 @@ class _JsonReader:
                 self._cuts[level].append(place)
 
     def value(self, start: int, end: int, level: int) -> Any:
-        """The one between these places, which is within `level` others."""
+        """Return the value between these places, which is nested `level` deep."""
         start, end = self._trimmed(start, end)
         if end - start > self._piece:
             if level >= MAX_JSON_DEPTH:
@@ -118,7 +119,7 @@ class _JsonReader:
     def members(self) -> dict[str, bytes]:
         start, end = self._trimmed(0, len(self._text))
         if self._brackets(start, end) != b"{}":
-            raise _error("it is no object", self._text, start)
+            raise _error("it is not an object", self._text, start)
         found: dict[str, bytes] = {}
         for first, last in self._parts(start + 1, end - 1, 1):
             if last - first > self._piece:
@@ -152,7 +153,7 @@ class _JsonReader:
         return found
 
     def _parts(self, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
-        """The contents of a list or an object, cut; a part that is longer than a piece is one element or member."""
+        """Cut the contents of a list or object; a part longer than a piece is one element or member."""
         cuts = self._cuts[level]
         between = cuts[bisect.bisect_left(cuts, start) : bisect.bisect_left(cuts, end)]
         for before, last in itertools.pairwise((start - 1, *between, end)):
@@ -162,7 +163,7 @@ class _JsonReader:
                 raise _error("a value is missing", self._text, last)
 
     def _named(self, start: int, end: int) -> tuple[str, int]:
-        """The name of a member, and where its value begins."""
+        """Return the name of a member and the start of its value."""
         key = _KEY.match(self._text, start, end)
         if key is None:
             raise _error("a member has no name", self._text, start)
@@ -186,14 +187,14 @@ class _JsonReader:
 
 
 def _error(what: str, text: bytes, place: int) -> orjson.JSONDecodeError:
-    """It has the line and the column of the whole text."""
+    """Return an error with the line and column in the whole text."""
     before = text[:place].decode("utf-8", "replace")
     return orjson.JSONDecodeError(what, before, len(before))
 
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What a window of a text holds."""
+    """The structure of one window of a text."""
 
     cuts: list[tuple[int, int]]  # level, place
     commas: int  # of the outermost level
@@ -201,8 +202,8 @@ class _Window:
 
 
 def _windows(text: bytes, size: int) -> Iterator[_Window]:
-    """Raise JSONDecodeError for brackets that no JSON has so."""
-    import numpy as np  # for large texts alone
+    """Scan a text window by window; raises JSONDecodeError for unbalanced or too deeply nested brackets."""
+    import numpy as np  # only needed for large texts
 
     steps = np.zeros(256, np.int8)
     steps[list(b"[{")], steps[list(b"]}")] = 1, -1
@@ -235,7 +236,7 @@ def _windows(text: bytes, size: int) -> Iterator[_Window]:
 
 
 def _without_escapes(window: bytes, escaped: bool) -> tuple[bytes, bool]:
-    """The same, as long, without backslashes and what they escape; whether the next window begins with such a byte."""
+    """Mask escapes with bytes of the same length; return also whether the next window begins with an escaped byte."""
     if escaped:
         window = b"_" + window[1:]
     if b"\\" not in window:

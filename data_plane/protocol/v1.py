@@ -1,7 +1,7 @@
 """The v1 protocol: `{"instances": [...]}` in, `{"predictions": [...]}` out. Pure.
 
-Instances are checked and counted, not turned into Python objects: whoever computes on them decodes them, once.
-The Content-Type is never asked: `curl -T file` sends none.
+Instances are checked and counted, not decoded: the code that computes with them decodes them once.
+The Content-Type is ignored: `curl -T file` sends none.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class PredictRequest(msgspec.Struct, frozen=True):
 
 class _PredictDocument(msgspec.Struct):
     instances: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
-    inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's other word for them
+    inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's alternative name
 
 
 class _LargeDocument(msgspec.Struct):
-    """Without an object for each instance: there may be millions."""
+    """A document that is decoded without an object for each instance: there may be millions."""
 
     instances: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     inputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -42,11 +42,11 @@ _large_decoder = msgspec.json.Decoder(_LargeDocument)
 
 
 def decode_request(body: bytes) -> PredictRequest:
-    """The request in `body`; raises InvalidRequest, which says what is wrong and where."""
+    """Decode the request in `body`; raises InvalidRequest with the error and its place."""
     try:
         document = (_decoder if json_text.weight(body) <= ON_LOOP_BYTES else _large_decoder).decode(body)
         if not body.isascii():
-            body.decode()  # strings inside instances were not looked into
+            body.decode()  # the decoder does not check strings inside instances
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _explain(body, error) from error
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
@@ -61,12 +61,12 @@ def decode_request(body: bytes) -> PredictRequest:
 
 
 def encode_response(predictions: list[Any]) -> bytes:
-    """The body of a response; raises TypeError for what JSON cannot hold."""
+    """Encode the body of a response; raises TypeError for values that JSON cannot hold."""
     return orjson.dumps({"predictions": predictions})
 
 
 def _explain(body: bytes, error: Exception) -> InvalidRequest:
-    """The slow path: orjson knows the line and the column."""
+    """Return the error for an invalid body; orjson reports the line and column."""
     if not body:
         return InvalidRequest(f"The request body is empty; send {_FORM}.")
     try:

@@ -10,9 +10,9 @@ Fields = Sequence[tuple[str, bytes]]
 
 
 class RawRequest(msgspec.Struct, frozen=True):
-    """A body of any type, which only the model's handler understands.
+    """A body of any type that only the model's handler interprets.
 
-    `name` is the name of the body among the request's parts, empty for a request without one; `fields` are other parts.
+    `name` is the name of the body among the request's parts, or empty if it has none; `fields` are the other parts.
     """
 
     body: bytes
