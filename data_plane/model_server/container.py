@@ -1,4 +1,4 @@
-"""What this container may use of its machine, by its control group: of version 2 or, on older nodes, of version 1."""
+"""CPU and memory limits of this container, from its cgroup: version 2 or, on older nodes, version 1."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
-# What version 1 calls no limit: the largest number of bytes that fills pages.
+# Without a limit, version 1 reports the largest multiple of the page size, which is above this.
 _UNLIMITED = 2**62
 
 
 def processors() -> int:
-    """How many can be used at once: the affinity's, or fewer where the container's limit is lower."""
+    """Return the number of usable processors: the affinity's, or the container's limit if it is lower."""
     return processor_limit() or _affinity()
 
 
 def processor_limit() -> int | None:
-    """The container's, rounded up, where it is lower than the affinity's number; else None."""
+    """Return the container's CPU limit, rounded up, if it is lower than the affinity's number; else None."""
     files = ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-    quota, period, *_ = (*(word for file in files for word in _fields(file)), "max", "")
+    quota, period, *_ = (*(field for file in files for field in _fields(file)), "max", "")
     limit = math.inf if quota in ("max", "-1") else max(1, math.ceil(int(quota) / int(period)))
     return int(limit) if limit < _affinity() else None
 
 
 def memory_limit() -> int | None:
-    """Bytes; None where there is none."""
+    """Return the container's memory limit in bytes, or None."""
     limit, *_ = (*_fields("memory.max"), *_fields("memory/memory.limit_in_bytes"), "max")
     return None if limit == "max" or int(limit) >= _UNLIMITED else int(limit)
 
 
 def memory() -> int:
-    """Bytes that the container may use: its limit, or all that the machine has."""
+    """Return the bytes that the container may use: its limit, or the memory of the machine."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(memory_limit() or machine, machine)
 
 
 def memory_left() -> int | None:
-    """Bytes below the limit; None where there is none. What holds the content of files that are not in use is left."""
+    """Return the bytes left below the memory limit, or None without one; the inactive page cache counts as left."""
     if (limit := memory_limit()) is None:
         return None
     if _fields("memory.max"):
@@ -53,8 +53,8 @@ def _affinity() -> int:
 
 
 def _statistic(file: str, name: str) -> int:
-    words = _fields(file)
-    return int(words[words.index(name) + 1])
+    fields = _fields(file)
+    return int(fields[fields.index(name) + 1])
 
 
 def _fields(file: str) -> Sequence[str]:

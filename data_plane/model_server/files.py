@@ -1,4 +1,4 @@
-"""How many files this process may open, and how many of them are for connections."""
+"""The limit of open files, and the number of connections that it allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from data_plane.limits import FILE_RESERVE, MAX_FILES
 
 
 def raise_limit() -> int:
-    """The soft limit, raised as far as the hard one goes and no further than MAX_FILES."""
+    """Raise the soft limit to the hard limit, at most to MAX_FILES; return the soft limit."""
     if sys.platform == "win32":
         return MAX_FILES
     import resource
@@ -24,6 +24,6 @@ def raise_limit() -> int:
 
 
 def connections_within(files: int, wanted: int) -> int:
-    """How many of `wanted` connections there may be. Each may need another one, to a server behind this one."""
+    """Return how many of `wanted` connections fit; each may need a second one to an upstream server."""
     reserve = min(FILE_RESERVE, files // 2)
     return max(1, min(wanted, (files - reserve) // 2))

@@ -96,7 +96,7 @@ async def _serve_while(
     grpc_server = await _start_grpc(listeners, connections, models, metrics)
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
-    shrinking = asyncio.create_task(memory.give_back_after_waves(listeners.budget))
+    trimming = asyncio.create_task(memory.trim_heap_after_bursts(listeners.budget))
     try:
         with watched_loop(advice=if_held):
             done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +109,7 @@ async def _serve_while(
         if grpc_server:
             await grpc_server.stop(listeners.grace_period_s)
         await serving
-        await _cancel(stopped, shrinking)
+        await _cancel(stopped, trimming)
 
 
 async def _cancel(*tasks: asyncio.Future[None]) -> None:

@@ -1,7 +1,7 @@
-"""How the C library gives memory back: hardly ever, but after a wave of requests.
+"""Tune malloc to keep freed memory, and trim the heap after bursts of requests.
 
-Torch frees the intermediate results of every batch. By default glibc returns them to the kernel, which hands them out
-again page by page, all zeroed: of a small network's time on batches of 8 and more that is a fifth.
+Torch frees the intermediate results of every batch. By default glibc returns this memory to the kernel, which later
+provides it anew as zeroed pages: for a small network this takes a fifth of the time of batches of 8 and more.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from data_plane.limits import LEAST_WAVE
 from data_plane.server.budget import ByteBudget
 
 _MIB = 1024 * 1024
-_TRIM_THRESHOLD = 256 * _MIB  # free memory at the end of the heap that is kept
-_MMAP_THRESHOLD = 32 * _MIB  # the highest that glibc takes: larger blocks are mapped, and unmapped when freed
+_TRIM_THRESHOLD = 256 * _MIB  # bytes of free memory that stay at the end of the heap
+_MMAP_THRESHOLD = 32 * _MIB  # the highest value that glibc accepts: larger blocks are mapped, and unmapped when freed
 
-# For processes that are started from this one; read by glibc when they start.
+# For child processes; glibc reads these variables when a process starts.
 ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(_TRIM_THRESHOLD),
     "MALLOC_MMAP_THRESHOLD_": str(_MMAP_THRESHOLD),
 }
 
-_CALM_LOOKS = 3
+_CALM_CHECKS = 3
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 
 def keep_freed_memory() -> None:
-    """The same for this process, which has started already. Without glibc nothing is changed."""
+    """Apply the same settings to this process, which has started already; no effect without glibc."""
     if mallopt := _of_glibc("mallopt"):
         mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD)
         mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD)
 
 
-def give_back() -> None:
-    """What is free goes back to the kernel, once. Takes 15 ms for 100 MiB; without glibc nothing is done."""
+def trim_heap() -> None:
+    """Return free memory to the kernel, which takes 15 ms for 100 MiB; no effect without glibc."""
     if trim := _of_glibc("malloc_trim"):
         trim(0)
 
@@ -45,33 +45,33 @@ def give_back() -> None:
 def _of_glibc(name: str) -> Callable[..., object] | None:
     if sys.platform != "linux":
         return None
-    import ctypes  # not before it is needed: servers start in a moment
+    import ctypes  # imported late to keep the server's start fast
 
     return getattr(ctypes.CDLL(None), name, None)
 
 
 @dataclass(slots=True)
-class Wave:
-    """Tells when many bytes of requests are gone again."""
+class Burst:
+    """Detect the end of a burst: when many bytes of requests have been released."""
 
     budget: ByteBudget
-    _calm_looks: int = 0
+    _calm_checks: int = 0
 
     def is_over(self) -> bool:
-        """Looked at once a second: true once, when little has been held for a few looks after much."""
+        """Check for the end, once a second; true once, when a few checks after a peak found few bytes in use."""
         budget = self.budget
         is_calm = budget.peak >= min(LEAST_WAVE, budget.limit // 2) and budget.held <= budget.peak // 8
-        self._calm_looks = self._calm_looks + 1 if is_calm else 0
-        if self._calm_looks < _CALM_LOOKS:
+        self._calm_checks = self._calm_checks + 1 if is_calm else 0
+        if self._calm_checks < _CALM_CHECKS:
             return False
-        self._calm_looks = budget.peak = 0
+        self._calm_checks = budget.peak = 0
         return True
 
 
-async def give_back_after_waves(budget: ByteBudget) -> None:
-    """For ever."""
-    wave = Wave(budget)
+async def trim_heap_after_bursts(budget: ByteBudget) -> None:
+    """Watch the budget until cancelled, and trim the heap after each burst of requests."""
+    burst = Burst(budget)
     while True:
         await asyncio.sleep(1)
-        if wave.is_over():
-            await asyncio.to_thread(give_back)
+        if burst.is_over():
+            await asyncio.to_thread(trim_heap)

@@ -1,4 +1,4 @@
-"""The flags that all model servers share, each also an environment variable."""
+"""Command-line flags of all model servers; each can also be set by an environment variable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_plane.limits import MAX_CONNECTIONS
 
 
 class FlagParser:
-    """An argument parser whose defaults come from `environment`."""
+    """An argument parser with defaults from environment variables."""
 
     def __init__(self, prog: str, description: str, epilog: str, environment: Mapping[str, str]) -> None:
         self.parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
@@ -29,7 +29,7 @@ class FlagParser:
         variable: str | None = None,
         required: bool = False,
     ) -> None:
-        """Add `name`; its variable is its name in capitals unless another is given."""
+        """Add a flag; its environment variable is its name in capitals unless `variable` is given."""
         variable = variable or name.removeprefix("--").replace("-", "_").upper()
         value = self._environment.get(variable) or default
         self.parser.add_argument(
@@ -39,7 +39,7 @@ class FlagParser:
 
 
 def add_common_flags(flags: FlagParser, work_dir: str) -> None:
-    """What a client, a pod or a laptop may want otherwise; `work_dir` begins a name in the temporary folder."""
+    """Add the flags of all model servers; `work_dir` is the prefix of a folder's name in the temporary folder."""
     flag = flags.flag
     flag("--model-dir", absolute, None, "folder with the models", required=True)
     flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", variable="HTTP_HOST")
@@ -76,26 +76,26 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
 
 
 def absolute(folder: str) -> Path:
-    """Processes that are started have other working directories."""
+    """Parse a path and make it absolute, as child processes have other working directories."""
     return Path(folder).absolute()
 
 
 def positive(text: str) -> int:
-    """A whole number above zero."""
+    """Parse a whole number above zero."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return number
 
 
 def seconds(text: str) -> float:
-    """A time above zero."""
+    """Parse a time above zero, in seconds."""
     if not (number := float(text)) > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a time above 0")
     return number
 
 
 def port(text: str) -> int:
-    """A TCP port."""
+    """Parse a TCP port."""
     if not 0 <= (number := int(text)) < 65536:
         raise argparse.ArgumentTypeError(f"{text} is not a port")
     return number

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from data_plane.model import Models
 from data_plane.model_server.life import Listeners, serve_app
-from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
+from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.cors import CorsApp
 from data_plane.server.endpoints.calls import Calls
@@ -29,7 +29,7 @@ async def serve(
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
     """Serve until a signal, then drain; raises what the first of `must_not_end` raises."""
-    app = build_app(listeners, models, metrics, more_metrics, AnswerStyle.of(os.environ))
+    app = build_app(listeners, models, metrics, more_metrics, EventStyle.of(os.environ))
     await serve_app(app, listeners, models, metrics, must_not_end)
 
 
@@ -38,7 +38,7 @@ def build_app(
     models: Models,
     metrics: ServerMetrics,
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
-    style: AnswerStyle = DEFAULT_STYLE,
+    style: EventStyle = DEFAULT_STYLE,
 ) -> App:
     """Every protocol over the models."""
     calls = Calls(listeners.request_timeout_s)

@@ -1,7 +1,7 @@
-"""The folder that a server writes to: its user's alone, and no other server's at the same time.
+"""The work folder of a server: private to its user, and used by one server at a time.
 
-Archives are unpacked there and run, and workers are asked through sockets there. The default lies in a folder that
-every user of a machine may write to, so what is there already is not trusted: somebody else may have put it there.
+Code from archives is unpacked there and run, and the sockets of workers are there. The default is below a folder that
+every user of the machine can write to, so an existing folder is not trusted: another user may have created it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Create `folder`, readable by this user only, and hold it while the block lasts.
+    """Create `folder`, private to this user, and lock it for the duration of the block.
 
     Raises StartError for a folder that is a link, belongs to another user, can be written to by others, or is in use.
     """

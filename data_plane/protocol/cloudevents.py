@@ -1,8 +1,8 @@
-"""CloudEvents 1.0 over HTTP: the payload out of a request's event, and the response into an event. Pure.
+"""CloudEvents 1.0 over HTTP: read the payload of a request's event, and write the response as an event. Pure.
 
-An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). A response
-to an event is one, in the same mode, with the type and source that KServe gives it. A structured event that is sent as
-plain JSON is answered as plain JSON, too.
+An event is binary (attributes in `ce-` headers, the body is the payload) or structured (one JSON document). The
+response to an event is an event of the same mode, with KServe's type and source. The response to a structured event
+that is sent as plain JSON is plain JSON.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _DATA = ("data", "data_base64")
 _MAX_INTEGER = 2**31
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
-Attribute = str | int  # or bool, which is one
+Attribute = str | int  # or bool, a subclass of int
 
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
-    """An event that came as a request."""
+    """The event of a request."""
 
-    attributes: Mapping[str, Attribute]  # those of extensions, too
+    attributes: Mapping[str, Attribute]  # including extensions
     payload: bytes
     structured: bool
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerStyle:
-    """What the events of responses say."""
+class EventStyle:
+    """The attributes of events in responses."""
 
-    merges: bool = False  # the attributes of the request's event, where the response has none of its own
+    merges: bool = False  # add the attributes of the request's event that the response does not set
     type: str = RESPONSE_TYPE
-    source: str | None = None  # if it is not to name the model
+    source: str | None = None  # replaces the default, which names the model
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> AnswerStyle:
-        """By KServe's variables."""
+    def of(cls, environment: Mapping[str, str]) -> EventStyle:
+        """Read KServe's environment variables."""
         return cls(
             environment.get("CE_MERGE", "").lower() == "true",
             environment.get("CE_TYPE") or RESPONSE_TYPE,
@@ -65,7 +65,7 @@ class AnswerStyle:
         )
 
 
-DEFAULT_STYLE = AnswerStyle()
+DEFAULT_STYLE = EventStyle()
 
 
 class _EventDocument(msgspec.Struct):
@@ -73,7 +73,7 @@ class _EventDocument(msgspec.Struct):
     id: str = ""
     source: str = ""
     type: str = ""
-    data: msgspec.Raw = msgspec.Raw(b"")  # JSON stays as it was written
+    data: msgspec.Raw = msgspec.Raw(b"")  # kept as it was written
     data_base64: bytes | None = None
 
 
@@ -83,7 +83,7 @@ _base64 = msgspec.json.Decoder(bytes | None)
 
 
 def weight(headers: Headers, body: bytes) -> int:
-    """What `unwrap` costs, as `json_text.weight` has it."""
+    """Return the cost of `unwrap`, in the unit of `json_text.weight`."""
     if len(body) <= ON_LOOP_BYTES or not _content_type(headers).startswith(_EVENTS):
         return 0
     return json_text.weight(body)
@@ -94,14 +94,14 @@ def _content_type(headers: Headers) -> bytes:
 
 
 def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
-    """The event in a request, None if it is none; raises InvalidRequest for one that is not whole."""
+    """Return the event of a request, or None; raises InvalidRequest for an incomplete event."""
     content_type = _content_type(headers)
-    # Some send binary events with the structured ones' type: it is then the payload's.
+    # Some clients send binary events with the content type of structured ones, which is then the payload's.
     if content_type.startswith(_EVENTS) and any(header(headers, f"ce-{name}".encode()) is None for name in _REQUIRED):
         if content_type.startswith(_BATCH):
             raise InvalidRequest("Batches of CloudEvents are not served; send each event as a request of its own.")
         return _structured(body)
-    # Only this header makes an event: the others are also set by gateways and for logs.
+    # Only this header identifies an event: gateways and log agents set the others, too.
     if header(headers, b"ce-specversion") is None:
         return None
     attributes = {
@@ -114,7 +114,7 @@ def unwrap(headers: Headers, body: bytes) -> CloudEvent | None:
 
 
 def data_in(body: bytes) -> bytes | None:
-    """The payload of a structured event that no header calls one; None if the body is no such event."""
+    """Return the payload of a structured event that is sent as plain JSON; None if the body is not an event."""
     try:
         return _structured(body).payload
     except InvalidRequest:
@@ -122,7 +122,7 @@ def data_in(body: bytes) -> bytes | None:
 
 
 def is_structured(document: object) -> bool:
-    """Whether a JSON document is a structured event with JSON for its data."""
+    """Whether a JSON document is a structured event with JSON data."""
     return isinstance(document, dict) and all(name in document for name in (*_REQUIRED, "data"))
 
 
@@ -130,11 +130,11 @@ def wrap(
     event: CloudEvent,
     response: Response,
     model: str,
-    style: AnswerStyle = DEFAULT_STYLE,
+    style: EventStyle = DEFAULT_STYLE,
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Response:
-    """The response to `event` as an event, with an id of its own."""
+    """Return the response to `event` as an event with a new id."""
     own = {
         "specversion": "1.0",
         "id": new_id(),
@@ -143,7 +143,7 @@ def wrap(
         "time": now().isoformat(),
     }
     attributes = {**event.attributes, **own} if style.merges else own
-    attributes.pop("datacontenttype", None)  # that of the request's data
+    attributes.pop("datacontenttype", None)  # describes the request's data
     if event.structured:
         return structs.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
     ce_headers = tuple(
@@ -174,7 +174,7 @@ def _structured(body: bytes) -> CloudEvent:
 
 
 def _without_data(body: bytes) -> tuple[bytes, _EventDocument]:
-    """A large event's attributes as JSON, and its data alone."""
+    """Split a large event into its attributes, as JSON, and its data."""
     members = json_text.members(body)
     data = msgspec.Raw(members.pop("data", b""))
     data_base64 = members.pop("data_base64", None)
@@ -187,7 +187,7 @@ def _without_data(body: bytes) -> tuple[bytes, _EventDocument]:
 
 
 def _is_attribute(value: object) -> bool:
-    """What else JSON has, no attribute may be."""
+    """Whether a JSON value may be an attribute."""
     return isinstance(value, str) or (isinstance(value, int) and -_MAX_INTEGER <= value < _MAX_INTEGER)
 
 

@@ -1,8 +1,8 @@
-"""BF16, which numpy has no type for: on the wire the upper half of a float32, everywhere else float32. Pure.
+"""BF16, for which numpy has no type: the upper half of a float32 on the wire, a float32 in arrays. Pure.
 
-An array of `Numbers` is one whose datatype this is, where no tensor says so.
+The array class `Numbers` marks an array as BF16 where there is no tensor with a datatype.
 
-So do Triton's clients. ml_dtypes has the type, but neither torch nor JSON takes arrays of it.
+Triton's clients represent BF16 in the same way. ml_dtypes has a type, but neither torch nor JSON accepts its arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX = 3.3895314e38
 
 
 class Numbers(Array):
-    """An array of float32, each of which is a number that BF16 has."""
+    """An array of float32 whose values can all be represented in BF16."""
 
 
 _LOWER_HALF = np.uint32(0xFFFF)
@@ -27,22 +27,22 @@ _QUIET = np.uint32(0x40)
 
 
 def widen(halves: Array) -> Array:
-    """The numbers of the wire, each exactly."""
+    """Convert numbers from the wire to float32, without loss."""
     return (halves.astype(np.uint32) << np.uint32(16)).view(VALUE)
 
 
 def narrow(numbers: Array) -> Array:
-    """Numbers as on the wire: to the nearest, of two as near to the even one. What was widened comes back as it was."""
+    """Convert float32 to the wire, rounded to nearest, ties to even; the inverse of `widen` for its results."""
     bits = numbers.view(np.uint32)
     upper = bits >> np.uint32(16)
     rounded = (bits + np.uint32(0x7FFF) + (upper & np.uint32(1))) >> np.uint32(16)
-    # A NaN that is cut must not become infinity.
+    # A truncated NaN must not become infinity.
     cut_nan = np.isnan(numbers) & ((bits & _LOWER_HALF) != 0)
     return np.where(cut_nan, upper | _QUIET, rounded).astype(WIRE)
 
 
 def round_(numbers: Array) -> Array:
-    """The nearest numbers that BF16 has; raises OverflowError for one that is too large."""
+    """Round to the nearest BF16 values; raises OverflowError for a number that is too large."""
     rounded = widen(narrow(numbers))
     if (np.isinf(rounded) & ~np.isinf(numbers)).any():
         raise OverflowError

@@ -1,6 +1,6 @@
-"""The JSON documents of the Open Inference Protocol: their fields, and where the JSON of a body ends. Pure.
+"""The JSON documents of the Open Inference Protocol: their fields, and the length of the JSON in a body. Pure.
 
-Without numpy: those who hand tensors on need not make arrays of them.
+This module does not import numpy: code that only forwards tensors needs no arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from data_plane.protocol import json_text
 
 JSON_LENGTH = b"inference-header-content-length"
 
-_MAX_DIGITS = 20  # Python reads no number of any length
+_MAX_DIGITS = 20  # Python does not convert numbers of arbitrary length
 
 Parameter = bool | int | float | str
 Parameters = Annotated[dict[str, Parameter], msgspec.Meta(max_length=MAX_PARAMETERS)]
@@ -52,13 +52,13 @@ class ResponseDocument(msgspec.Struct):
     parameters: Parameters | None = None
 
 
-# msgspec prepares a type at its first use, and two threads that do so at once crash; hooks may run in threads.
+# msgspec compiles a type at its first use, and crashes if two threads do so at once; hooks may run in threads.
 for _form in (RequestDocument, ResponseDocument):
     msgspec.json.Decoder(_form)
 
 
 def json_length(headers: Headers) -> int | None:
-    """How much of a body is JSON, where a header says so; raises InvalidRequest."""
+    """Return the length of the JSON in a body from its header, or None without one; raises InvalidRequest."""
     value = header(headers, JSON_LENGTH)
     if value is None:
         return None
@@ -70,8 +70,8 @@ def json_length(headers: Headers) -> int | None:
     return int(value)
 
 
-def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
-    """The JSON of a body, and what follows it; `json_length` is the header's value. Raises InvalidRequest."""
+def split_body(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
+    """Split a body into its JSON and the binary data after it, by the header's value; raises InvalidRequest."""
     if json_length is None:
         return body, memoryview(b"")
     if not 0 <= json_length <= len(body):
@@ -83,9 +83,9 @@ def divide(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]:
 
 
 def parse(text: bytes, form: type[_T]) -> _T:
-    """The document in `text`; raises InvalidRequest."""
+    """Decode and check the document in `text`; raises InvalidRequest."""
     try:
-        # orjson to parse, for its speed with numbers; msgspec to check, for messages that say where.
+        # orjson parses numbers fastest; the error messages of msgspec name the place.
         return msgspec.convert(json_text.loads(text), form)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(
@@ -96,7 +96,7 @@ def parse(text: bytes, form: type[_T]) -> _T:
 
 
 def checked_size(tensor: TensorDocument, size: Parameter, left: int) -> int:
-    """The value of `binary_data_size`, of which `left` bytes may be there; raises InvalidRequest."""
+    """Check and return `binary_data_size`, with `left` bytes of binary data left; raises InvalidRequest."""
     where = f'Tensor "{tensor.name}"'
     if tensor.data is not None:
         raise InvalidRequest(f"{where} has data and binary_data_size; send one of them.")

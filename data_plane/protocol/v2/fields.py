@@ -1,7 +1,7 @@
-"""Counts what a serialized ModelInferRequest holds, before objects are made of it. Pure.
+"""Count the fields and elements of a serialized ModelInferRequest before it is parsed. Pure.
 
-protobuf parses a message in one go, and the interpreter waits: some hundred thousand parameters take seconds. A field
-takes two bytes or more, so the size of a message does not say how many there are.
+protobuf holds the interpreter lock while it parses a message: some hundred thousand parameters take seconds. A field
+may take as few as two bytes, so the size of a message does not bound their number.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _OF_FIXED_SIZE = (
     pb.InferTensorContents.BYTES_CONTENTS_FIELD_NUMBER,
 )
 _VARINT, _DELIMITED = 0, 2
-_SIZES = {1: 8, 5: 4}  # of the values of other types
+_SIZES = {1: 8, 5: 4}  # bytes of a value, by fixed-size wire type
 _LONGEST_VARINT = 10  # bytes
-_CONTINUED = bytes(range(0x80, 0x100))  # bytes of a varint that others follow
+_CONTINUED = bytes(range(0x80, 0x100))  # all bytes of a varint but its last
 
-# Number, wire type, and where the value begins and ends.
+# Number, wire type, and start and end of the value.
 _Field = tuple[int, int, int, int]
 
 
 def check(message: bytes) -> None:
-    """Raise InvalidRequest for a message that holds more than is served; a malformed message is not checked."""
+    """Raise InvalidRequest for a message beyond the limits; a malformed message is not checked."""
     with contextlib.suppress(_Unparsable):
         _Counts(message).request()
 
 
 class _Unparsable(Exception):
-    """A field does not end where what it is in does, as whoever parses the message will say."""
+    """A field extends beyond its message; the parser reports the error."""
 
 
 class _Counts:
@@ -77,7 +77,7 @@ class _Counts:
 
 
 def _fields(message: bytes, position: int, end: int) -> Iterator[_Field]:
-    """Those between two places; raises _Unparsable."""
+    """Iterate over the fields between two positions; raises _Unparsable."""
     while position < end:
         tag, start = varint(message, position)
         kind = tag & 7
@@ -94,7 +94,7 @@ def _fields(message: bytes, position: int, end: int) -> Iterator[_Field]:
 
 
 def varint(message: bytes, position: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; returns the number and where it ends."""
+    """Decode a varint (seven bits per byte, lowest first); return the number and its end."""
     number = 0
     for shift, byte in enumerate(message[position : position + _LONGEST_VARINT]):
         number |= (byte & 0x7F) << 7 * shift

@@ -1,7 +1,8 @@
-"""Writes the messages of gRPC and their types from the .proto files: python -m data_plane.protocol.v2.generate
+"""Generate the gRPC messages and their types from the .proto files: python -m data_plane.protocol.v2.generate
 
-protoc's own Python module would not do. It needs a protobuf at least as new as protoc, and it registers its messages
-where KServe's SDK registers others of the same names: one process could not import both.
+The Python modules that protoc generates are not suitable. They need a protobuf at least as new as protoc, and register
+their messages in the global pool, where KServe's SDK registers others of the same names: one process could not import
+both.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MESSAGE = '{name} = message_factory.GetMessageClass(DESCRIPTOR.message_types_by
 
 
 def generate(proto: Path) -> dict[str, str]:
-    """Texts by file name. Needs grpcio-tools."""
+    """Return the texts of the generated files by name; needs grpcio-tools."""
     with tempfile.TemporaryDirectory() as folder:
         descriptors, types = Path(folder, "descriptors"), Path(folder, f"{proto.stem}_pb2.pyi")
         subprocess.run(

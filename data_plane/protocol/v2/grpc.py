@@ -1,6 +1,6 @@
-"""The gRPC form of the Open Inference Protocol: protobuf messages and the same dataclasses as JSON's. Pure.
+"""The gRPC form of the Open Inference Protocol: convert protobuf messages to and from the dataclasses. Pure.
 
-A message carries the data of all its tensors either as typed contents or as raw memory. FP16 and BF16 have no typed
+A message has the data of all its tensors either as typed contents or as raw contents. FP16 and BF16 have no typed
 contents.
 """
 
@@ -40,18 +40,18 @@ _CONTENTS = {
     "BYTES": "bytes_contents",
 }
 
-# The tags of a ModelInferRequest's first two fields: their number, and that they have a length.
+# The tags of a ModelInferRequest's first two fields: their number and the wire type of values with a length.
 _NAME, _VERSION = (
     bytes([number << 3 | 2])
     for number in (pb.ModelInferRequest.MODEL_NAME_FIELD_NUMBER, pb.ModelInferRequest.MODEL_VERSION_FIELD_NUMBER)
 )
-_ITEMS = 64 * 1024  # elements that are copied in one go: other threads have their turn in between
+_ITEMS = 64 * 1024  # elements that are copied at a time: other threads run in between
 
 
 def addressee(message: bytes) -> tuple[str, str]:
-    """Name and version of the model that a serialized ModelInferRequest is for; nothing else of it is looked at.
+    """Return the name and version of the model from a serialized ModelInferRequest, without parsing the rest.
 
-    They are its first fields, and written in this order. Where they are not, the name is empty.
+    They are its first fields, written in this order; otherwise the name is empty.
     """
     found = ["", ""]
     position = 0
@@ -65,7 +65,7 @@ def addressee(message: bytes) -> tuple[str, str]:
 
 
 def request_from_proto(message: pb.ModelInferRequest) -> TensorRequest:
-    """The request in a message; raises InvalidRequest."""
+    """Return the request in a message; raises InvalidRequest."""
     for what, found in (("inputs", message.inputs), ("outputs", message.outputs)):
         if len(found) > MAX_TENSORS:
             raise InvalidRequest(f"The request has {len(found)} {what}; at most {MAX_TENSORS} are served.")
@@ -78,7 +78,7 @@ def request_from_proto(message: pb.ModelInferRequest) -> TensorRequest:
 
 
 def response_to_proto(response: TensorResponse, *, raw: bool = False) -> pb.ModelInferResponse:
-    """The response as a message, its data in the form that the request's had."""
+    """Return the response as a message, with raw contents if `raw`, as in the request."""
     message = pb.ModelInferResponse(
         model_name=response.model_name,
         model_version=response.model_version or "",
@@ -96,7 +96,7 @@ def response_to_proto(response: TensorResponse, *, raw: bool = False) -> pb.Mode
 def request_to_proto(
     request: TensorRequest, model_name: str, model_version: str | None = None, *, raw: bool = True
 ) -> pb.ModelInferRequest:
-    """A client's side of `request_from_proto`."""
+    """Return the request as a message, for clients."""
     message = pb.ModelInferRequest(
         model_name=model_name,
         model_version=model_version or "",
@@ -114,7 +114,7 @@ def request_to_proto(
 
 
 def response_from_proto(message: pb.ModelInferResponse) -> TensorResponse:
-    """A client's side of `response_to_proto`; raises UpstreamBroken."""
+    """Return the response in a message, for clients; raises UpstreamBroken."""
     try:
         outputs = _read_tensors(message.outputs, message.raw_output_contents)
     except InvalidRequest as error:
@@ -129,7 +129,7 @@ def response_from_proto(message: pb.ModelInferResponse) -> TensorResponse:
 
 
 def metadata_to_proto(metadata: ModelMetadata) -> pb.ModelMetadataResponse:
-    """What a model takes and gives, as a message."""
+    """Return the metadata of a model as a message."""
     return pb.ModelMetadataResponse(
         name=metadata.name,
         versions=metadata.versions,

@@ -1,4 +1,4 @@
-"""What is asked of a model and what it answers, in no particular wire form."""
+"""Requests, responses and metadata of the Open Inference Protocol, independent of the wire format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_plane.protocol.v2.tensors import Tensor
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """An output that the client wants."""
+    """An output that the client requests."""
 
     name: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class OutputRequest:
 
 @dataclass(frozen=True, slots=True)
 class TensorRequest:
-    """Named inputs, at least one. With no `outputs` the client wants all that there are."""
+    """A request with at least one named input. Empty `outputs` request all outputs of the model."""
 
     inputs: tuple[Tensor, ...]
     id: str | None = None
@@ -42,7 +42,7 @@ class TensorRequest:
 
 @dataclass(frozen=True, slots=True)
 class TensorResponse:
-    """Named outputs of a model; `is_last` is False for one that others follow, in a response of several."""
+    """A response with named outputs; `is_last` is False if further parts of a streamed response follow."""
 
     model_name: str
     model_version: str | None
@@ -59,7 +59,7 @@ class TensorResponse:
 
 @dataclass(frozen=True, slots=True)
 class TensorMetadata:
-    """An input or output of a model; -1 in its shape stands for any size."""
+    """The type of an input or output of a model; -1 in its shape stands for any size."""
 
     name: str
     datatype: str
@@ -68,7 +68,7 @@ class TensorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What a model takes and gives."""
+    """The inputs and outputs of a model."""
 
     name: str
     versions: tuple[str, ...]

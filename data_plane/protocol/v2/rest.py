@@ -1,7 +1,7 @@
 """The JSON form of the Open Inference Protocol, with its binary tensor extension. Pure.
 
-With the extension a body is JSON and then the memory of the tensors that say `binary_data_size`; the header
-`inference-header-content-length` gives the length of the JSON.
+With the extension a body is JSON, followed by the binary data of the tensors that have a `binary_data_size`; the header
+`inference-header-content-length` is the length of the JSON.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from data_plane.protocol.v2.document import (
     ResponseDocument,
     TensorDocument,
     checked_size,
-    divide,
     parse,
+    split_body,
 )
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse, wanted_outputs
 from data_plane.protocol.v2.tensors import Tensor
 
-# Data of these types is copied; a backslash may hide their names.
+# Binary data of these types is copied; with a backslash, the name of a type may be escaped.
 _COPIED = (b"BYTES", b"BF16", b"\\")
 
 
 def weight(body: bytes, json_length: int | None = None) -> int:
-    """What `decode_request` costs, as `json_text.weight` has it: the memory of numbers is not even copied."""
+    """Return the cost of `decode_request`, in the unit of `json_text.weight`; binary numbers cost nothing."""
     if json_length is None or len(body) <= ON_LOOP_BYTES:
         return json_text.weight(body)
     text = body[:json_length]
@@ -45,8 +45,8 @@ def weight(body: bytes, json_length: int | None = None) -> int:
 
 
 def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest:
-    """The request in `body`; `json_length` is the header's value. Raises InvalidRequest."""
-    text, binary = divide(body, json_length)
+    """Decode the request in `body`; `json_length` is the header's value. Raises InvalidRequest."""
+    text, binary = split_body(body, json_length)
     document = parse(text, RequestDocument)
     return TensorRequest(
         inputs=_read_tensors(document.inputs, binary),
@@ -59,10 +59,10 @@ def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest
 
 
 def encode_response(response: TensorResponse, request: TensorRequest) -> tuple[bytes, int | None]:
-    """The response's body and, when an output goes as binary, the length of its JSON.
+    """Return the response's body and, if it has binary data, the length of its JSON.
 
-    Raises InvalidRequest when the client wants what the response cannot give. JSON has no NaN and no infinity: they
-    become null.
+    Raises InvalidRequest if the response cannot be sent as the client requests it. NaN and infinity, which JSON does
+    not have, become null.
     """
     outputs = wanted_outputs(request, response)
     described, buffers = _write_tensors(zip(outputs, _binary_wanted(request, outputs), strict=True))
@@ -75,7 +75,7 @@ def encode_response(response: TensorResponse, request: TensorRequest) -> tuple[b
 
 
 def encode_request(request: TensorRequest, *, binary: bool = False) -> tuple[bytes, int | None]:
-    """A client's side of `decode_request`; `binary` sends all inputs so."""
+    """Return the body of a request, for clients; with `binary`, all inputs are binary data."""
     described, buffers = _write_tensors((tensor, binary) for tensor in request.inputs)
     outputs = [{"name": output.name, **_given(parameters=output.parameters)} for output in request.outputs]
     document = {"inputs": described, **_given(id=request.id, parameters=request.parameters, outputs=outputs)}
@@ -83,9 +83,9 @@ def encode_request(request: TensorRequest, *, binary: bool = False) -> tuple[byt
 
 
 def decode_response(body: bytes, json_length: int | None = None) -> TensorResponse:
-    """A client's side of `encode_response`; raises UpstreamBroken."""
+    """Decode the body of a response, for clients; raises UpstreamBroken."""
     try:
-        text, binary = divide(body, json_length)
+        text, binary = split_body(body, json_length)
         document = parse(text, ResponseDocument)
         outputs = _read_tensors(document.outputs, binary)
     except InvalidRequest as error:
@@ -121,7 +121,7 @@ def _read_tensors(described: Sequence[TensorDocument], binary: memoryview) -> tu
 
 
 def from_json(tensor: TensorDocument, parameters: Mapping[str, Parameter]) -> Tensor:
-    """A tensor whose data is in the JSON, flat or nested; raises InvalidRequest."""
+    """Return a tensor from JSON data, flat or nested; raises InvalidRequest."""
     if type(tensor.data) is not list:
         raise InvalidRequest(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
     values, nesting = _flatten(tensor.name, tensor.data)
@@ -136,7 +136,7 @@ def from_json(tensor: TensorDocument, parameters: Mapping[str, Parameter]) -> Te
 
 
 def _flatten(name: str, data: list[Any]) -> tuple[list[Any], list[int]]:
-    """The innermost values, and the number of elements at each level of nesting."""
+    """Return the innermost values and the number of elements at each nesting level."""
     values, nesting = data, [len(data)]
     while values and type(values[0]) is list:
         if set(map(type, values)) != {list} or len(sizes := set(map(len, values))) > 1:
@@ -187,5 +187,5 @@ def _join(document: Mapping[str, object], buffers: Sequence[bytes]) -> tuple[byt
 
 
 def _given(**fields: Any) -> dict[str, Any]:
-    """The fields that say something."""
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value}

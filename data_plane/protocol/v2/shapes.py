@@ -1,8 +1,8 @@
-"""Whether a tensor's shape agrees with the data that it carries. Pure.
+"""Check a tensor's shape against its data. Pure.
 
-A size costs its sender a few digits. The number of elements is held against the data; that leaves sizes beside a zero,
-and sizes of 1, which state rows that nothing is sent for. A tensor becomes nested lists in JSON and for most handlers,
-so the number of those lists is bounded by the number of elements.
+A client can send a huge size in a few digits. The number of elements must match the data, but sizes next to a zero, and
+many sizes of 1, declare rows that no data is sent for. Tensors become nested lists in JSON and for most handlers, so
+the number of these lists is limited in proportion to the number of elements.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from data_plane.limits import MAX_DIMENSIONS, MAX_TENSOR_LISTS, SMALL_TENSOR_LIS
 
 
 def agreed(name: str, shape: Sequence[int], count: int) -> tuple[int, ...]:
-    """The shape of tensor `name`, which carries `count` elements, with the size that -1 stands for.
-
-    Raises InvalidRequest.
-    """
+    """Return the shape of tensor `name` for `count` elements, with -1 replaced; raises InvalidRequest."""
     if len(shape) > MAX_DIMENSIONS:
         raise InvalidRequest(
             f'Tensor "{name}": its shape has {len(shape)} dimensions; at most {MAX_DIMENSIONS} are served.'
@@ -35,7 +32,7 @@ def agreed(name: str, shape: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def check_lists(name: str, sizes: Sequence[int]) -> None:
-    """Raise InvalidRequest for a shape, without negative sizes, that is too many nested lists for its elements."""
+    """Raise InvalidRequest for a shape with too many nested lists for its elements; it has no negative sizes."""
     lists, elements = 0, 1
     for size in sizes:
         lists += elements
@@ -51,7 +48,7 @@ def check_lists(name: str, sizes: Sequence[int]) -> None:
 
 
 def _without_negative(name: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """KServe's own samples leave one size to the server, as -1."""
+    """Replace a size of -1, which KServe's own samples use, by the size that fits the data."""
     known = -math.prod(shape)
     if min(shape) < -1 or shape.count(-1) > 1:
         raise InvalidRequest(

@@ -1,8 +1,8 @@
-"""Tensors of the Open Inference Protocol, and the three forms their data has on the wire.
+"""Tensors of the Open Inference Protocol, and conversions of their data.
 
-Values are plain numbers, as in JSON and in protobuf's typed contents; a buffer is the tensor's memory, little-endian;
-the elements of BYTES in a buffer each follow their length, four bytes of it; those of BF16 have two bytes there, and
-four in a tensor's array.
+Values are plain numbers, as in JSON and in protobuf's typed contents. A buffer is the tensor's memory, little-endian.
+In a buffer, each element of BYTES follows its length in four bytes, and an element of BF16 has two bytes; it has four
+in a tensor's array.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DATATYPES = (*_CODES, "BYTES")
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
-_ITEMS = 64 * 1024  # elements that are converted in one go: other threads have their turn in between
+_ITEMS = 64 * 1024  # elements that are converted at a time: other threads run in between
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A named array. `data` has the tensor's shape; that of BYTES holds `bytes` objects; it may be read-only."""
+    """A named array. `data` has the tensor's shape and may be read-only; for BYTES it holds `bytes` objects."""
 
     name: str
     datatype: str
@@ -52,7 +52,7 @@ class Tensor:
 
     @classmethod
     def from_numpy(cls, name: str, data: Array) -> Tensor:
-        """A tensor of the datatype that the array has; text becomes BYTES. Raises TypeError for other arrays."""
+        """Return a tensor of the array's datatype; text becomes BYTES. Raises TypeError for other arrays."""
         if data.dtype.kind in "OSU":
             return cls(name, "BYTES", data.shape, _bytes_array(map(_encoded, data.flat), data.shape))
         if isinstance(data, bfloat16.Numbers):
@@ -70,7 +70,7 @@ def from_values(
     values: Sequence[Any],
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor of these values, row by row; raises InvalidRequest."""
+    """Return a tensor of values in row-major order; raises InvalidRequest."""
     data = _from_strings(name, values) if datatype == "BYTES" else _from_numbers(name, datatype, values)
     return _shaped(name, datatype, shape, data, parameters)
 
@@ -82,7 +82,7 @@ def from_buffer(
     buffer: memoryview,
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
-    """A tensor over this memory, which is not copied but for BYTES and BF16; raises InvalidRequest."""
+    """Return a tensor over a buffer, which is copied for BYTES and BF16 only; raises InvalidRequest."""
     if datatype == "BYTES":
         elements = _split(name, buffer)
         return _shaped(name, datatype, shape, _bytes_array(elements, (len(elements),)), parameters)
@@ -98,19 +98,19 @@ def from_buffer(
 
 
 def to_flat(tensor: Tensor) -> Array:
-    """The elements row by row, in one contiguous array."""
+    """Return the elements in row-major order, as one contiguous array."""
     wanted = np.dtype(object) if tensor.datatype == "BYTES" else dtype(tensor.name, tensor.datatype)
     return np.ascontiguousarray(tensor.data, dtype=wanted).reshape(-1)
 
 
 def to_values(tensor: Tensor) -> list[Any]:
-    """The elements row by row, as Python's numbers and bytes."""
+    """Return the elements in row-major order, as Python numbers and bytes."""
     flat = tensor.data.reshape(-1)
     return [one for start in range(0, flat.size, _ITEMS) for one in flat[start : start + _ITEMS].tolist()]
 
 
 def to_buffer(tensor: Tensor) -> bytes:
-    """The tensor's memory."""
+    """Return the tensor's data in the binary form of the protocol."""
     if tensor.datatype == "BF16":
         return bfloat16.narrow(to_flat(tensor)).tobytes()
     if tensor.datatype != "BYTES":
@@ -124,7 +124,7 @@ def _joined(items: Array) -> bytes:
 
 
 def dtype(name: str, datatype: str) -> np.dtype[Any]:
-    """numpy's type of the numbers of tensor `name`; raises InvalidRequest."""
+    """Return numpy's type for a numeric datatype; raises InvalidRequest, which names the tensor."""
     try:
         return _DTYPES[datatype]
     except KeyError:
@@ -149,7 +149,7 @@ def _from_numbers(name: str, datatype: str, values: Sequence[Any]) -> Array:
 
 
 def _converted(datatype: str, values: Sequence[Any]) -> Array:
-    """Strict, and fast: msgspec takes no text and no true for a number, struct wraps nothing around."""
+    """Convert strictly and fast: msgspec rejects strings and booleans as numbers, struct rejects overflows."""
     element = _DTYPES[datatype]
     if len(values) <= _ITEMS:
         packed = _packed(datatype, element, values)
@@ -174,7 +174,7 @@ def _from_strings(name: str, values: Sequence[Any]) -> Array:
 def _refuse(
     name: str, datatype: str, values: Sequence[Any], convert: Callable[[Sequence[Any]], object]
 ) -> InvalidRequest:
-    """Names the first of the values that `convert` does not take, which it takes many at a time."""
+    """Return an error that names the first value that `convert` rejects, searched in batches."""
     pieces = ((start, values[start : start + _ITEMS]) for start in range(0, len(values), _ITEMS))
     start, piece = next((start, piece) for start, piece in pieces if not _succeeds(convert, piece))
     index, value = next((index, value) for index, value in enumerate(piece, start) if not _succeeds(convert, [value]))
@@ -212,7 +212,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _bytes_array(elements: Any, shape: tuple[int, ...]) -> Array:
-    """numpy would read a list of bytes as text of a fixed width."""
+    """Return an array of objects; numpy would convert a list of bytes to text of a fixed width."""
     array = np.empty(math.prod(shape), dtype=object)
     array[:] = list(elements)
     return array.reshape(shape)

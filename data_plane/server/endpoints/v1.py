@@ -8,7 +8,7 @@ from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents, json_text, v1
-from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.protocol.cloudevents import EventStyle
 from data_plane.server.endpoints import bodies
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import model_readiness
@@ -18,7 +18,7 @@ from data_plane.server.routing import Route
 class V1Endpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
+    def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
         self._models = models
         self._calls = calls
         self._style = style

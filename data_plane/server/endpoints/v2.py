@@ -10,7 +10,7 @@ from data_plane.messages import Headers, Request, Response, json_response
 from data_plane.model import Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
-from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.protocol.cloudevents import EventStyle
 from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import JSON_LENGTH, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
@@ -26,7 +26,7 @@ _OF_VERSION = ("", "/versions/{version}")
 class V2Endpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: Models, calls: Calls, style: AnswerStyle) -> None:
+    def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
         self._models = models
         self._calls = calls
         self._style = style

@@ -19,7 +19,7 @@ from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
 from data_plane.messages import Headers, Response
 from data_plane.protocol import cloudevents
-from data_plane.protocol.cloudevents import RESPONSE_TYPE, AnswerStyle, CloudEvent
+from data_plane.protocol.cloudevents import RESPONSE_TYPE, CloudEvent, EventStyle
 from tests.support.fuzz import damaged
 
 STRUCTURED: Headers = ((b"content-type", b"application/cloudevents+json; charset=UTF-8"),)
@@ -192,7 +192,7 @@ def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str,
     ids=["structured", "binary"],
 )
 def test_its_attributes_come_back_where_that_is_asked_for(asked: CloudEvent, extensions: dict[str, object]) -> None:
-    style = AnswerStyle(merges=True, type="scored", source="/models")
+    style = EventStyle(merges=True, type="scored", source="/models")
     answer = cloudevents.wrap(asked, Response(b"1"), "bert", style, now, new_id)
 
     headers = {name.decode().removeprefix("ce-"): unquote(value.decode()) for name, value in answer.headers}
@@ -205,14 +205,14 @@ def test_its_attributes_come_back_where_that_is_asked_for(asked: CloudEvent, ext
 @pytest.mark.parametrize(
     ("environment", "style"),
     [
-        ({}, AnswerStyle()),
-        ({"CE_MERGE": "false", "CE_TYPE": "", "CE_SOURCE": ""}, AnswerStyle(merges=False, type=RESPONSE_TYPE)),
-        ({"CE_MERGE": "True", "CE_TYPE": "t", "CE_SOURCE": "s"}, AnswerStyle(merges=True, type="t", source="s")),
+        ({}, EventStyle()),
+        ({"CE_MERGE": "false", "CE_TYPE": "", "CE_SOURCE": ""}, EventStyle(merges=False, type=RESPONSE_TYPE)),
+        ({"CE_MERGE": "True", "CE_TYPE": "t", "CE_SOURCE": "s"}, EventStyle(merges=True, type="t", source="s")),
     ],
     ids=["none", "empty", "all"],
 )
-def test_kserves_variables_say_what_answers_are(environment: dict[str, str], style: AnswerStyle) -> None:
-    assert AnswerStyle.of(environment) == style
+def test_kserves_variables_say_what_answers_are(environment: dict[str, str], style: EventStyle) -> None:
+    assert EventStyle.of(environment) == style
 
 
 @pytest.mark.parametrize("mode", [to_binary, to_structured], ids=["binary", "structured"])

@@ -68,25 +68,25 @@ def test_it_goes_back_to_the_kernel_otherwise() -> None:
 
 def test_a_wave_is_over_when_little_is_held_for_a_while() -> None:
     budget = ByteBudget()
-    wave, held = memory.Wave(budget), Held(budget)
+    burst, held = memory.Burst(budget), Held(budget)
     held.add(LEAST_WAVE)
-    looks = [wave.is_over() for _ in range(5)]
+    checks = [burst.is_over() for _ in range(5)]
     held.release()
 
-    assert [*looks, *(wave.is_over() for _ in range(5))] == [*[False] * 5, False, False, True, False, False]
+    assert [*checks, *(burst.is_over() for _ in range(5))] == [*[False] * 5, False, False, True, False, False]
 
 
 def test_one_that_comes_back_is_not_over() -> None:
     budget = ByteBudget()
-    wave, looks = memory.Wave(budget), []
+    burst, checks = memory.Burst(budget), []
     for _ in range(5):
         held = Held(budget)
         held.add(LEAST_WAVE)
-        looks.append(wave.is_over())
+        checks.append(burst.is_over())
         held.release()
-        looks += [wave.is_over(), wave.is_over()]
+        checks += [burst.is_over(), burst.is_over()]
 
-    assert not any(looks)
+    assert not any(checks)
 
 
 def test_small_requests_make_none() -> None:
@@ -95,7 +95,7 @@ def test_small_requests_make_none() -> None:
     held.add(LEAST_WAVE - 1)
     held.release()
 
-    assert not any(memory.Wave(budget).is_over() for _ in range(10))
+    assert not any(memory.Burst(budget).is_over() for _ in range(10))
 
 
 RETURNING = """
@@ -111,7 +111,7 @@ bodies = [bytes(6_000_000) + b"x" for _ in range(20)]
 grown = resident() - before
 del bodies
 kept = resident() - before
-memory.give_back()
+memory.trim_heap()
 print(grown > 20_000, kept > 20_000, resident() - before < 5_000)
 """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from data_plane.errors import InvalidRequest as BadDocument
-from data_plane.protocol.v2.document import RequestDocument, ResponseDocument, divide, parse
+from data_plane.protocol.v2.document import RequestDocument, ResponseDocument, parse, split_body
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol.documents import join, read, write
 from transformer_sdk.kserve.protocol.infer_tensor import InferInput, InferOutput
@@ -83,7 +83,7 @@ class InferRequest:
     def from_bytes(cls, req_bytes: bytes, json_length: int | None, model_name: str) -> InferRequest:
         """From the body of an HTTP request; raises InvalidInput."""
         try:
-            text, binary = divide(req_bytes, json_length)
+            text, binary = split_body(req_bytes, json_length)
             document = parse(text, RequestDocument)
             inputs = read(InferInput, document.inputs, binary)
         except BadDocument as error:
@@ -210,7 +210,7 @@ class InferResponse:
     def from_bytes(cls, res_bytes: bytes, json_length: int | None) -> InferResponse:
         """From the body of an HTTP response; raises InvalidInput."""
         try:
-            text, binary = divide(res_bytes, json_length)
+            text, binary = split_body(res_bytes, json_length)
             return cls._of(parse(text, ResponseDocument), binary)
         except BadDocument as error:
             raise InvalidInput(str(error)) from error

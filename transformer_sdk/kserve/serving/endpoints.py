@@ -9,7 +9,7 @@ from data_plane.errors import InvalidRequest, ServingError
 from data_plane.messages import Request, Response, StreamingResponse, json_response
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
-from data_plane.protocol.cloudevents import AnswerStyle
+from data_plane.protocol.cloudevents import EventStyle
 from data_plane.protocol.v2.document import json_length
 from data_plane.server.endpoints.bodies import refuse_encoded
 from data_plane.server.endpoints.calls import Calls
@@ -24,7 +24,7 @@ from transformer_sdk.kserve.serving.served import ServedModel
 class HookEndpoints:
     """Over all models of the server."""
 
-    def __init__(self, models: HookedModels, calls: Calls, style: AnswerStyle) -> None:
+    def __init__(self, models: HookedModels, calls: Calls, style: EventStyle) -> None:
         self._models = models
         self._calls = calls
         self._style = style

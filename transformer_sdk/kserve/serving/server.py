@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import Listeners, request_budget, serve_app
-from data_plane.protocol.cloudevents import DEFAULT_STYLE, AnswerStyle
+from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
 from data_plane.server.endpoints.calls import Calls
@@ -46,7 +46,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
         _tls(config.certificate, config.key), max_connections=config.max_connections,
         budget=request_budget(config.max_buffered_bytes, config.workers),
     )  # fmt: skip
-    style = AnswerStyle.of(os.environ)
+    style = EventStyle.of(os.environ)
     app = build_app(
         models, metrics, listeners.request_timeout_s, listeners.max_request_size, style, budget=listeners.budget
     )
@@ -70,7 +70,7 @@ def build_app(
     metrics: ServerMetrics,
     timeout_s: float,
     max_request_size: int,
-    style: AnswerStyle = DEFAULT_STYLE,
+    style: EventStyle = DEFAULT_STYLE,
     *,
     budget: ByteBudget | None = None,
 ) -> App:
