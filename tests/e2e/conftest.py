@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
 
 ROOT = Path(__file__).parents[2]
+# A release's images need a builder that sets the time of files; `make images` builds with docker as well.
+collect_ignore = [] if shutil.which("buildah") or shutil.which("podman") else ["test_release_images.py"]
 _numbers = itertools.count(int(time.time()) % 100000)
 
 
