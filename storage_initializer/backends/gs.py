@@ -1,6 +1,6 @@
 """``gs://BUCKET[/PATH]``: an object, or all objects below a path, of Google Cloud Storage or its emulators.
 
-It uses the JSON API, whose listing has each object's generation and checksum, and which emulators have.
+Requests go to the JSON API: its listing has each object's generation and checksum, and emulators support it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def open_source(transfer: Transfer, plan: Plan) -> LocalSource:  # noqa: ARG001
 
 
 def open_folder(root: Path, *, boundary: Path, destination: Path) -> LocalSource:
-    """``root`` may be one file; links in it may lead anywhere inside ``boundary``."""
+    """Open a folder or one file. Links in it may lead anywhere inside ``boundary``."""
     with _reading(root):
         try:
             real = Path(os.path.realpath(root, strict=True))

@@ -1,6 +1,6 @@
-"""What hooks raise, under KServe's names and with KServe's status codes; each is an error of this SDK too.
+"""The exceptions that hooks raise, under KServe's names and with KServe's status codes.
 
-Any other exception is a 500 with its type and text, and its traceback in the log.
+The response to any other exception is a 500 with its type and text; the log has its traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ModelMissingError(Exception):
 
 
 class InferenceError(errors.ServingError, RuntimeError):
-    """500, or the HTTP status that is given as a number; anything else given is put before the message."""
+    """The model has failed: 500, or ``status`` if it is an HTTP error's number. The message begins with ``status``."""
 
     component = "model"
 
@@ -34,7 +34,7 @@ class InferenceError(errors.ServingError, RuntimeError):
 
 
 class InvalidInput(errors.InvalidRequest, ValueError):
-    """400."""
+    """The request is invalid: 400."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -42,7 +42,7 @@ class InvalidInput(errors.InvalidRequest, ValueError):
 
 
 class ModelNotFound(errors.NotFound):
-    """404."""
+    """The server has no such model: 404."""
 
     def __init__(self, model_name: str | None = None) -> None:
         self.reason = f"Model with name {model_name} does not exist."
@@ -56,7 +56,7 @@ class _Detailed(errors.NotReady, RuntimeError):
 
 
 class ModelNotReady(_Detailed):
-    """503."""
+    """The model cannot serve requests yet: 503."""
 
     def __init__(self, model_name: str, detail: str | None = None) -> None:
         self.model_name = model_name
@@ -64,21 +64,21 @@ class ModelNotReady(_Detailed):
 
 
 class ServerNotReady(_Detailed):
-    """503."""
+    """The server cannot serve requests yet: 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__("Server is not ready.", detail)
 
 
 class ServerNotLive(_Detailed):
-    """503."""
+    """The server is not live: 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__("Server is not live.", detail)
 
 
 class UnsupportedProtocol(errors.Unsupported):
-    """501."""
+    """The model does not support the protocol: 501."""
 
     def __init__(self, protocol_version: str | None = None) -> None:
         self.reason = f"Unsupported protocol {protocol_version}."
@@ -86,7 +86,7 @@ class UnsupportedProtocol(errors.Unsupported):
 
 
 class WorkersShouldBeLessThanMaxWorkersError(Exception):
-    """More workers are asked for than there may be."""
+    """More workers are requested than are allowed."""
 
     def __init__(self, max_workers: int | None = None) -> None:
         self.reason = f"Workers cannot be greater than {max_workers}"
@@ -100,5 +100,5 @@ class NoModelReady(RuntimeError):
         self.models = models
         self.detail = detail
         names = [str(getattr(model, "name", model)) for model in models]
-        said = f"Model with name {names[0]} is" if len(names) == 1 else f"Models with names {','.join(names)} are"
-        super().__init__(f"{said} not ready." + (f" {detail}" if detail else ""))
+        subject = f"Model with name {names[0]} is" if len(names) == 1 else f"Models with names {','.join(names)} are"
+        super().__init__(f"{subject} not ready." + (f" {detail}" if detail else ""))

@@ -1,4 +1,4 @@
-"""What the client of a gRPC call receives besides messages: a status, the text of an error, the request id.
+"""The status, the error text and the metadata that a client of a gRPC call receives.
 
 Here errors become responses, as they do in `data_plane/server/app.py` for HTTP.
 """

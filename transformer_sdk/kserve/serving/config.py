@@ -1,4 +1,4 @@
-"""What a user's ModelServer is configured with, as the modules that run it need it."""
+"""The configuration of a user's ModelServer, for the modules that run it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LoopErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """`async_models` have an async `load` or `start`; `start_async_models` runs these in the event loop that serves."""
+    """The settings of one server.
+
+    `async_models` have an async `load` or `start`; `start_async_models` runs these in the event loop of the server.
+    """
 
     repository: ModelRepository
     async_models: tuple[BaseKServeModel, ...]

@@ -1,4 +1,4 @@
-"""What an archive's own YAML says: the file that torch-model-archiver takes by --config-file."""
+"""The settings in an archive's own YAML, the file of torch-model-archiver's flag --config-file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model_archive.errors import InvalidArchive
 
 
 def read_settings(archive: Path) -> Mapping[str, Any]:
-    """Return the settings in an archive or an unpacked one; none where there are none, or the archive is invalid."""
+    """Return the settings in an archive, packed or unpacked; an empty mapping if it has none or is invalid."""
     try:
         file = read_manifest(archive, archive.name).config_file
         content = read_file(archive, file, archive.name) if file else None
