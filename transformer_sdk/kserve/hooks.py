@@ -1,4 +1,4 @@
-"""Users' hooks beside requests, sync or async: loading, starting, stopping, and what they say of themselves."""
+"""Call users' hooks outside of requests, sync or async: load, start, stop, readiness and metadata."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _begun: set[asyncio.Future[Any]] = set()
 
 
 def set_serving_loop() -> None:
-    """The loop that runs now is the server's: async hooks that sync code calls run in it."""
+    """Register the running loop as the server's: async hooks that sync code calls run in it."""
     _serving_loop.set(asyncio.get_running_loop())
 
 
 async def done(result: Any) -> Any:
-    """What a hook returned, which may be a promise of it."""
+    """Return the result of a hook, awaited if it is awaitable."""
     while inspect.isawaitable(result):
         result = await result
     return result
 
 
 async def call(hook: Callable[..., Any], *args: Any) -> Any:
-    """What a hook returns. A sync one has a thread: it may take its time, and the event loop has other things to do.
+    """Call a hook and return its result; a sync hook runs in a thread, as it may block.
 
-    What it raises that is no Exception, such as SystemExit, comes as a RuntimeError: it ends neither server nor task.
+    SystemExit and others that are not an Exception become a RuntimeError, so that they end neither server nor task.
     """
     try:
         if inspect.iscoroutinefunction(hook):
@@ -44,20 +44,20 @@ async def call(hook: Callable[..., Any], *args: Any) -> Any:
 
 
 def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Whether the error is the end of the task itself, cancelled or thrown away, and not what a hook in it raised."""
+    """Whether the error ends the task itself (cancelled or closed), as opposed to an error raised by a hook in it."""
     if task is None:
         return True
     if isinstance(error, asyncio.CancelledError):
         cancelling = getattr(task, "cancelling", None)
-        return cancelling is None or bool(cancelling())  # tasks of Python 3.10 do not tell
+        return cancelling is None or bool(cancelling())  # tasks of Python 3.10 do not report this
     return isinstance(error, GeneratorExit) and asyncio.current_task(task.get_loop()) is not task
 
 
 def finish(result: Any) -> Any:
-    """What a hook returned, sync or async, for code that is sync.
+    """Return the result of a hook, sync or async, to sync code.
 
-    In a thread an async one is waited for, in the server's loop or, where none serves, in one of its own. In an event
-    loop nobody may wait: it is begun, and the task is returned, for whoever can await it.
+    In a thread, an async hook is run to completion in the server's loop or, without a server, in a new one. In an event
+    loop, which must not block, the hook is started and its task is returned.
     """
     if not inspect.isawaitable(result):
         return result
@@ -72,7 +72,7 @@ def finish(result: Any) -> Any:
 
 
 def begin(result: Any) -> asyncio.Future[Any]:
-    """A task of what an async hook returned, which is kept until it has ended."""
+    """Start an async hook as a task; a reference to the task is kept until it ends."""
     task = asyncio.ensure_future(done(result))
     _begun.add(task)
     task.add_done_callback(_begun.discard)
@@ -80,6 +80,6 @@ def begin(result: Any) -> asyncio.Future[Any]:
 
 
 async def all_ended() -> None:
-    """Wait for what sync code has begun in this loop; raises what the first of it raises."""
+    """Wait for the tasks that sync code has started in this loop; raises the first error."""
     running = asyncio.get_running_loop()
     await asyncio.gather(*(task for task in _begun if task.get_loop() is running))

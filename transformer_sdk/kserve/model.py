@@ -1,4 +1,4 @@
-"""The class that users write: hooks around a call to a predictor, or a predictor of their own."""
+"""The base class of users' models: hooks around a request to a predictor, or a predictor of their own."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = [
     "is_v2",
 ]
 
-# What a document of each protocol has as a list.
+# The member of a document that must be a list, by protocol.
 _LISTS = {PredictorProtocol.REST_V1.value: "instances", PredictorProtocol.REST_V2.value: "inputs"}
-_NOBODY = PredictorConfig("")
+_NO_PREDICTOR = PredictorConfig("")
 Payload = Any  # a JSON document, bytes of another content type, or an InferRequest
 Result = Any  # a JSON document, an InferResponse, text, bytes, or an async iterator of pieces
 InferReturnValueTypes = InferReturnType = Result  # KServe's names, for annotations
@@ -40,14 +40,14 @@ RequestHeaders = Mapping[str, str]
 
 
 class InferenceVerb(Enum):
-    """What is asked of a model."""
+    """The operation of a request."""
 
     EXPLAIN = 1
     PREDICT = 2
 
 
 class BaseKServeModel(ABC):
-    """What a server needs to know of a model."""
+    """The interface of a model to the server."""
 
     @abstractmethod
     def __init__(self, name: str) -> None:
@@ -60,29 +60,29 @@ class BaseKServeModel(ABC):
         return self.ready
 
     def load(self) -> bool:
-        """Load what predicting needs; returns whether the model can serve requests."""
+        """Load the model; returns whether it can serve requests."""
         self.ready = True
         return self.ready
 
     def start(self) -> Any:
-        """Called once, before the server takes requests; may be async, as `load`, `stop` and `stop_engine` may."""
+        """Start the model, before the server accepts requests; may be async, as `load`, `stop` and `stop_engine`."""
         self.ready = True
 
     async def start_engine(self) -> None:
-        """Run beside the server, where `engine` is true."""
+        """Start an engine beside the server; called if `engine` is true."""
         self.ready = True
 
     def stop(self) -> Any:
-        """Called when the server has answered its last request."""
+        """Stop the model; called after the last response of the server."""
         self.ready = False
 
     def stop_engine(self) -> Any:
-        """The end of `start_engine`."""
+        """Stop the engine that `start_engine` started."""
         self.ready = False
 
 
 class InferenceModel(BaseKServeModel):
-    """A model that answers when it is called; `Model` does so by hooks."""
+    """A model that is called with each request; `Model` implements this with hooks."""
 
     @abstractmethod
     def __call__(
@@ -93,16 +93,16 @@ class InferenceModel(BaseKServeModel):
     ) -> Awaitable[Any]: ...
 
     def get_input_types(self) -> list[dict[str, Any]]:
-        """For the metadata of the v2 protocol: `[{"name": …, "datatype": …, "shape": […]}]`."""
+        """Return the inputs for the v2 metadata: `[{"name": …, "datatype": …, "shape": […]}]`."""
         return []
 
     def get_output_types(self) -> list[dict[str, Any]]:
-        """As the inputs."""
+        """Return the outputs, in the same form as the inputs."""
         return []
 
 
-class _OfPredictor:
-    """An attribute of the predictor's config that models of kserve 0.13 and before set; unset it is the config's."""
+class _PredictorAttribute:
+    """An attribute of the predictor's config that models for kserve 0.13 and before set on themselves."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name, self._set = name, f"_own_{name}"
@@ -111,7 +111,7 @@ class _OfPredictor:
         if model is None:
             return self
         own = getattr(model, self._set, None)
-        config = model._own_config or context.get_predictor_config() or _NOBODY
+        config = model._own_config or context.get_predictor_config() or _NO_PREDICTOR
         return getattr(config, self._name) if own is None else own
 
     def __set__(self, model: Model, value: Any) -> None:
@@ -119,16 +119,16 @@ class _OfPredictor:
 
 
 class Model(InferenceModel):
-    """Override `preprocess`, `predict`, `postprocess` and `explain`, each sync or async.
+    """A model with hooks; override `preprocess`, `predict`, `postprocess` and `explain`, each sync or async.
 
-    A hook that is not overridden costs nothing: bodies go on as they came. Without an own `predict` the predictor is
-    asked. Public names are KServe's, as users may have any other for themselves.
+    A hook that is not overridden costs nothing: bodies are forwarded unchanged. The default `predict` calls the
+    predictor. All public names are KServe's, as users may define any other name.
     """
 
-    predictor_host = _OfPredictor()
-    protocol = _OfPredictor()
-    timeout = _OfPredictor()
-    use_ssl = _OfPredictor()
+    predictor_host = _PredictorAttribute()
+    protocol = _PredictorAttribute()
+    timeout = _PredictorAttribute()
+    use_ssl = _PredictorAttribute()
     _own_predictor_host: str | None = None
 
     def __init__(
@@ -138,7 +138,7 @@ class Model(InferenceModel):
         return_response_headers: bool = False,
         predictor_config: PredictorConfig | None = None,
     ) -> None:
-        """After the name `return_response_headers`; or, as in kserve 0.13, the config, and then that."""
+        """Accept `return_response_headers` after the name; or, as in kserve 0.13, the config before it."""
         super().__init__(name)
         for one in given:
             if isinstance(one, PredictorConfig):
@@ -153,11 +153,11 @@ class Model(InferenceModel):
 
     @property
     def predictor_config(self) -> PredictorConfig | None:
-        """This model's, or else the server's; of a model that sets `predictor_host`, its old attributes count too."""
+        """The model's config, or the server's; a model that sets `predictor_host` overrides it by its attributes."""
         config = self._own_config or context.get_predictor_config()
-        if self._own_predictor_host is None:  # the other names may be of anything
+        if self._own_predictor_host is None:  # the other attributes may have another meaning
             return config
-        given = config or _NOBODY
+        given = config or _NO_PREDICTOR
         return PredictorConfig(
             self.predictor_host, self.protocol, self.use_ssl, self.timeout,
             given.predictor_request_retries, given.predictor_health_check,
@@ -169,8 +169,10 @@ class Model(InferenceModel):
         headers: dict[str, str] | None = None,
         verb: InferenceVerb = InferenceVerb.PREDICT,
     ) -> tuple[Result, dict[str, str]]:
-        """All hooks, one after the other; returns the result and the headers for it. The server does not call this
-        unless it is overridden: it keeps bodies as bytes where it can, and sync hooks off its event loop.
+        """Run all hooks in order; return the result and its headers.
+
+        The server calls this only if it is overridden: it keeps bodies as bytes where possible, and runs sync hooks in
+        threads.
         """
         response_headers: dict[str, str] = {}
         more = (response_headers,) if self.required_response_headers else ()
@@ -182,7 +184,7 @@ class Model(InferenceModel):
         return await done(self.postprocess(result, headers, *more)), response_headers
 
     def validate(self, payload: Payload) -> Payload:
-        """Between preprocessing and predicting; raises InvalidInput."""
+        """Check the payload between `preprocess` and `predict`; raises InvalidInput."""
         if isinstance(payload, dict) and (config := self.predictor_config):
             key = _LISTS.get(config.predictor_protocol)
             if key in payload and not isinstance(payload[key], list):
@@ -190,7 +192,7 @@ class Model(InferenceModel):
         return payload
 
     async def preprocess(self, payload: Payload, headers: dict[str, str] | None = None) -> Payload:  # noqa: ARG002
-        """From what the client sent to what is predicted on."""
+        """Convert the client's payload to the input of `predict`."""
         return payload
 
     async def predict(
@@ -199,8 +201,8 @@ class Model(InferenceModel):
         headers: dict[str, str] | None = None,
         response_headers: dict[str, str] | None = None,
     ) -> Result:
-        """Ask the predictor; raises NotImplementedError where there is none, else the errors of `client.errors`."""
-        config = self._asked()
+        """Send the payload to the predictor; raises NotImplementedError without one, or errors of `client.errors`."""
+        config = self._required_predictor()
         if config.predictor_protocol == PredictorProtocol.GRPC_V2.value:
             return await self._grpc_predict(payload, headers)
         return await self._http_predict(payload, headers, response_headers)
@@ -211,17 +213,17 @@ class Model(InferenceModel):
         headers: dict[str, str] | None = None,  # noqa: ARG002
         response_headers: dict[str, str] | None = None,  # noqa: ARG002
     ) -> Result:
-        """From what was predicted to what the client gets."""
+        """Convert the result of `predict` to the client's response."""
         return result
 
     async def explain(self, payload: Payload, headers: dict[str, str] | None = None) -> Result:
-        """Ask the explainer, or the predictor where `explainer_host` is not set."""
+        """Send the payload to the explainer, or to the predictor if `explainer_host` is not set."""
         forwarded = _forwarded(headers)
-        client = self._rest_client(PredictorProtocol.REST_V1.value)  # no other has explanations
+        client = self._rest_client(PredictorProtocol.REST_V1.value)  # the only protocol with explanations
         return await client.explain(self._explainer_url(), self.name, payload, forwarded)
 
-    def _asked(self) -> PredictorConfig:
-        """The predictor that is asked; raises NotImplementedError where there is none."""
+    def _required_predictor(self) -> PredictorConfig:
+        """Return the config of the predictor; raises NotImplementedError without one."""
         config = self.predictor_config
         if config is None or not config.predictor_host:
             raise NotImplementedError(
@@ -230,20 +232,20 @@ class Model(InferenceModel):
         return config
 
     def _explainer_url(self) -> str:
-        """Where explanations come from; raises NotImplementedError where there is nobody to ask."""
+        """Return the URL for explanations; raises NotImplementedError without explainer and predictor."""
         config = self.predictor_config
         if self.explainer_host:
             scheme = "https" if config and config.predictor_use_ssl else "http"
             return EXPLAINER_BASE_URL_FORMAT.format(scheme, self.explainer_host)
-        return self._asked().predictor_base_url
+        return self._required_predictor().predictor_base_url
 
     @property
     def _http_client(self) -> InferenceRESTClient:
-        """For the predictor as it is configured now; its connections are kept."""
-        return self._rest_client((self.predictor_config or _NOBODY).predictor_protocol)
+        """The HTTP client for the current config of the predictor; its connections are kept."""
+        return self._rest_client((self.predictor_config or _NO_PREDICTOR).predictor_protocol)
 
     def _rest_client(self, protocol: str) -> InferenceRESTClient:
-        config = self.predictor_config or _NOBODY
+        config = self.predictor_config or _NO_PREDICTOR
         key = (protocol, config.predictor_request_timeout_seconds, config.predictor_request_retries)
         if key not in self._predictor_clients:
             rest = RESTConfig(
@@ -258,10 +260,10 @@ class Model(InferenceModel):
 
     @property
     def _grpc_client(self) -> InferenceGRPCClient:
-        """For the predictor as it is configured now; its channel is kept."""
+        """The gRPC client for the current config of the predictor; its channel is kept."""
         from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
 
-        config = self._asked()
+        config = self._required_predictor()
         key = (config.predictor_host, config.predictor_use_ssl)
         if key not in self._predictor_clients:
             self._predictor_clients[key] = InferenceGRPCClient(
@@ -275,7 +277,7 @@ class Model(InferenceModel):
         return client
 
     async def _close_clients(self) -> None:
-        """Close the connections of the event loop that runs."""
+        """Close the connections of the running event loop."""
         for client in self._predictor_clients.values():
             await client.close()
         self._predictor_clients.clear()
@@ -287,7 +289,7 @@ class Model(InferenceModel):
         response_headers: dict[str, str] | None = None,
     ) -> Result:
         return await self._http_client.infer(
-            self._asked().predictor_base_url,
+            self._required_predictor().predictor_base_url,
             data=payload,
             model_name=self.name,
             headers=_forwarded(headers),
@@ -300,12 +302,12 @@ class Model(InferenceModel):
 
 
 def is_v2(protocol: PredictorProtocol) -> bool:
-    """Over HTTP or gRPC."""
+    """Whether the protocol is v2, over HTTP or gRPC."""
     return protocol != PredictorProtocol.REST_V1
 
 
 def ca_bundle(environment: Mapping[str, str]) -> str | None:
-    """The file that KServe's controller names for predictors with certificates of a private authority."""
+    """Return the file of private CA certificates that KServe's controller configures, or None."""
     return environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or None
 
 

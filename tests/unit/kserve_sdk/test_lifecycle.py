@@ -132,7 +132,7 @@ def fails(_: Loading) -> Any:
         (fails, "Its load raised LookupError: no such folder"),
         (lambda _: None, "The repository's load has added no model of this name."),
         (lambda _: later(False), "The repository's load returned False."),
-        (lambda repository: repository.update(unready()), "It says that it is not."),
+        (lambda repository: repository.update(unready()), "It reports that it is not ready."),
     ],
     ids=["raises", "adds nothing", "says no", "adds what is not ready"],
 )
@@ -222,7 +222,7 @@ async def test_a_repository_that_fails_to_tell_its_models_ends_nothing_and_is_lo
     keeping.cancel()
 
     assert models.names == ("m",)
-    assert caplog.messages == ["whether all models are ready cannot be told: OSError: no bucket"]
+    assert caplog.messages == ["the readiness of the models cannot be checked: OSError: no bucket"]
 
 
 async def test_an_async_handler_of_the_loops_errors_runs() -> None:
@@ -268,7 +268,7 @@ async def test_a_model_that_does_not_say_whether_it_is_ready_is_not(monkeypatch:
     repository = ModelRepository()
     repository.update(with_method("healthy", lambda self: asyncio.Event().wait())("m"))
 
-    reason = "did not say within 0.01 s whether it is"
+    reason = "did not report within 0.01 s whether it is ready"
     assert await served(repository).served("m").health() == Health(State.UNREADY, reason)
 
 

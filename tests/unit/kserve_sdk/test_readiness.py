@@ -27,8 +27,8 @@ def test_a_model_says_itself_whether_it_is_healthy() -> None:
 
     with TransformerServer(Sick()) as server:
         assert server.get("/v1/models/m").json() == {
-            "error": "Model with name m is not ready: it says that it is not.",
-            "name": "m", "ready": False, "reason": "says that it is not",
+            "error": "Model with name m is not ready: it reports that it is not ready.",
+            "name": "m", "ready": False, "reason": "reports that it is not ready",
         }  # fmt: skip
 
 

@@ -289,9 +289,9 @@ async def test_hooks_may_speak_in_messages_of_grpc(last: Any, expected: list[flo
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        ([1], "returned list, which gRPC does not send: it is no InferResponse and no ModelInferResponse."),
-        ({"predictions": [1]}, "returned dict, which gRPC does not send: it is no ModelInferResponse: 'id'."),
-        ({"id": "7", "model_name": "m", "outputs": [{"data": [1]}]}, "it is no ModelInferResponse: "),
+        ([1], "returned list, which gRPC does not send: it is neither an InferResponse nor a ModelInferResponse."),
+        ({"predictions": [1]}, "returned dict, which gRPC does not send: it is not a ModelInferResponse: 'id'."),
+        ({"id": "7", "model_name": "m", "outputs": [{"data": [1]}]}, "it is not a ModelInferResponse: "),
     ],
     ids=["a list", "another document", "outputs of JSON"],
 )

@@ -1,4 +1,4 @@
-"""Tensors of hooks to and from those of the data plane, and gRPC's messages. Needs the extra `grpc`."""
+"""Convert tensors of hooks to and from the data plane's, and gRPC messages; needs the extra `grpc`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def request_from_proto(message: ModelInferRequest) -> requests.TensorRequest:
 
 
 def response_of_message(message: object) -> requests.TensorResponse:
-    """Of gRPC's message, or of a dict of its fields; raises TypeError, and UpstreamBroken for its tensors."""
+    """Return the response in a gRPC message or dict; raises TypeError, or UpstreamBroken for invalid tensors."""
     if isinstance(message, dict):
         try:
             message = ModelInferResponse(**{name: message[name] for name in ("id", "model_name", "outputs")})
         except (KeyError, ValueError) as error:
-            raise TypeError(f"it is no ModelInferResponse: {error}") from error
+            raise TypeError(f"it is not a ModelInferResponse: {error}") from error
     if not isinstance(message, ModelInferResponse):
-        raise TypeError("it is no InferResponse and no ModelInferResponse")
+        raise TypeError("it is neither an InferResponse nor a ModelInferResponse")
     return wire.response_from_proto(message)
 
 
 def tensors_to_hook(kind: type[_T], given: Iterable[tensors.Tensor], *, raw: bool) -> list[_T]:
-    """Return the tensors as a hook takes them: with `raw` as raw bytes, else as lists of values."""
+    """Return the tensors as objects for hooks: with `raw` as raw bytes, else as lists of values."""
     return [_named(kind, one, raw=raw) for one in given]
 
 

@@ -1,4 +1,4 @@
-"""Tensors of hooks in and out of HTTP bodies: JSON, and after it the raw bytes of those that go so."""
+"""Read and write tensors of hooks in HTTP bodies: JSON, followed by the raw bytes of binary tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TENSORS = ("inputs", "outputs")
 
 
 def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview) -> list[_T]:
-    """Tensors of a body; `binary` is what follows its JSON. Raises the SDK's InvalidInput."""
+    """Read the tensors of a body; `binary` is the data after its JSON. Raises the SDK's InvalidInput."""
     found, position = [], 0
     for one in described:
         tensor = kind(one.name, one.shape, one.datatype, one.data, one.parameters)
@@ -38,7 +38,7 @@ def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview
 
 
 def write(tensors: Iterable[tuple[NamedTensor, bool]]) -> tuple[list[dict[str, Any]], list[bytes | memoryview]]:
-    """What the JSON says of each tensor, and the memory of those that go as raw bytes; raises InvalidInput."""
+    """Return the JSON document of each tensor and the buffers of binary ones; raises InvalidInput."""
     described: list[dict[str, Any]] = []
     buffers: list[bytes | memoryview] = []
     for tensor, as_raw in tensors:
@@ -58,7 +58,7 @@ def write(tensors: Iterable[tuple[NamedTensor, bool]]) -> tuple[list[dict[str, A
 
 
 def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[bytes | dict[str, Any], int | None]:
-    """The document alone; or, with raw tensors, the body and the length of its JSON."""
+    """Return the document; or, with binary tensors, the body and the length of its JSON."""
     if not buffers:
         return document, None
     text = dump(document)
@@ -66,21 +66,21 @@ def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[b
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """As JSON; arrays of numpy are lists, and keys that are numbers or dates are text. Raises TypeError."""
+    """Encode as JSON; numpy arrays become lists, and numbers and dates as keys become text. Raises TypeError."""
     try:
-        return orjson.dumps(_large_written(document), option=orjson.OPT_SERIALIZE_NUMPY)
-    except TypeError:  # the option for other keys makes every document slower
+        return orjson.dumps(_with_large_encoded(document), option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # the option for other keys makes encoding slower
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
-def _large_written(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_large_encoded(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         return document  # hooks may return anything
     return {name: _writable(value, name in _TENSORS) for name, value in document.items()}
 
 
 def _writable(value: Any, are_tensors: bool = False) -> Any:
-    """With lists and arrays of many elements written already; `are_tensors` where their data may be such a list."""
+    """Return a value with large lists and arrays already encoded; `are_tensors` if it is a list of tensors."""
     if are_tensors and isinstance(value, list):
         return [{name: _writable(of) for name, of in one.items()} if type(one) is dict else one for one in value]
     return json_text.writable(value) if isinstance(value, list) or getattr(value, "ndim", 0) > 0 else value
@@ -93,9 +93,9 @@ def _buffer(tensor: NamedTensor) -> bytes | memoryview:
 
 
 def _json(tensor: NamedTensor) -> Any:
-    """Lists go as they are, those of outputs row by row; arrays in the tensor's own datatype; bytes as text.
+    """Return the data for JSON: lists unchanged, those of outputs flat; arrays in the tensor's datatype; bytes as text.
 
-    Raises InvalidInput for an output whose data is not as many elements as its shape has.
+    Raises InvalidInput for an output whose data does not have as many elements as its shape.
     """
     data = tensor.data
     if tensor.datatype == "BYTES" or not isinstance(data, list):

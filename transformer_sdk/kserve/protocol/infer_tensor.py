@@ -1,4 +1,4 @@
-"""Inputs and outputs of the v2 protocol: data as it was sent, made into an array only for those who ask for one."""
+"""Inputs and outputs of the v2 protocol: data is kept as it was sent, and converted to an array on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BYTES = "BYTES"
 
 
 class NamedTensor:
-    """What InferInput and InferOutput have in common."""
+    """Base class of InferInput and InferOutput."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class NamedTensor:
 
     @property
     def data(self) -> Any:
-        """As it was given: a list, flat or nested, or an array. What came as raw bytes is a flat list."""
+        """The data as given: a list, flat or nested, or an array. Raw bytes become a flat list."""
         if self._data is None and self._raw_data is not None:
             values = self.tensor().data.reshape(-1).tolist()
             self._data = _as_text(values) if self._reads_text else values
@@ -55,18 +55,18 @@ class NamedTensor:
 
     @property
     def raw_data(self) -> bytes | memoryview | None:
-        """The bytes, if the data was given so."""
+        """The raw bytes, if the data was given in this form."""
         return self._raw_data
 
     def take_raw(self, data: bytes | memoryview, *, reads_text: bool = False) -> None:
-        """Have these bytes as data; with `reads_text`, elements of BYTES that are all text are read as text."""
+        """Set raw bytes as the data; with `reads_text`, elements of BYTES are read as text if all are UTF-8."""
         self._data, self._raw_data = None, data
         self._reads_text = reads_text and self.datatype == _BYTES
 
     def as_numpy(self) -> Array:
-        """The data in its shape, to be written to; raises InvalidInput where data, datatype and shape do not agree.
+        """Return the data as a writable array; raises InvalidInput if data, datatype and shape do not agree.
 
-        Elements of BYTES are text or bytes, as they were sent; raw ones of an HTTP body are text, where they are UTF-8.
+        Elements of BYTES are text or bytes, as sent; raw ones of an HTTP body are text if they are UTF-8.
         """
         if self._reads_text or (self._raw_data is None and self.datatype == _BYTES):
             return self._text()
@@ -94,7 +94,7 @@ class NamedTensor:
         self.parameters = parameters or None
 
     def tensor(self) -> Tensor:
-        """As the rest of this SDK has it; raises InvalidInput."""
+        """Return the tensor as a value of the data plane; raises InvalidInput."""
         from data_plane.protocol.v2 import rest, tensors
 
         parameters = {name: value for name, value in for_grpc(self.parameters).items() if name != SIZE}
@@ -102,7 +102,7 @@ class NamedTensor:
             if self._raw_data is not None:
                 raw = memoryview(self._raw_data)
                 return tensors.from_buffer(self.name, self.datatype, self.shape, raw, parameters)
-            # An array takes the tensor's datatype, whatever its own is.
+            # An array is converted to the tensor's datatype.
             data = self._data.tolist() if hasattr(self._data, "tolist") else self._data
             data = self._checked(data) if self.datatype == _BYTES else data
             return rest.from_json(TensorDocument(self.name, self.datatype, tuple(self.shape), data), parameters)
@@ -110,12 +110,12 @@ class NamedTensor:
             raise InvalidInput(str(error)) from error
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: a view of a request's body is neither copied nor pickled."""
+        """Return the state for copy and pickle, which cannot handle a view of a request's body."""
         raw = self._raw_data
         return {**vars(self), "_raw_data": bytes(raw) if isinstance(raw, memoryview) else raw}
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but raw data."""
+        """Return all fields but raw data."""
         return {name: getattr(self, name) for name in ("name", "shape", "datatype", "data", "parameters")}
 
     def __eq__(self, other: object) -> bool:
@@ -123,13 +123,13 @@ class NamedTensor:
             return False
         return self.to_dict() == other.to_dict() and self._raw_data == other._raw_data
 
-    __hash__ = None  # type: ignore[assignment] # they change
+    __hash__ = None  # type: ignore[assignment] # mutable
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
     def _checked(self, data: Any) -> Any:
-        """The elements of BYTES as they may be sent."""
+        """Return the elements of BYTES in a form that can be sent."""
         return data
 
     def _text(self) -> Array:
@@ -150,7 +150,7 @@ class InferInput(NamedTensor):
     """A named input of a request."""
 
     def as_string(self) -> list[str]:
-        """The elements of BYTES as text; raises InvalidInput for other datatypes."""
+        """Return the elements of BYTES as text; raises InvalidInput for other datatypes."""
         if self.datatype != _BYTES:
             raise InvalidInput(f"invalid datatype {self.datatype} in the input")
         return [element.decode() if isinstance(element, bytes) else str(element) for element in flat(self.data or ())]
@@ -161,7 +161,7 @@ class InferInput(NamedTensor):
 
 
 class InferOutput(NamedTensor):
-    """A named output of a response. What else than text and bytes its BYTES hold is sent as text."""
+    """A named output of a response. Elements of BYTES that are neither text nor bytes are sent as text."""
 
     def set_data_from_numpy(self, output_tensor: Array, binary_data: bool = True) -> None:
         """Take the array's data, to be sent as raw bytes or as JSON; raises InferenceError where it does not fit."""
@@ -179,7 +179,7 @@ def _as_text(values: list[bytes]) -> list[str] | list[bytes]:
 
 
 def flat(data: Any) -> Iterable[Any]:
-    """The elements of lists, tuples and arrays in one another, row by row."""
+    """Iterate over the elements of nested lists, tuples and arrays in row-major order."""
     return itertools.chain.from_iterable(
         flat(item) if isinstance(item, (list, tuple)) or hasattr(item, "ndim") else [item] for item in data
     )

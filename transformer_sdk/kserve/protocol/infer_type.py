@@ -1,4 +1,4 @@
-"""Requests and responses of the v2 protocol as hooks see them: KServe's classes, over HTTP and gRPC."""
+"""Requests and responses of the v2 protocol for hooks: KServe's classes, over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Parameters = Mapping[str, Any]
 
 
 class RequestedOutput:
-    """An output that the client wants, and in which form."""
+    """An output that the client requests, and its form."""
 
     def __init__(self, name: str, parameters: Parameters | None = None) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class RequestedOutput:
 
     @property
     def binary_data(self) -> bool | None:
-        """Whether it is wanted as raw bytes; None if nothing is said."""
+        """Whether the output is requested as raw bytes; None if not specified."""
         return (self.parameters or {}).get("binary_data")
 
     def __eq__(self, other: object) -> bool:
@@ -74,14 +74,14 @@ class InferRequest:
 
     @property
     def use_binary_outputs(self) -> bool:
-        """Whether all outputs are wanted as raw bytes: said by a parameter over HTTP, by raw inputs over gRPC."""
+        """Whether all outputs are requested as raw bytes: by a parameter over HTTP, by raw inputs over gRPC."""
         if self.from_grpc is True:  # type: ignore[comparison-overlap]
             return self.raw_inputs
         return bool((self.parameters or {}).get("binary_data_output", False))
 
     @classmethod
     def from_bytes(cls, req_bytes: bytes, json_length: int | None, model_name: str) -> InferRequest:
-        """From the body of an HTTP request; raises InvalidInput."""
+        """Decode the body of an HTTP request; raises InvalidInput."""
         try:
             text, binary = split_body(req_bytes, json_length)
             document = parse(text, RequestDocument)
@@ -93,7 +93,7 @@ class InferRequest:
 
     @classmethod
     def from_grpc(cls, request: ModelInferRequest) -> InferRequest:
-        """From a message of gRPC; raises InvalidInput."""
+        """Decode a gRPC message; raises InvalidInput."""
         from transformer_sdk.kserve.protocol import conversion
 
         decoded, raw = conversion.request_from_proto(request), bool(request.raw_input_contents)
@@ -103,7 +103,7 @@ class InferRequest:
 
     @classmethod
     def from_tensors(cls, request: requests.TensorRequest, model_name: str, *, raw: bool = False) -> InferRequest:
-        """From a decoded gRPC request; with `raw`, its inputs came as raw bytes."""
+        """Convert a decoded gRPC request; `raw` if its inputs were sent as raw bytes."""
         from transformer_sdk.kserve.protocol import conversion
 
         inputs = conversion.tensors_to_hook(InferInput, request.inputs, raw=raw)
@@ -115,7 +115,7 @@ class InferRequest:
         return made
 
     def to_tensors(self) -> requests.TensorRequest:
-        """As the data plane has it; raises InvalidInput where data, datatype and shape of an input do not agree."""
+        """Convert to the data plane's type; raises InvalidInput if data, datatype and shape of an input differ."""
         from data_plane.protocol.v2 import requests
 
         try:
@@ -126,7 +126,7 @@ class InferRequest:
             raise InvalidInput(str(error)) from error
 
     def to_rest(self) -> tuple[bytes | dict[str, Any], int | None]:
-        """The JSON document; or, with raw inputs, the body and the length of its JSON. Raises InvalidInput."""
+        """Return the JSON document; or, with raw inputs, the body and the length of its JSON. Raises InvalidInput."""
         described, buffers = write((one, one.raw_data is not None) for one in self.inputs)
         document: dict[str, Any] = {
             "id": self.id or str(uuid.uuid4()),
@@ -143,21 +143,21 @@ class InferRequest:
         return join(document, buffers)
 
     def to_grpc(self) -> ModelInferRequest:
-        """As a message of gRPC; raises InvalidInput."""
+        """Return the gRPC message; raises InvalidInput."""
         from data_plane.protocol.v2 import grpc as wire
 
         raw = any(one.raw_data is not None or not isinstance(one.data, list) for one in self.inputs)
         return wire.request_to_proto(self.to_tensors(), self.model_name, self.model_version, raw=raw)
 
     def as_dataframe(self) -> pd.DataFrame:
-        """A column for each input. Needs pandas."""
+        """Return a data frame with a column for each input; needs pandas."""
         import pandas as pd
 
         columns = {one.name: one.as_string() if one.datatype == "BYTES" else one.data for one in self.inputs}
         return pd.concat([pd.DataFrame(data, columns=[name]) for name, data in columns.items()], axis=1)
 
     def get_input_by_name(self, name: str) -> InferInput | None:
-        """The first input of this name."""
+        """Return the first input of this name, or None."""
         return next((one for one in self.inputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class InferResponse:
 
     @classmethod
     def from_bytes(cls, res_bytes: bytes, json_length: int | None) -> InferResponse:
-        """From the body of an HTTP response; raises InvalidInput."""
+        """Decode the body of an HTTP response; raises InvalidInput."""
         try:
             text, binary = split_body(res_bytes, json_length)
             return cls._of(parse(text, ResponseDocument), binary)
@@ -217,12 +217,12 @@ class InferResponse:
 
     @classmethod
     def from_rest(cls, response: Mapping[str, Any]) -> InferResponse:
-        """From the JSON document of an HTTP response; raises InvalidInput."""
+        """Decode the JSON document of an HTTP response; raises InvalidInput."""
         return cls.from_bytes(orjson.dumps(response, option=orjson.OPT_SERIALIZE_NUMPY), None)
 
     @classmethod
     def from_grpc(cls, response: ModelInferResponse) -> InferResponse:
-        """From a message of gRPC; raises InvalidInput."""
+        """Decode a gRPC message; raises InvalidInput."""
         from data_plane.protocol.v2 import grpc as wire
         from transformer_sdk.kserve.protocol import conversion
 
@@ -236,33 +236,33 @@ class InferResponse:
         )  # fmt: skip
 
     def to_tensors(self) -> requests.TensorResponse:
-        """As the data plane has it; raises InvalidInput where data, datatype and shape of an output do not agree."""
+        """Convert to the data plane's type; raises InvalidInput if data, datatype and shape of an output differ."""
         from data_plane.protocol.v2 import requests
 
         outputs = tuple(one.tensor() for one in self.outputs)
         return requests.TensorResponse(self.model_name, self.model_version, outputs, self.id, for_grpc(self.parameters))
 
-    def answering(self, request: InferRequest) -> None:
-        """Give the client what it asked for, where the hook that made this response said nothing about it."""
+    def set_defaults_from(self, request: InferRequest) -> None:
+        """Set id, requested outputs and their form from the request, where the hook did not set them."""
         self.id = self.id or request.id
         self._requested_outputs = self._requested_outputs or request.request_outputs
         self.use_binary_outputs = self.use_binary_outputs or request.use_binary_outputs
 
-    def wanted(self) -> list[tuple[InferOutput, bool]]:
-        """The outputs in the client's order, and whether each goes as raw bytes; raises InvalidInput."""
+    def requested(self) -> list[tuple[InferOutput, bool]]:
+        """Return the outputs in the client's order, and whether each is sent as raw bytes; raises InvalidInput."""
         if not self._requested_outputs:
             return [(one, self.use_binary_outputs) for one in self.outputs]
         found = []
-        for asked in self._requested_outputs:
-            output = self.get_output_by_name(asked.name)
+        for one in self._requested_outputs:
+            output = self.get_output_by_name(one.name)
             if output is None:
-                raise InvalidInput(f"Unexpected inference output '{asked.name}' for model '{self.model_name}'")
-            found.append((output, self.use_binary_outputs if asked.binary_data is None else asked.binary_data))
+                raise InvalidInput(f"Unexpected inference output '{one.name}' for model '{self.model_name}'")
+            found.append((output, self.use_binary_outputs if one.binary_data is None else one.binary_data))
         return found
 
     def to_rest(self) -> tuple[bytes | dict[str, Any], int | None]:
-        """The JSON document; or, with raw outputs, the body and the length of its JSON. Raises InvalidInput."""
-        described, buffers = write(self.wanted())
+        """Return the JSON document; or, with raw outputs, the body and the length of its JSON. Raises InvalidInput."""
+        described, buffers = write(self.requested())
         document: dict[str, Any] = {
             "id": self.id,
             "model_name": self.model_name,
@@ -274,14 +274,14 @@ class InferResponse:
         return join(document, buffers)
 
     def to_grpc(self) -> ModelInferResponse:
-        """As a message of gRPC; raises InvalidInput."""
+        """Return the gRPC message; raises InvalidInput."""
         from data_plane.protocol.v2 import grpc as wire
 
         raw = self.use_binary_outputs or any(one.raw_data is not None for one in self.outputs)
         return wire.response_to_proto(self.to_tensors(), raw=raw)
 
     def get_output_by_name(self, name: str) -> InferOutput | None:
-        """The first output of this name."""
+        """Return the first output of this name, or None."""
         return next((one for one in self.outputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:

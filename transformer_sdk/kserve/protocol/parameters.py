@@ -1,4 +1,4 @@
-"""Parameters of requests, responses and tensors, as programs give them: values, or gRPC's messages of values. Pure."""
+"""Parameters of requests, responses and tensors in user code: values, or gRPC messages of values. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from transformer_sdk.kserve.errors import InvalidInput
 
 
 def values(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """With the value of each InferParameter in its place."""
+    """Return the parameters with each InferParameter replaced by its value."""
     return {name: _value(one) for name, one in (parameters or {}).items()}
 
 
 def for_grpc(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The same; raises InvalidInput for what gRPC has no parameter for."""
+    """Return the same; raises InvalidInput for a type that gRPC parameters do not support."""
     found = values(parameters)
     for name, one in found.items():
         if not isinstance(one, (bool, int, float, str)):

@@ -1,4 +1,4 @@
-"""What values of hooks cost to write, which decides where it is done. Pure."""
+"""The cost of encoding values of hooks, which decides whether a thread does it. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from transformer_sdk.kserve.protocol.infer_tensor import NamedTensor
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
 
-_ELEMENT = 8  # bytes that one weighs
+_ELEMENT = 8  # bytes that an element counts as
 
 
 def weight(value: Any) -> int:
-    """As bytes; of lists within lists the first is taken for all, and deeper ones are not looked into."""
+    """Return the cost in bytes; the first of nested lists stands for all, and deeper ones are not inspected."""
     if isinstance(value, InferResponse):
         return sum([_of_tensor(one) for one in value.outputs])
     if isinstance(value, InferRequest):
@@ -27,7 +27,7 @@ def _of_tensor(tensor: NamedTensor) -> int:
 
 
 def _elements(value: Any) -> int:
-    """Of a list, or of an array."""
+    """Return the number of elements of a list or array."""
     if isinstance(value, list):
         rows, first = len(value), next(iter(value), None)
         return rows * max(1, len(first)) if isinstance(first, (list, dict)) else rows

@@ -1,4 +1,4 @@
-"""A model that has no hooks but its own call, for the server."""
+"""Adapter for a model that has no hooks, only `__call__`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformer_sdk.kserve.model import InferenceModel, InferenceVerb, Model, P
 
 
 class CalledModel(Model):
-    """Calls it as KServe does. Whether it is ready, it says itself."""
+    """A model that calls another as KServe does; the other reports whether it is ready."""
 
     def __init__(self, model: InferenceModel) -> None:
         super().__init__(model.name)

@@ -1,4 +1,4 @@
-"""The v1 and v2 protocols over models with hooks: bodies go to the hooks unread."""
+"""Endpoints of the v1 and v2 protocols for models with hooks; bodies are passed to the hooks undecoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from transformer_sdk.kserve.serving.served import ServedModel
 
 
 class HookEndpoints:
-    """Over all models of the server."""
+    """The endpoints for all models of the server."""
 
     def __init__(self, models: HookedModels, calls: Calls, style: EventStyle) -> None:
         self._models = models
@@ -30,32 +30,32 @@ class HookEndpoints:
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of both protocols."""
+        """Return every method and path of both protocols."""
         of_versions = ("", "/versions/{version}")
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.ready),
-            Route("POST", "/v1/models/{model}:predict", self.predict, self._asked),
-            Route("POST", "/v1/models/{model}:explain", self.explain, self._asked),
+            Route("POST", "/v1/models/{model}:predict", self.predict, self._served),
+            Route("POST", "/v1/models/{model}:explain", self.explain, self._served),
             Route("GET", "/v2", self.server),
             Route("GET", "/v2/health/ready", self.server_ready),
             Route("GET", "/v2/models", self.list_models),
             *(Route("GET", f"/v2/models/{{model}}{version}", self.metadata) for version in of_versions),
             *(Route("GET", f"/v2/models/{{model}}{version}/ready", self.ready) for version in of_versions),
             *(
-                Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer, self._asked)
+                Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer, self._served)
                 for version in of_versions
             ),
         )
 
     async def predict(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, "v1", InferenceVerb.PREDICT)
+        return await self._call(request, "v1", InferenceVerb.PREDICT)
 
     async def explain(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, "v1", InferenceVerb.EXPLAIN)
+        return await self._call(request, "v1", InferenceVerb.EXPLAIN)
 
     async def infer(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, "v2", InferenceVerb.PREDICT)
+        return await self._call(request, "v2", InferenceVerb.PREDICT)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
@@ -88,8 +88,8 @@ class HookEndpoints:
         inputs, outputs = await served.types()
         return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
 
-    async def _ask(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
-        served = self._asked(request.params)
+    async def _call(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
+        served = self._served(request.params)
         call = self._calls.begin(request)
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
         weight = cloudevents.weight(request.headers, request.body)
@@ -97,7 +97,7 @@ class HookEndpoints:
             exchange.body, exchange.event = event.payload, event
         exchange.takes_pieces = event is None
         try:
-            response = await served.answer(exchange)
+            response = await served.respond(exchange)
         except ServingError as error:
             if error.status == InvalidRequest.status:
                 refuse_encoded(request)
@@ -108,5 +108,5 @@ class HookEndpoints:
             return response
         return await off_loop(len(response.body), cloudevents.wrap, event, response, served.name, self._style)
 
-    def _asked(self, params: Mapping[str, str]) -> ServedModel:
+    def _served(self, params: Mapping[str, str]) -> ServedModel:
         return self._models.served(params["model"], params.get("version"))

@@ -1,4 +1,4 @@
-"""What the failures of hooks become. Users' hooks raise those of `kserve.errors`."""
+"""Errors that report failures of hooks; users' hooks raise those of `kserve.errors`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ COMPONENT = "transformer"
 
 
 class HookFailed(InferenceFailed):
-    """A hook raised something that is no response to a request, or gave what cannot be sent."""
+    """A hook raised an unexpected exception, or returned a value that cannot be sent."""
 
     component = COMPONENT
 
 
 class HookRefused(HookFailed):
-    """A hook raised the HTTPException of FastAPI or Starlette: status, detail and headers are the response's."""
+    """A hook raised an HTTPException of FastAPI or Starlette; its status, detail and headers are sent."""
 
     def __init__(self, error: Any, headers: Headers) -> None:
         text, self.details = _described(error.detail)
@@ -35,7 +35,7 @@ class HookTimedOut(DeadlineExceeded):
 
 
 def _described(detail: Any) -> tuple[str, Mapping[str, object]]:
-    """A detail as text and, where it can be, as JSON."""
+    """Return a detail as text and, if possible, as JSON."""
     if isinstance(detail, str):
         return detail, {"detail": detail}
     try:

@@ -1,4 +1,4 @@
-"""One request on its way through the hooks, read only as far as somebody looks."""
+"""One request on its way through the hooks; its body is decoded only if a hook needs the content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from transformer_sdk.kserve.protocol.infer_type import InferRequest
 
 UNREAD: Any = object()
 
-# What a body can be said to be and still is JSON: `curl -T` says nothing, `curl -d` that it is a form.
+# Content types that are read as JSON: `curl -T` sends none, `curl -d` that of a form.
 _JSON = (b"", b"application/json", b"application/cloudevents+json", b"application/ld+json",
          b"application/octet-stream", b"application/x-www-form-urlencoded")  # fmt: skip
 _PROMISES_JSON = re.compile(rb"application/json|.*\+json")
@@ -28,7 +28,7 @@ _PROMISES_JSON = re.compile(rb"application/json|.*\+json")
 
 @dataclass(slots=True)
 class Exchange:
-    """`protocol` is the client's: v1 or v2. `json_length` is that of a v2 body with raw tensors."""
+    """A request and the results of its hooks. `protocol` is v1 or v2; `json_length` is set with binary tensors."""
 
     model: str
     protocol: str
@@ -36,17 +36,17 @@ class Exchange:
     body: bytes = b""
     verb: InferenceVerb = InferenceVerb.PREDICT
     json_length: int | None = None
-    event: cloudevents.CloudEvent | None = None  # the one that the body came in
-    takes_pieces: bool = False  # its client may be answered piece by piece
-    decoded: Any = UNREAD  # the body's content, once somebody has looked
-    payload: Any = UNREAD  # what is predicted on, if it is not the body as it came
-    prepared_by: str = ""  # the hook that made the payload
+    event: cloudevents.CloudEvent | None = None  # the event that contained the body
+    takes_pieces: bool = False  # whether the response may be streamed
+    decoded: Any = UNREAD  # the body's content, once it is decoded
+    payload: Any = UNREAD  # the input of `predict`, if it is not the original body
+    prepared_by: str = ""  # the hook that returned the payload
     response_headers: dict[str, str] = field(default_factory=dict)
     _headers: dict[str, str] | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """The request's, for hooks."""
+        """The request's headers, for hooks."""
         if self._headers is None:
             self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.call.headers}
             self._headers.setdefault("x-request-id", self.call.id)
@@ -54,10 +54,10 @@ class Exchange:
 
     @property
     def content_type(self) -> bytes:
-        """Of the body, without its parameters."""
+        """The content type of the body, without parameters."""
         event = self.event
-        if event and (said := event.attributes.get("content-type")):  # `ce-content-type`, which KServe reads first
-            given = str(said).encode()
+        if event and (stated := event.attributes.get("content-type")):  # `ce-content-type`, which KServe reads first
+            given = str(stated).encode()
         elif event and event.structured:
             given = str(event.attributes.get("datacontenttype", "")).encode()
         else:
@@ -65,33 +65,33 @@ class Exchange:
         return given.partition(b";")[0].strip().lower()
 
     def forwarded_headers(self) -> list[tuple[bytes, bytes]]:
-        """Those that go on to the predictor, as hooks have left them; raises ValueError for what no header can be."""
+        """Return the headers for the predictor, with changes by hooks; raises ValueError for an invalid header."""
         if self._headers is None:
             return forwarding.forwarded(self.call.headers, self.call.id)
-        return list(dict(forwarding.forwarded_of(self._headers)).items())  # a hook may write a name in another case
+        return list(dict(forwarding.forwarded_of(self._headers)).items())  # a hook may set a name again in another case
 
     def content(self) -> Any:
-        """The body as hooks see it: a JSON document, an InferRequest, or bytes of another type; raises InvalidInput."""
+        """Return the body for hooks: a JSON document, an InferRequest, or other bytes; raises InvalidInput."""
         if self.decoded is UNREAD:
             self.decoded = self._decode()
         return self.decoded
 
     async def read(self) -> None:
-        """Have a large body decoded off the loop, for those who look at its content; raises InvalidInput."""
+        """Decode the body, off the event loop if it is large; raises InvalidInput."""
         if self.decoded is UNREAD:
             self.decoded = await off_loop(json_text.weight(self.body), self._decode)
 
     def predicted_on(self) -> Any:
-        """The body's content, or what hooks have put in its place; raises InvalidInput."""
+        """Return the input of `predict`: the body's content, or the result of a hook; raises InvalidInput."""
         return self.content() if self.payload is UNREAD else self.payload
 
     def forwarded_type(self) -> bytes:
-        """The content type that the predictor is told, of a body that goes on as it came and is no JSON."""
-        as_it_came = self.payload is UNREAD or self.payload is self.decoded
-        return self.content_type if as_it_came and self.content_type not in _JSON else b""
+        """Return the content type for the predictor of a body that is forwarded unchanged and is not JSON."""
+        unchanged = self.payload is UNREAD or self.payload is self.decoded
+        return self.content_type if unchanged and self.content_type not in _JSON else b""
 
     def remaining_s(self) -> float:
-        """Until the client's time is over."""
+        """Return the seconds until the request's deadline."""
         return max(self.call.deadline - time.monotonic(), 0.0)
 
     def _decode(self) -> Any:
@@ -103,9 +103,9 @@ class Exchange:
             document = json_text.loads(self.body)
         except orjson.JSONDecodeError as error:
             if self.event is not None and not _PROMISES_JSON.fullmatch(self.content_type):
-                return self.body  # an event's data may be anything
+                return self.body  # the data of an event may have any type
             raise InvalidInput(
                 f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
             ) from error
-        # KServe takes what has an event's attributes for one, whatever it was called.
+        # KServe treats a document with an event's attributes as an event, whatever its content type.
         return document["data"] if self.event is None and cloudevents.is_structured(document) else document

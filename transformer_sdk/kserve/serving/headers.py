@@ -1,4 +1,4 @@
-"""The headers that hooks give, with a result or an error, as they go out. Pure."""
+"""Headers that hooks set on a result or an error. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from data_plane.messages import Headers
 from transformer_sdk.kserve.serving.errors import HookFailed
 
-# The server's own, or of the connection that the headers came by.
+# Set by the server, or specific to the connection to the predictor.
 _NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
                          "server", "keep-alive"})  # fmt: skip
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
@@ -17,12 +17,12 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def encode(given: Mapping[str, str]) -> Headers:
-    """Without those that the server writes; raises HookFailed for one that HTTP cannot carry."""
+    """Encode headers without those that the server sets; raises HookFailed for an invalid header."""
     return tuple(_encoded(name, value) for name, value in given.items() if name.lower() not in _NOT_PASSED)
 
 
 def content_type(given: Mapping[str, str], otherwise: bytes) -> bytes:
-    """Raise HookFailed for one that HTTP cannot carry."""
+    """Return the content type that hooks set, or `otherwise`; raises HookFailed for an invalid one."""
     types = (_encoded(name, value)[1] for name, value in given.items() if name.lower() == "content-type")
     return next(types, otherwise)
 

@@ -1,4 +1,4 @@
-"""One hook of a model as the server runs it: where, with which arguments, for how long, and what its errors become."""
+"""Run one hook of a model: in the loop or a thread, with the arguments it takes, a time limit and mapped errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERRORS = range(400, 600)
 
 
 class Hook:
-    """`overridden` tells whether there is anything to run at all, `what` its name for people."""
+    """A hook of a model; `overridden` if the user's model defines it, `what` is its name in messages."""
 
     def __init__(self, model: object, name: str, threads: HookThreads) -> None:
         self._function: Callable[..., Any] = getattr(model, name)
@@ -39,11 +39,11 @@ class Hook:
         self.overridden = getattr(self._function, "__func__", self._function) is not default
 
     def takes(self, name: str) -> bool:
-        """Whether an argument may be given by this name."""
+        """Whether the hook accepts a keyword argument of this name."""
         return self._names is None or name in self._names
 
     async def __call__(self, exchange: Exchange, *args: Any, **named: Any) -> Any:
-        """The hook's result, within the time that the request has left; raises ServingErrors only."""
+        """Return the hook's result within the request's deadline; raises ServingErrors only."""
         timeout_s = exchange.remaining_s()
         task = asyncio.current_task()
         expired = _Alarm(task)
@@ -54,7 +54,7 @@ class Hook:
             if not expired.went_off:
                 if ends_task(error, task):
                     raise
-                raise self._answer(error) from error
+                raise self._serving_error(error) from error
             expired.take_back()
             stack = "".join((*traceback.format_tb(error.__traceback__), *map(str, error.args)))
             log.error("%s did not end within %g s; it is at:\n%s", self.what, timeout_s, stack)
@@ -62,21 +62,21 @@ class Hook:
         except BaseException as error:
             if ends_task(error, task):
                 raise
-            raise self._answer(error) from error
+            raise self._serving_error(error) from error
         finally:
             timer.cancel()
 
     async def _run(self, function: Callable[[], Any]) -> Any:
         return await done(function() if self._on_loop else await self._threads.run(function))
 
-    def _answer(self, error: BaseException) -> ServingError:
+    def _serving_error(self, error: BaseException) -> ServingError:
         if isinstance(error, NotImplementedError):
             error = Unsupported(text_of(error) or f"{self.what} is not implemented.")
         if isinstance(error, ServingError):
             if error.component == ServingError.component:
-                error.component = COMPONENT  # it is the hook that says so
+                error.component = COMPONENT  # the hook raised it
             return error
-        status = getattr(error, "status_code", None)  # clients of other services have errors with one, but no detail
+        status = getattr(error, "status_code", None)  # errors of other HTTP clients have a status, but no detail
         if isinstance(status, int) and status in _ERRORS and hasattr(error, "detail"):
             return HookRefused(error, headers.encode(getattr(error, "headers", None) or {}))
         log.error("%s raised", self.what, exc_info=error)
@@ -96,12 +96,12 @@ class _Alarm:
             self._task.cancel()
 
     def take_back(self) -> None:
-        """The task goes on: Python 3.11 and later count."""
+        """Undo the cancellation: Python 3.11 and later count them."""
         getattr(self._task, "uncancel", int)()
 
 
 def _positional(function: Callable[..., Any]) -> int | None:
-    """How many arguments it takes at most; None for any number. Hooks of old SDKs take no headers."""
+    """Return the maximal number of positional arguments, None for any; hooks for old SDKs take no headers."""
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
@@ -109,7 +109,7 @@ def _positional(function: Callable[..., Any]) -> int | None:
 
 
 def _named(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The arguments that may be given by name; None for any."""
+    """Return the names of keyword arguments; None for any."""
     parameters = inspect.signature(function).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         return None

@@ -1,4 +1,4 @@
-"""How long hooks take, under the names that KServe's metrics have."""
+"""Metrics of the duration of hooks, with KServe's names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from prometheus_client import Histogram as PrometheusHistogram
 
 from data_plane.histogram import Histogram, Series
 
-# KServe's own.
+# KServe's buckets.
 _BUCKETS = PrometheusHistogram.DEFAULT_BUCKETS[:-1]
 STAGES = ("preprocess", "predict", "explain", "postprocess")
 
 
 class HookMetrics:
-    """The series of all models of a server."""
+    """The metrics of all models of a server."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._stages = {
@@ -22,5 +22,5 @@ class HookMetrics:
         }
 
     def of_model(self, name: str) -> dict[str, Series]:
-        """The series of one model, by stage."""
+        """Return the series of one model by stage."""
         return {stage: series.labels(name) for stage, series in self._stages.items()}

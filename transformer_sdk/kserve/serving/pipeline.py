@@ -1,4 +1,4 @@
-"""A model's hooks, one after the other, around a call to its predictor; nothing is read that no hook looks at."""
+"""Run a model's hooks in order around a request to its predictor; a body is decoded only if a hook needs it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pipeline:
 
     @property
     def forwards(self) -> bool:
-        """Whether a request over gRPC goes to a predictor that takes it as it came."""
+        """Whether gRPC requests are forwarded unchanged to a gRPC predictor."""
         config = self._model.predictor_config
         hooks = (self._whole, self._preprocess, self._validate, self._predict, self._postprocess)
         return (
@@ -54,7 +54,7 @@ class Pipeline:
         )
 
     async def forward(self, exchange: Exchange) -> bytes:
-        """The predictor's response to the exchange's body over gRPC, both unread; raises ServingErrors only."""
+        """Return the predictor's gRPC response to the body, both undecoded; raises ServingErrors only."""
         times: dict[str, float] = {}
         try:
             with _timed(times, "predict"):
@@ -64,7 +64,7 @@ class Pipeline:
             self._observe(times, exchange)
 
     async def result(self, exchange: Exchange) -> Any:
-        """What the last hook returns, or the predictor's UpstreamResponse as it came; raises ServingErrors only."""
+        """Return the last hook's result, or the predictor's UpstreamResponse unchanged; raises ServingErrors only."""
         if len(exchange.body) > ON_LOOP_BYTES and self._reads_content(exchange):
             await exchange.read()
         if self._whole.overridden:
@@ -90,21 +90,21 @@ class Pipeline:
             self._observe(times, exchange)
 
     def _reads_content(self, exchange: Exchange) -> bool:
-        """Whether the request's body is looked at here, and not only passed on."""
-        asked = self._explain if exchange.verb is InferenceVerb.EXPLAIN else self._predict
-        hooks = (self._whole, self._preprocess, self._validate, asked)
+        """Whether the request's body is decoded here and not only forwarded."""
+        called = self._explain if exchange.verb is InferenceVerb.EXPLAIN else self._predict
+        hooks = (self._whole, self._preprocess, self._validate, called)
         config = self._model.predictor_config
         return any(hook.overridden for hook in hooks) or (
             config is not None and config.predictor_protocol != exchange.protocol
         )
 
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
-        """By a hook that returns what is predicted on."""
+        """Replace the payload by the result of a hook."""
         exchange.payload = await hook(exchange, exchange.predicted_on(), *more)
         exchange.prepared_by = hook.what
 
     async def _call(self, exchange: Exchange) -> Any:
-        """A model that has its own `__call__` has its own order of hooks."""
+        """Call the model's own `__call__`, which decides on the order of hooks."""
         if not self._whole.takes("headers"):
             result = await self._whole(exchange, exchange.content(), exchange.headers, exchange.verb)
         elif exchange.verb is InferenceVerb.EXPLAIN:
@@ -118,23 +118,23 @@ class Pipeline:
 
     async def _predicted(self, exchange: Exchange, hook: Hook) -> Any:
         if not hook.overridden:
-            return await self._ask(exchange)
+            return await self._request(exchange)
         payload = self._payload(exchange)
         more = self._more(exchange) if exchange.verb is InferenceVerb.PREDICT else ()
         return await hook(exchange, payload, exchange.headers, *more)
 
-    async def _ask(self, exchange: Exchange) -> Any:
-        """The predictor, or the explainer."""
+    async def _request(self, exchange: Exchange) -> Any:
+        """Send the request to the predictor or the explainer."""
         try:
-            config = self._model._asked()
+            config = self._model._required_predictor()
             explaining = exchange.verb is InferenceVerb.EXPLAIN
             url = self._model._explainer_url() if explaining else config.predictor_base_url
         except NotImplementedError as error:
             raise Unsupported(str(error)) from error
-        if exchange.payload is None:  # what it means to a predict of the model's own, that knows
+        if exchange.payload is None:  # only a predict of the model's own may accept None
             raise HookFailed(f"{exchange.prepared_by} returned None: it has no return.")
         if config.predictor_protocol == _GRPC and not explaining:
-            return await self._ask_over_grpc(exchange)
+            return await self._request_over_grpc(exchange)
         path = (_EXPLAIN if explaining else _PATHS[config.predictor_protocol]).format(self._model.name)
         body, length = await self._body(exchange, exchange.protocol == config.predictor_protocol)
         headers = self._headers(exchange)
@@ -142,14 +142,14 @@ class Pipeline:
             headers.append((b"content-type", content_type))
         timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
         stream = exchange.takes_pieces and not self._postprocess.overridden
-        answer = await self._model._http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
+        response = await self._model._http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
         if self._model.required_response_headers:
             exchange.response_headers.update(
-                (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers
             )
-        return answer
+        return response
 
-    async def _ask_over_grpc(self, exchange: Exchange) -> Any:
+    async def _request_over_grpc(self, exchange: Exchange) -> Any:
         payload = self._payload(exchange)
         request = payload if isinstance(payload, InferRequest) else self._of_message(payload)
         return await self._model._grpc_client.infer(request, exchange.remaining_s(), self._metadata(exchange))
@@ -165,7 +165,7 @@ class Pipeline:
         return InferRequest.from_grpc(payload)
 
     async def _body(self, exchange: Exchange, same_protocol: bool) -> tuple[bytes, int | None]:
-        """As it came, where no hook has looked at it."""
+        """Return the body for the predictor: the original one if no hook has decoded it."""
         if exchange.payload is UNREAD and same_protocol and exchange.decoded is UNREAD:
             return exchange.body, exchange.json_length
         payload = self._payload(exchange)
@@ -181,11 +181,11 @@ class Pipeline:
         payload = exchange.predicted_on()
         return payload if self._validate.overridden else self._model.validate(payload)
 
-    def _read(self, answer: UpstreamResponse, exchange: Exchange) -> Any:
-        config = self._model._asked()
+    def _read(self, response: UpstreamResponse, exchange: Exchange) -> Any:
+        config = self._model._required_predictor()
         if config.predictor_protocol == PredictorProtocol.REST_V2.value and exchange.verb is InferenceVerb.PREDICT:
-            return decode_infer(answer, config.predictor_base_url)
-        return decode_json(answer, config.predictor_base_url)
+            return decode_infer(response, config.predictor_base_url)
+        return decode_json(response, config.predictor_base_url)
 
     def _headers(self, exchange: Exchange) -> list[tuple[bytes, bytes]]:
         try:
@@ -210,7 +210,7 @@ class Pipeline:
             trace_logger.info("requestId: %s, %s", exchange.call.id, stages)
 
 
-class _timed:  # noqa: N801 - reads as the function that it stands for; a generator would cost more than it measures
+class _timed:  # noqa: N801 - used like a function; contextlib.contextmanager would be slower than some stages
     def __init__(self, times: dict[str, float], stage: str) -> None:
         self._times, self._stage = times, stage
 

@@ -36,7 +36,7 @@ def addresses_of(models: Iterable[BaseKServeModel]) -> tuple[Address, ...]:
 
 
 async def all_reached(addresses: Iterable[Address], log_every_s: float = _LOG_EVERY_S) -> bool:
-    """Return when each has taken a connection; False if SIGTERM or SIGINT comes first."""
+    """Return True when each has accepted a connection; False if SIGTERM or SIGINT comes first."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)

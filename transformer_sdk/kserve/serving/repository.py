@@ -1,4 +1,4 @@
-"""The models of a user's repository, as the server serves, loads and unloads them."""
+"""Serve, load and unload the models of a user's repository."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFRESH_S = 1.0
 
 
 class HookedModels(Models):
-    """Follows the repository at each request: hooks and threads of a program add and remove models."""
+    """The server's models, synchronized with the repository at each request: user code may add and remove models."""
 
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class HookedModels(Models):
         return self._wrapped[name] if name in self._wrapped else cast("ServedModel", self.known(name))
 
     async def load(self, name: str) -> None:
-        """Load a model from the repository; raises ModelNotReady if that fails or the model is not ready then."""
+        """Load a model from the repository; raises ModelNotReady if this fails or the model is not ready afterwards."""
         try:
             result = await call(self._users.load, name)
         except Exception as error:
@@ -91,7 +91,7 @@ class HookedModels(Models):
             await one.model._close_clients()
 
     async def stop(self) -> None:
-        """Unload every model, in the thread that loaded it; one that fails keeps no other from being stopped."""
+        """Unload every model in the thread that loaded it; after a failure, continue with the others."""
         for name in list(self._users.get_models()):
             try:
                 await done(self._users.unload(name))
@@ -106,9 +106,9 @@ class HookedModels(Models):
             try:
                 for name in self.names:
                     await self.served(name).refresh(self)
-            except Exception as error:  # noqa: BLE001 - the server goes on with what it knows
+            except Exception as error:  # noqa: BLE001 - the server continues with the models that it knows
                 if (text := f"{type(error).__name__}: {text_of(error)}") != logged:
-                    log.warning("whether all models are ready cannot be told: %s", text)
+                    log.warning("the readiness of the models cannot be checked: %s", text)
                 logged = text
             await asyncio.sleep(_REFRESH_S)
 
@@ -117,7 +117,7 @@ class HookedModels(Models):
             self._sync(name)
 
     def _sync(self, name: str) -> None:
-        """Serve the model of this name as the repository has it now, or forget it."""
+        """Synchronize one model with the repository: add, replace or remove it."""
         model = self._users.get_model(name)
         known = self._wrapped.get(name)
         if model is (known.given if known else None):
@@ -141,7 +141,7 @@ class HookedModels(Models):
         return ServedModel(name, hooked, pipeline, given=model, is_ready_hook=self._readiness_hook(name, model))
 
     def _readiness_hook(self, name: str, model: BaseKServeModel) -> Callable[[], Any] | None:
-        """Return what decides whether the model is ready, if not its attribute `ready`."""
+        """Return the function that reports whether the model is ready, or None if its attribute `ready` does."""
         if type(self._users).is_model_ready is not ModelRepository.is_model_ready:
             return partial(self._users.is_model_ready, name)
         is_own = getattr(model.healthy, "__func__", model.healthy) is not BaseKServeModel.healthy

@@ -1,4 +1,4 @@
-"""What hooks return, as answers; anything that is none is an error of the hooks, and says so. Pure."""
+"""Convert results of hooks to responses; a result that cannot be sent is reported as the hook's error. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _TEXT = b"text/plain; charset=utf-8"
 
 
 def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse:
-    """Raise HookFailed for a result that cannot be sent."""
+    """Return the response for a result; raises HookFailed for one that cannot be sent."""
     given = hook_headers.encode(exchange.response_headers)
     if isinstance(result, (bytes, bytearray, memoryview)):
         return Response(bytes(result), content_type=_given_type(exchange, _RAW), headers=given)
-    headers = tuple(pair for pair in given if pair[0] != JSON_LENGTH)  # that of another body
+    headers = tuple(pair for pair in given if pair[0] != JSON_LENGTH)  # it describes another body
     if isinstance(result, UpstreamResponse):
-        return _passed_on(result, headers)
+        return _forwarded(result, headers)
     if isinstance(result, AsyncIterator):
         return StreamingResponse(_pieces(result), content_type=_given_type(exchange, _RAW), headers=headers)
     if isinstance(result, InferResponse):
@@ -36,31 +36,31 @@ def to_response(result: Any, exchange: Exchange) -> Response | StreamingResponse
     return Response(_json(result, exchange), headers=headers)
 
 
-def _passed_on(answer: UpstreamResponse, headers: Headers) -> Response | StreamingResponse:
-    length = answer.header(JSON_LENGTH)
+def _forwarded(response: UpstreamResponse, headers: Headers) -> Response | StreamingResponse:
+    length = response.header(JSON_LENGTH)
     more: Headers = ((JSON_LENGTH, length),) if length else ()
-    content_type = answer.header(b"content-type") or b"application/json"
-    if answer.pieces:
-        return StreamingResponse(answer.pieces, content_type=content_type, headers=(*headers, *more))
-    return Response(answer.body, content_type=content_type, headers=(*headers, *more))
+    content_type = response.header(b"content-type") or b"application/json"
+    if response.pieces:
+        return StreamingResponse(response.pieces, content_type=content_type, headers=(*headers, *more))
+    return Response(response.body, content_type=content_type, headers=(*headers, *more))
 
 
 def _infer_response(response: InferResponse, exchange: Exchange, headers: Headers) -> Response:
     if exchange.protocol == "v2":
-        response.answering(exchange.content())
+        response.set_defaults_from(exchange.content())
         response.id = response.id or exchange.call.id
-    response.wanted()  # raises for what the client wants and is not there, which is not the hooks' fault
+    response.requested()  # raises for a requested output that does not exist, which is the client's error
     try:
         document, length = response.to_rest()
     except InvalidRequest as error:
-        raise contradicting(exchange.model, error) from error
+        raise inconsistent(exchange.model, error) from error
     if isinstance(document, bytes):
         return Response(document, content_type=_RAW, headers=(*headers, (JSON_LENGTH, str(length).encode())))
     return Response(dump(document), headers=headers)
 
 
-def contradicting(model: str, error: InvalidRequest) -> HookFailed:
-    """Of an InferResponse whose outputs' data, datatype and shape do not agree."""
+def inconsistent(model: str, error: InvalidRequest) -> HookFailed:
+    """Return the error for an InferResponse whose data, datatype and shape do not agree."""
     return HookFailed(f"Model {model} returned an InferResponse that cannot be sent: {error}")
 
 
@@ -80,7 +80,7 @@ async def _pieces(result: AsyncIterator[Any]) -> AsyncIterator[bytes]:
     try:
         async for piece in result:
             yield piece.encode() if isinstance(piece, str) else bytes(piece)
-    except (SystemExit, KeyboardInterrupt) as error:  # in a task, these would end the server
+    except (SystemExit, KeyboardInterrupt) as error:  # raised in a task, these would end the server
         raise HookFailed(f"{type(error).__name__} : {text_of(error)}") from error
 
 

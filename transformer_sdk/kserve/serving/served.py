@@ -1,4 +1,4 @@
-"""A user's model as a model of this SDK's server."""
+"""Adapter from a user's model to a model of the data plane."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from transformer_sdk.kserve.protocol.weight import weight
 from transformer_sdk.kserve.serving.errors import HookFailed
 from transformer_sdk.kserve.serving.exchange import Exchange
 from transformer_sdk.kserve.serving.pipeline import Pipeline
-from transformer_sdk.kserve.serving.results import contradicting, to_response
+from transformer_sdk.kserve.serving.results import inconsistent, to_response
 
 if TYPE_CHECKING:
     from data_plane.protocol.torchserve.requests import RawRequest
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 
 _GRPC = PredictorProtocol.GRPC_V2.value
 _PROBE_S = 5.0
-UNREADY = Health(State.UNREADY, "says that it is not")
+UNREADY = Health(State.UNREADY, "reports that it is not ready")
 
 
 class ServedModel(Forwarder):
-    """A model of `data_plane.model.Models`; `name` may be another than the model's own."""
+    """A model of `data_plane.model.Models`; `name` may differ from the model's own."""
 
     version = "1"
 
@@ -51,14 +51,14 @@ class ServedModel(Forwarder):
         given: BaseKServeModel,
         is_ready_hook: Callable[[], Any] | None,
     ) -> None:
-        """`given` is the repository's model; `is_ready_hook` decides whether it is ready, if not its `ready`."""
+        """`given` is the repository's model; `is_ready_hook`, if any, replaces its attribute `ready`."""
         self.name = name
         self.model = model
         self.given = given
         self._pipeline = pipeline
         self.is_ready_hook = is_ready_hook
 
-    async def answer(self, exchange: Exchange) -> Response | StreamingResponse:
+    async def respond(self, exchange: Exchange) -> Response | StreamingResponse:
         """Return the response to an HTTP request; raises ServingErrors only."""
         if not (health := await self.health()).is_ready:
             raise NotReady(f"Model with name {self.name} is not ready: it {health.reason}.")
@@ -76,10 +76,10 @@ class ServedModel(Forwarder):
         try:
             return READY if await asyncio.wait_for(call(self.is_ready_hook), limits.HEALTHY_TIMEOUT) else UNREADY
         except asyncio.TimeoutError:
-            return _unready(f"did not say within {limits.HEALTHY_TIMEOUT:g} s whether it is")
-        except Exception as error:  # noqa: BLE001 - whatever it raises, the model is not ready
+            return _unready(f"did not report within {limits.HEALTHY_TIMEOUT:g} s whether it is ready")
+        except Exception as error:  # noqa: BLE001 - after any exception the model is not ready
             return _unready(
-                f"does not say whether it is: its `healthy` raised {type(error).__name__}: {text_of(error)}"
+                f"cannot report whether it is ready: its `healthy` raised {type(error).__name__}: {text_of(error)}"
             )
 
     async def refresh(self, models: Models) -> None:
@@ -120,7 +120,7 @@ class ServedModel(Forwarder):
             raise HookFailed(f"{method} of model {self.name} returned {type(described).__name__}; it returns a list.")
         return list(described)
 
-    # --- as `data_plane.model.Model` has them, for gRPC
+    # --- the interface of `data_plane.model.Model`, for gRPC
 
     async def metadata(self) -> ModelMetadata:
         from data_plane.protocol.v2.requests import ModelMetadata
@@ -131,15 +131,15 @@ class ServedModel(Forwarder):
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
         from transformer_sdk.kserve.protocol.conversion import response_of_message
 
-        asked = await off_loop(request.size, InferRequest.from_tensors, request, self.name)
-        result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=asked))
+        decoded = await off_loop(request.size, InferRequest.from_tensors, request, self.name)
+        result = await self._pipeline.result(Exchange(self.name, "v2", call, decoded=decoded))
         if isinstance(result, UpstreamResponse):
             result = decode_infer(result, "its address")
         if isinstance(result, InferResponse):
             try:
                 return await off_loop(weight(result), result.to_tensors)
             except InvalidRequest as error:
-                raise contradicting(self.name, error) from error
+                raise inconsistent(self.name, error) from error
         try:
             return response_of_message(result)
         except (TypeError, UpstreamBroken) as error:
@@ -155,14 +155,14 @@ class ServedModel(Forwarder):
         return await self._pipeline.forward(Exchange(self.name, "v2", call, message))
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body)))
+        return _whole(await self.respond(Exchange(self.name, "v1", call, request.body)))
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
-        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body, InferenceVerb.EXPLAIN)))
+        return _whole(await self.respond(Exchange(self.name, "v1", call, request.body, InferenceVerb.EXPLAIN)))
 
     async def raw(self, request: RawRequest, call: Call) -> Response:
         verb = InferenceVerb.EXPLAIN if request.explain else InferenceVerb.PREDICT
-        return _whole(await self.answer(Exchange(self.name, "v1", call, request.body, verb)))
+        return _whole(await self.respond(Exchange(self.name, "v1", call, request.body, verb)))
 
 
 def _unready(reason: str) -> Health:
@@ -171,7 +171,7 @@ def _unready(reason: str) -> Health:
 
 def _whole(response: Response | StreamingResponse) -> Response:
     if isinstance(response, StreamingResponse):
-        raise Unsupported("This model answers in pieces, which HTTP alone carries.")
+        raise Unsupported("This model streams its response, which is supported over HTTP only.")
     return response
 
 

@@ -1,4 +1,4 @@
-"""One process of a server: its models, its endpoints, its end."""
+"""One process of a server: its models, its endpoints and its shutdown."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
 
-HOST_VARIABLE = "HTTP_HOST"  # the address to serve on, as for our model servers; all if it is not set
-_IF_A_HOOK = "where an async hook waits or computes, make it sync: then it has a thread"
+HOST_VARIABLE = "HTTP_HOST"  # the address to listen on, as for the model servers; all addresses if not set
+_IF_A_HOOK = "if an async hook blocks or computes, make it sync, so that it runs in a thread"
 
 
 async def serve(config: ServerConfig, listener: socket.socket) -> None:
-    """Serve until a signal; then finish the requests under way, and stop the models."""
+    """Serve until a signal; then finish requests in progress and stop the models."""
     metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
     models = HookedModels(config.repository, threads, HookMetrics(metrics.registry))
     listeners = Listeners(
@@ -74,7 +74,7 @@ def build_app(
     *,
     budget: ByteBudget | None = None,
 ) -> App:
-    """Every endpoint over models with hooks; where two have a path, the last one has it."""
+    """Return the application with every endpoint; of two routes for a path, the last one is used."""
     surfaces = (
         HealthEndpoints(models, metrics, _users_metrics),
         RepositoryEndpoints(models),
@@ -84,13 +84,13 @@ def build_app(
 
 
 async def _users_metrics() -> bytes:
-    """Those that hooks have made, and what prometheus_client has of the process."""
+    """Return the metrics of user code, and prometheus_client's metrics of the process."""
     return generate_latest(REGISTRY)
 
 
 async def _run_engine(model: BaseKServeModel) -> None:
     await call(model.start_engine)
-    await asyncio.Event().wait()  # it has started; that it has returned does not end the server
+    await asyncio.Event().wait()  # an engine that has started and returned does not end the server
 
 
 def _grpc_port(port: int | None) -> int:

@@ -1,7 +1,7 @@
-"""Sync hooks run here, off the event loop, so many at a time.
+"""A thread pool for sync hooks, so that they do not block the event loop.
 
-concurrent.futures would do, at four times the cost for a hook (docs/decisions/0014): here a job has no lock of its own,
-and one wake-up of the event loop brings all results that are there.
+concurrent.futures costs four times as much for a hook (docs/decisions/0014). Here a job has no lock of its own, and one
+wake-up of the event loop delivers all available results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from data_plane.limits import HOOKS_WAITING
 
 
 class ThreadsBusy(ServingError):
-    """As many hooks as may run do, and too many wait."""
+    """All threads run hooks, and too many requests wait for one."""
 
     status = 503
     retry_after_s = 1
@@ -41,12 +41,13 @@ class _Job:
     context: contextvars.Context
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    thread: int | None = None  # the one that runs it
+    thread: int | None = None  # the thread that runs the job
 
 
 class HookThreads:
-    """Made in the event loop that it serves. Threads are started when they are needed, and never waited for; without
-    any, hooks run on the loop, one after the other.
+    """A pool for the event loop that creates it; threads start on demand and are never joined.
+
+    With a size of 0, hooks run on the event loop, one after the other.
     """
 
     def __init__(self, size: int, waiting_for_each: int = HOOKS_WAITING) -> None:
@@ -60,7 +61,7 @@ class HookThreads:
         self._threads: list[threading.Thread] = []
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function returns or raises; raises ThreadsBusy. Cancelled, it leaves the thread to itself."""
+        """Run the function in a thread; raises its errors, and ThreadsBusy. Cancelling does not stop the thread."""
         if not self._size:
             return function(*args)
         if self._pending >= self._limit:
@@ -74,16 +75,16 @@ class HookThreads:
             return await job.outcome
         except asyncio.CancelledError as error:
             if job.outcome.cancelled():
-                error.args = (_stack(job.thread),)  # for who waits, as it will not be seen in a traceback
+                error.args = (_stack(job.thread),)  # for the caller, as the traceback does not show it
             raise
 
     def close(self) -> None:
-        """Threads end after the job that they have; one that hangs is left behind."""
+        """End each thread after its current job; a thread that hangs is abandoned."""
         for _ in self._threads:
             self._jobs.put(None)
 
     def _start_one(self) -> None:
-        # A daemon: a hook that hangs must not keep the process from ending.
+        # A daemon: a hook that hangs must not prevent the process from exiting.
         thread = threading.Thread(target=self._work, name=f"hooks-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -96,19 +97,19 @@ class HookThreads:
                 job.thread = threading.get_ident()
                 try:
                     result = job.context.run(job.function, *job.args)
-                except StopIteration as stop:  # no future takes it
+                except StopIteration as stop:  # futures do not accept it
                     error = RuntimeError(f"StopIteration: {stop}")
-                except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the caller's
+                except BaseException as raised:  # noqa: BLE001 - passed on to the caller
                     error = raised
                 job.thread = None
             self._done.append((job, result, error))
             if not self._waking:
                 self._waking = True
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the result
                     self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        self._waking = False  # first: what is appended from now on wakes again
+        self._waking = False  # first, so that results added from now on wake the loop again
         while self._done:
             job, result, error = self._done.popleft()
             self._pending -= 1
@@ -123,5 +124,5 @@ class HookThreads:
 def _stack(thread: int | None) -> str:
     frame = sys._current_frames().get(thread or 0)
     if frame is None:
-        return "no line of its own: no thread runs it yet, or none does any more"
+        return "no line: no thread runs it yet, or it has ended"
     return "".join(traceback.format_stack(frame))
