@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listeners:
     """The ports that accept requests, and the limits of requests. The listener is open; a gRPC port of 0 means none."""
 
@@ -54,7 +54,7 @@ def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
 
 
 def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
-    """Open a listening socket; raises StartError for a port that is in use."""
+    """Open a listening socket; raises StartError if the port cannot be opened."""
     try:
         return listen(host, port)
     except OSError as error:
@@ -132,7 +132,12 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
 def _http_server(app: App, listeners: Listeners, connections: int) -> HttpServer:
     try:
         return HttpServer(
-            app, listeners.listener, listeners.grace_period_s, listeners.keep_alive_s, listeners.tls, connections
+            app,
+            listeners.listener,
+            grace_period_s=listeners.grace_period_s,
+            keep_alive_s=listeners.keep_alive_s,
+            tls=listeners.tls,
+            max_connections=connections,
         )
     except OSError as error:  # OpenSSL's, which names no file
         raise StartError(
@@ -148,9 +153,15 @@ async def _start_grpc(
     from data_plane.server.grpc.server import GrpcServer  # gRPC takes a while to import
 
     server = GrpcServer(
-        models, metrics, listeners.host, listeners.grpc_port, listeners.request_timeout_s, listeners.max_request_size,
-        budget=listeners.budget, max_connections=min(connections, MAX_GRPC_CONNECTIONS),
-    )  # fmt: skip
+        models,
+        metrics,
+        host=listeners.host,
+        port=listeners.grpc_port,
+        request_timeout_s=listeners.request_timeout_s,
+        max_message_size=listeners.max_request_size,
+        budget=listeners.budget,
+        max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+    )
     try:
         await server.start()
     except RuntimeError as error:  # gRPC's own says less

@@ -31,7 +31,7 @@ class Tls:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind before anything slow is started: a taken port is found at once."""
+    """Open a listening socket; servers do so before any slow step, so that a port in use fails at once."""
     return socket.create_server((host, port), backlog=2048)
 
 
@@ -45,6 +45,7 @@ class HttpServer(uvicorn.Server):
         self,
         app: App,
         listener: socket.socket,
+        *,
         grace_period_s: int,
         keep_alive_s: int = KEEP_ALIVE,
         tls: Tls | None = None,

@@ -50,7 +50,7 @@ class BackgroundServer:
         self._loop = asyncio.get_running_loop()
         try:
             async with self._make_app() as app:
-                server = HttpServer(app, self._listener, _GRACE_S)
+                server = HttpServer(app, self._listener, grace_period_s=_GRACE_S)
                 self._server.set_result(server)
                 await server.run_until_drained()
         except BaseException as error:

@@ -33,11 +33,11 @@ class GrpcServer:
         self,
         models: Models,
         metrics: ServerMetrics,
+        *,
         host: str,
         port: int,
         request_timeout_s: float,
         max_message_size: int,
-        *,
         budget: ByteBudget | None = None,
         max_connections: int = MAX_GRPC_CONNECTIONS,
     ) -> None:

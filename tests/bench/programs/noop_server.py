@@ -28,7 +28,15 @@ async def main(port: int) -> None:
     models.add(Noop())
     models.record("noop", Event.READY)
     with open_port("127.0.0.1", port) as listener:
-        await serve(Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1), models, ServerMetrics(), [asyncio.Future()])
+        listeners = Listeners(
+            listener=listener,
+            host="127.0.0.1",
+            grpc_port=0,
+            max_request_size=1_000_000,
+            request_timeout_s=60,
+            grace_period_s=1,
+        )
+        await serve(listeners, models, ServerMetrics(), [asyncio.Future()])
 
 
 if __name__ == "__main__":

@@ -124,7 +124,14 @@ class Served:
         )
         self._bare = TensorModel("bare", "1", EchoEngine(), limits=BatchLimits(), metrics=metrics.of_model("bare"))
         models = serving(handler, self._bare)
-        listeners = Listeners(None, "", 0, MAX_BODY, 120.0, 1)  # type: ignore[arg-type]
+        listeners = Listeners(
+            listener=None,  # type: ignore[arg-type]
+            host="",
+            grpc_port=0,
+            max_request_size=MAX_BODY,
+            request_timeout_s=120.0,
+            grace_period_s=1,
+        )
         self._app = build_app(listeners, models, ServerMetrics())
         self._grpc = OpenInferenceServicer(models).methods()["ModelInfer"]
         self._held = Held()

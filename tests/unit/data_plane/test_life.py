@@ -19,7 +19,15 @@ from tests.support.object_stores import tls
 
 async def run(listener: socket.socket, certified: Tls | None = None) -> None:
     """Serve until it ends; nothing here ends it."""
-    listeners = Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1, tls=certified)
+    listeners = Listeners(
+        listener=listener,
+        host="127.0.0.1",
+        grpc_port=0,
+        max_request_size=1_000_000,
+        request_timeout_s=60,
+        grace_period_s=1,
+        tls=certified,
+    )
     await asyncio.wait_for(serve(listeners, serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20)
 
 

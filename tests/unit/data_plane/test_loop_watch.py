@@ -72,7 +72,14 @@ async def test_a_model_server_is_watched() -> None:
         raise EOFError
 
     with open_port("127.0.0.1", 0) as listener:
-        listeners = Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1)
+        listeners = Listeners(
+            listener=listener,
+            host="127.0.0.1",
+            grpc_port=0,
+            max_request_size=1_000_000,
+            request_timeout_s=60,
+            grace_period_s=1,
+        )
         with pytest.raises(EOFError):
             await asyncio.wait_for(
                 serve(listeners, serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20

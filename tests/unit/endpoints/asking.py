@@ -80,7 +80,15 @@ class Server:
             for one in served:
                 self.models.add(one)
         self.metrics = ServerMetrics()
-        listeners = Listeners(None, "", 0, 1_000_000, 60.0, 1, cors=cors)  # type: ignore[arg-type]
+        listeners = Listeners(
+            listener=None,  # type: ignore[arg-type]
+            host="",
+            grpc_port=0,
+            max_request_size=1_000_000,
+            request_timeout_s=60.0,
+            grace_period_s=1,
+            cors=cors,
+        )
         self.app = build_app(listeners, self.models, self.metrics)
 
     async def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> Answer:

@@ -23,7 +23,14 @@ async def test_kserves_variables_are_read_from_the_environment(monkeypatch: pyte
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     ended = asyncio.get_running_loop().create_future()
     with open_port("127.0.0.1", 0) as listener:
-        listeners = Listeners(listener, "127.0.0.1", 0, 1_000_000, 60, 1)
+        listeners = Listeners(
+            listener=listener,
+            host="127.0.0.1",
+            grpc_port=0,
+            max_request_size=1_000_000,
+            request_timeout_s=60,
+            grace_period_s=1,
+        )
         server = asyncio.create_task(serve(listeners, serving(RecordingModel()), ServerMetrics(), [ended]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(f'POST /v1/models/m:predict HTTP/1.1\r\n{lines}\r\n{{"instances":[1]}}'.encode())

@@ -76,7 +76,15 @@ class Asking:
 @asynccontextmanager
 async def asking(host: str = "127.0.0.1") -> AsyncIterator[Asking]:
     budget = ByteBudget(GRPC_COPIES * SIZE * 3 // 2)
-    server = GrpcServer(serving(LargeModel()), ServerMetrics(), host, 0, 60, 1000, budget=budget)
+    server = GrpcServer(
+        serving(LargeModel()),
+        ServerMetrics(),
+        host=host,
+        port=0,
+        request_timeout_s=60,
+        max_message_size=1000,
+        budget=budget,
+    )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", SMALL_WINDOW) as channel:
         yield Asking(budget, port, channel)

@@ -88,7 +88,14 @@ async def asking(limit: int = 1_000_000, max_connections: int = 100) -> AsyncIte
     budget = ByteBudget(limit)
     model = Watching(budget=budget)
     server = GrpcServer(
-        serving(model), ServerMetrics(), "127.0.0.1", 0, 60, 1000, budget=budget, max_connections=max_connections
+        serving(model),
+        ServerMetrics(),
+        host="127.0.0.1",
+        port=0,
+        request_timeout_s=60,
+        max_message_size=1000,
+        budget=budget,
+        max_connections=max_connections,
     )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -232,5 +239,5 @@ def options_of_a_server(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             """None is called."""
 
     monkeypatch.setattr(grpc.aio, "server", Server)
-    GrpcServer(serving(), ServerMetrics(), "127.0.0.1", 0, 60, 1000)
+    GrpcServer(serving(), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1000)
     return dict(told)

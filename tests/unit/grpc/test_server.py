@@ -48,7 +48,9 @@ Ask = Callable[..., Awaitable[Any]]
 @asynccontextmanager
 async def asking(models: Models, max_message_size: int = 1_000_000) -> AsyncIterator[Ask]:
     """A function that calls a method by its name."""
-    server = GrpcServer(models, ServerMetrics(), "127.0.0.1", 0, 60, max_message_size)
+    server = GrpcServer(
+        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=max_message_size
+    )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield lambda method, request, **options: call_method(channel, method, request, **options)
@@ -280,7 +282,14 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
         await go_on.wait()
         return await echo(request, call)
 
-    server = GrpcServer(serving(FakeModel(wait)), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(
+        serving(FakeModel(wait)),
+        ServerMetrics(),
+        host="127.0.0.1",
+        port=0,
+        request_timeout_s=60,
+        max_message_size=1_000_000,
+    )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
@@ -292,15 +301,26 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    first = GrpcServer(serving(), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    first = GrpcServer(
+        serving(), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
+    )
     port = await first.start()
     with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
-        await GrpcServer(serving(), ServerMetrics(), "127.0.0.1", port, 60, 1_000_000).start()
+        await GrpcServer(
+            serving(), ServerMetrics(), host="127.0.0.1", port=port, request_timeout_s=60, max_message_size=1_000_000
+        ).start()
     await first.stop(0)
 
 
 async def test_kserves_client_is_served() -> None:
-    server = GrpcServer(serving(FakeModel()), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(
+        serving(FakeModel()),
+        ServerMetrics(),
+        host="127.0.0.1",
+        port=0,
+        request_timeout_s=60,
+        max_message_size=1_000_000,
+    )
     port = await server.start()
     client = InferenceGRPCClient(f"127.0.0.1:{port}", retries=0)
     sent = kserve.InferInput("x", [2], "FP32")

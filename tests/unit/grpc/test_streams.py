@@ -52,7 +52,9 @@ class StreamingModel(FakeModel, Streaming):
 @asynccontextmanager
 async def stream(*models: ServableModel, **metadata: str) -> AsyncIterator[Any]:
     """A call of the method."""
-    server = GrpcServer(serving(*models), ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(
+        serving(*models), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
+    )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub: Any = channel.stream_stream(

@@ -117,7 +117,9 @@ class Client:
 
 @asynccontextmanager
 async def asking(models: Models, messages: Any) -> AsyncIterator[Client]:
-    server = GrpcServer(models, ServerMetrics(), "127.0.0.1", 0, 60, 1_000_000)
+    server = GrpcServer(
+        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
+    )
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield Client(channel, messages)

@@ -184,7 +184,9 @@ def test_an_answer_that_is_not_of_the_protocol_is_the_predictors_fault(body: byt
 
 @asynccontextmanager
 async def grpc_predictor(model: FakeModel) -> AsyncIterator[PredictorConfig]:
-    server = GrpcServer(serving(model), ServerMetrics(), "127.0.0.1", 0, 30, 1_000_000)
+    server = GrpcServer(
+        serving(model), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=30, max_message_size=1_000_000
+    )
     port = await server.start()
     try:
         yield PredictorConfig(f"127.0.0.1:{port}", "grpc-v2", predictor_request_timeout_seconds=30)
@@ -198,7 +200,7 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
     repository, metrics = ModelRepository(), ServerMetrics()
     repository.update(model)
     models = HookedModels(repository, HookThreads(2), HookMetrics(metrics.registry))
-    server = GrpcServer(models, metrics, "127.0.0.1", 0, 30, 1_000_000)
+    server = GrpcServer(models, metrics, host="127.0.0.1", port=0, request_timeout_s=30, max_message_size=1_000_000)
     port = await server.start()
     try:
         async with InferenceGRPCClient(f"127.0.0.1:{port}", retries=0) as client:

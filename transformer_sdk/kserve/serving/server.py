@@ -41,11 +41,17 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
     metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
     models = HookedModels(config.repository, threads, HookMetrics(metrics.registry))
     listeners = Listeners(
-        listener, os.environ.get(HOST_VARIABLE, ""), _grpc_port(config.grpc_port), config.max_request_size,
-        config.request_timeout_s, config.grace_period_s, config.keep_alive_s,
-        _tls(config.certificate, config.key), max_connections=config.max_connections,
+        listener=listener,
+        host=os.environ.get(HOST_VARIABLE, ""),
+        grpc_port=_grpc_port(config.grpc_port),
+        max_request_size=config.max_request_size,
+        request_timeout_s=config.request_timeout_s,
+        grace_period_s=config.grace_period_s,
+        keep_alive_s=config.keep_alive_s,
+        tls=_tls(config.certificate, config.key),
+        max_connections=config.max_connections,
         budget=request_budget(config.max_buffered_bytes, config.workers),
-    )  # fmt: skip
+    )
     style = EventStyle.of(os.environ)
     app = build_app(
         models, metrics, listeners.request_timeout_s, listeners.max_request_size, style, budget=listeners.budget

@@ -59,10 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             inputs = rules.RuleInputs(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
             found = model_directory.read(inputs, options.service_name)
             listeners = Listeners(
-                listener, options.host, options.grpc_port, found.max_request_size, options.request_timeout,
-                options.grace_period, cors=cors_headers(found.properties),
-                max_connections=options.max_connections, budget=request_budget(options.max_buffered_bytes),
-            )  # fmt: skip
+                listener=listener,
+                host=options.host,
+                grpc_port=options.grpc_port,
+                max_request_size=found.max_request_size,
+                request_timeout_s=options.request_timeout,
+                grace_period_s=options.grace_period,
+                cors=cors_headers(found.properties),
+                max_connections=options.max_connections,
+                budget=request_budget(options.max_buffered_bytes),
+            )
             uvloop.run(_run(options, inputs, found, listeners))
     except StartError as error:
         return fail(options.termination_log, str(error), error.exit_code)

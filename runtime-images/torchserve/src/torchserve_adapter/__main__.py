@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
                 processor_limit=container.processor_limit(),
                 batch_sizes=service.batch_sizes,
             )
-            uvloop.run(supervise(service, launch, _doors(options, written, listener), management))
+            uvloop.run(supervise(service, launch, _listeners(options, written, listener), management))
 
 
 def _open_management(
@@ -104,7 +104,7 @@ def _open_management(
     return listen(LOOPBACK, port)
 
 
-def _doors(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Listeners:
+def _listeners(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Listeners:
     return Listeners(
         listener=listener,
         host=options.host,

@@ -66,7 +66,12 @@ async def supervise(service: Service, launch: Launch, listeners: Listeners, mana
                 client, watch, served=served, requirements=service.requirements, store=store
             )
             app = App(Router(endpoints.routes()), metrics, listeners.max_request_size, listeners.budget)
-            server = HttpServer(app, management, listeners.grace_period_s, max_connections=MAX_MANAGEMENT_CONNECTIONS)
+            server = HttpServer(
+                app,
+                management,
+                grace_period_s=listeners.grace_period_s,
+                max_connections=MAX_MANAGEMENT_CONNECTIONS,
+            )
             must_not_end.append(server.run_until_drained())
         await serve(listeners, models, metrics, must_not_end, client.metrics)
 
