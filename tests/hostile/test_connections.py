@@ -25,6 +25,7 @@ BODY = b'{"instances":[{"do":"tell"}]}'
 HEAD = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
 
+LOSS = {"mar": "model m: worker", "adapter": "model m lost its worker"}  # what the log says of its end
 OWN_WORKERS = pytest.mark.parametrize("runtime", ["mar"], indirect=True, scope="module")  # TorchServe has Java's
 
 
@@ -43,12 +44,13 @@ def visit(runtime: Runtime, *segments: bytes) -> Visitor:
 def test_connections_that_are_held_keep_nobody_out_for_long(runtime: Runtime, sent: bytes) -> None:
     """Nor do they take the files that a worker needs."""
     worker = told(runtime, "m")
+    noticed = runtime.log.count(LOSS[runtime.kind])
     with contextlib.ExitStack() as held:
         for _ in range(CONNECTIONS + 50):
             held.enter_context(visit(runtime, sent))
         with healthy(runtime.port):
             os.kill(worker, signal.SIGKILL)
-            runtime.wait_until(lambda: not psutil.pid_exists(worker), "it is gone")
+            runtime.wait_until(lambda: runtime.log.count(LOSS[runtime.kind]) > noticed, "its end is noticed")
             runtime.wait_until(lambda: runtime.get("/v1/models/m").status == 200, "there is another")
             with visit(runtime, HEAD % len(BODY) + BODY) as asked:
                 status, headers, _ = asked.answer()

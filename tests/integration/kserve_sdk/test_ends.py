@@ -39,7 +39,9 @@ def started(folder: Path, *flags: str, slow: bool = False) -> tuple[subprocess.P
     log = folder / "log"
     program = f"SLOW = {slow}\n{PROGRAM}"
     with log.open("wb") as file:
-        command = [sys.executable, "-Walways", "-c", program, f"--http_port={free_port()}", *flags]
+        # Its default port for gRPC is one that TorchServe takes in other tests.
+        ports = (f"--http_port={free_port()}", f"--grpc_port={free_port()}")
+        command = [sys.executable, "-Walways", "-c", program, *ports, *flags]
         return subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file), log
 
 

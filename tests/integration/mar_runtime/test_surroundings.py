@@ -52,7 +52,7 @@ def test_python_processes_of_a_handler_find_what_its_archive_brings(runtime: Run
 
 
 def test_only_a_worker_that_needs_it_does_without_what_others_share(runtime: Runtime) -> None:
-    begun_afresh = {model: "go_on" in str(psutil.Process(told(runtime, model)).cmdline()) for model in MODELS}
+    begun_afresh = {model: "run_restarted" in str(psutil.Process(told(runtime, model)).cmdline()) for model in MODELS}
 
     assert begun_afresh == {"plain": False, "pinning": True, "hiding": True, "spawning": False}
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from storage_initializer.backends import aws, google, sigv4
 from storage_initializer.backends.client import Client
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import AccessDeniedError
 from storage_initializer.plan import RequestPolicy
-from storage_initializer.sources import aws, google, sigv4
 from tests.support.object_stores import identities
 from tests.support.object_stores.proxy import Action, Answer, Request, proxy
 from tests.support.object_stores.versitygw import Keys
