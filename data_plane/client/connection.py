@@ -85,7 +85,7 @@ class UpstreamConnection(asyncio.Protocol):
         Takes one request at a time. With `pieces`, a successful response of events or of unknown length is streamed.
         """
         if not self.usable:  # closed while it was idle
-            raise Broken("it closed the connection without an answer", unread=True)
+            raise Broken("it closed the connection without a response", unread=True)
         self._begin()
         waiter: asyncio.Future[UpstreamResponse] = self._loop.create_future()
         self._waiter, self._offered = waiter, pieces
@@ -124,10 +124,10 @@ class UpstreamConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._fail(Broken("it wants to speak another protocol"))
         except httptools.HttpParserError as error:
-            self._fail(Broken(f"it answered with something that is not HTTP ({error})"))
+            self._fail(Broken(f"its response is not HTTP ({error})"))
         self._read_head += 0 if self._in_body else len(data)
         if self._read_head > limits.MAX_HEAD:
-            self._fail(Broken(f"the headers of its answer have more than {limits.MAX_HEAD} bytes"))
+            self._fail(Broken(f"the headers of its response have more than {limits.MAX_HEAD} bytes"))
         if self._offered and self._in_body and self._is_endless():
             self._start_streaming(self._offered)
 
@@ -144,9 +144,9 @@ class UpstreamConnection(asyncio.Protocol):
         elif self._silent:
             reset = isinstance(error, ConnectionResetError | BrokenPipeError)
             unread = self._unread or (reset and self._may_have_crossed())
-            self._fail(Broken("it closed the connection without an answer", unread=unread))
+            self._fail(Broken("it closed the connection without a response", unread=unread))
         else:
-            self._fail(Broken("it closed the connection in the middle of its answer"))
+            self._fail(Broken("it closed the connection in the middle of its response"))
 
     # --- callbacks of the parser
 
@@ -167,7 +167,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._pieces:
             self._pieces.feed(body)
         elif self._size > limits.MAX_ANSWER:
-            self._fail(Broken(f"its answer has more than {limits.MAX_ANSWER} bytes"))
+            self._fail(Broken(f"its response has more than {limits.MAX_ANSWER} bytes"))
         else:
             self._chunks.append(body)
 

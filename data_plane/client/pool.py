@@ -152,7 +152,8 @@ class Pool:
             await asyncio.wait_for(freed, deadline - self._loop.time())
         except asyncio.TimeoutError as error:
             raise PredictorTimeout(
-                f"The predictor at {self.address} was not asked: all {self._limits.connections} connections are in use."
+                f"The predictor at {self.address} was not called: "
+                f"all {self._limits.connections} connections are in use."
             ) from error
         except asyncio.CancelledError:
             if freed.done() and not freed.cancelled():
@@ -163,7 +164,7 @@ class Pool:
         """Return the seconds left; raises PredictorTimeout if there are none: nobody waits for the response then."""
         left = deadline - self._loop.time()
         if left <= 0:
-            raise PredictorTimeout(f"The predictor at {self.address} was not asked: the request's time was over.")
+            raise PredictorTimeout(f"The predictor at {self.address} was not called: the request's time was over.")
         return left
 
     def _release(self, connection: UpstreamConnection) -> None:
@@ -179,7 +180,7 @@ class Pool:
             return PredictorTimeout(f"The predictor at {self.address} did not answer within {timeout_s:g} s.")
         if isinstance(error, Silent):
             return PredictorTimeout(
-                f"The predictor at {self.address} sent nothing for {timeout_s:g} s in the middle of its answer."
+                f"The predictor at {self.address} sent nothing for {timeout_s:g} s in the middle of its response."
             )
         return PredictorBroken(f"The predictor at {self.address} failed: {error}.")
 

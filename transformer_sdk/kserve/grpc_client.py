@@ -84,28 +84,28 @@ class InferenceGRPCClient:
     async def forward(
         self, message: bytes, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> bytes:
-        """A serialized ModelInferRequest as it is, and its response likewise; raises the errors of `client.errors`."""
+        """Send a serialized ModelInferRequest, return the serialized response; raises the errors of `client.errors`."""
         return await self._send("ModelInfer", message, timeout, headers)
 
     async def is_server_ready(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
-        """Whether all models are."""
-        answer = await self._call("ServerReady", pb.ServerReadyRequest(), pb.ServerReadyResponse, timeout, headers)
-        return answer.ready
+        """Whether all models are ready."""
+        response = await self._call("ServerReady", pb.ServerReadyRequest(), pb.ServerReadyResponse, timeout, headers)
+        return response.ready
 
     async def is_server_live(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
-        """Whether the server answers at all."""
-        answer = await self._call("ServerLive", pb.ServerLiveRequest(), pb.ServerLiveResponse, timeout, headers)
-        return answer.live
+        """Whether the server responds."""
+        response = await self._call("ServerLive", pb.ServerLiveRequest(), pb.ServerLiveResponse, timeout, headers)
+        return response.live
 
     async def is_model_ready(
         self, model_name: str, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> bool:
         """Whether the model can serve requests."""
-        asked = pb.ModelReadyRequest(name=model_name)
-        return (await self._call("ModelReady", asked, pb.ModelReadyResponse, timeout, headers)).ready
+        request = pb.ModelReadyRequest(name=model_name)
+        return (await self._call("ModelReady", request, pb.ModelReadyResponse, timeout, headers)).ready
 
     async def close(self) -> None:
-        """No further calls."""
+        """Close the channel."""
         await self._channel.close()
 
     async def __aenter__(self) -> InferenceGRPCClient:
@@ -114,24 +114,22 @@ class InferenceGRPCClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _call(
-        self, method: str, message: Message, answer: type[_M], timeout: Any, headers: Metadata | None
-    ) -> _M:
-        return self._parsed(answer, await self._send(method, message.SerializeToString(), timeout, headers))
+    async def _call(self, method: str, message: Message, kind: type[_M], timeout: Any, headers: Metadata | None) -> _M:
+        return self._parsed(kind, await self._send(method, message.SerializeToString(), timeout, headers))
 
-    def _infer_response(self, said: bytes) -> InferResponse:
-        answer = self._parsed(pb.ModelInferResponse, said)
+    def _infer_response(self, serialized: bytes) -> InferResponse:
+        message = self._parsed(pb.ModelInferResponse, serialized)
         try:
-            return InferResponse.from_grpc(answer)
+            return InferResponse.from_grpc(message)
         except UpstreamBroken as error:
-            raise PredictorBroken(f"The predictor at {self._url} answered with something else: {error}") from error
+            raise PredictorBroken(f"The predictor at {self._url} sent an invalid response: {error}") from error
 
-    def _parsed(self, answer: type[_M], said: bytes) -> _M:
+    def _parsed(self, kind: type[_M], serialized: bytes) -> _M:
         try:
-            return answer.FromString(said)
+            return kind.FromString(serialized)
         except DecodeError as error:
             raise PredictorBroken(
-                f"The predictor at {self._url} answered with what is no {answer.DESCRIPTOR.full_name}: {error}."
+                f"The predictor at {self._url} sent a response that is no valid {kind.DESCRIPTOR.full_name}: {error}."
             ) from error
 
     async def _send(self, method: str, message: bytes, timeout: Any, headers: Metadata | None) -> bytes:
@@ -146,7 +144,7 @@ class InferenceGRPCClient:
             raise self._error(error, timeout_s) from error
 
     async def _connect(self, deadline: float) -> None:
-        """Wait for a connection as often as there are retries, and time."""
+        """Wait for a connection, once for each retry, until the deadline."""
         for attempt in range(self._retries):
             left_s = deadline - time.monotonic()
             if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY or left_s <= 0:
@@ -160,10 +158,10 @@ class InferenceGRPCClient:
     def _error(self, error: grpc.aio.AioRpcError, timeout_s: float | None) -> ServingError:
         details, code = error.details() or "", error.code()
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            limit = "the time that it has itself" if timeout_s is None else f"{timeout_s:g} s"
+            limit = "its own time limit" if timeout_s is None else f"{timeout_s:g} s"
             return PredictorTimeout(f"The predictor at {self._url} did not answer within {limit}.")
         if _TOO_LARGE in details:
-            return PredictorBroken(f"The predictor at {self._url} gave an answer that is too large: {details}.")
+            return PredictorBroken(f"The predictor at {self._url} sent a response that is too large: {details}.")
         component = next((value for name, value in error.trailing_metadata() or () if name == "x-component"), None)
         if code is grpc.StatusCode.UNAVAILABLE and component is None:
             return PredictorUnreachable(

@@ -98,7 +98,7 @@ class InferenceRESTClient:
         is_graph_endpoint: bool = False,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> InferResponse | Any:
-        """The predictions; an InferResponse where the protocol is v2. Raises ValueError without a model's name."""
+        """Return the predictions, or an InferResponse over v2; raises ValueError without a model's name."""
         if is_graph_endpoint:
             base_url, path = split(base_url)
         elif model_name is None:
@@ -106,12 +106,14 @@ class InferenceRESTClient:
         else:
             path = self._path(model_name, {_V1: ":predict", _V2: "/infer"})
         body, length = encode(data)
-        answer = await self.post(base_url, path, body, forwarding.encode((headers or {}).items()), length, timeout)
+        response = await self.post(base_url, path, body, forwarding.encode((headers or {}).items()), length, timeout)
         if response_headers is not None:
-            response_headers.update((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers)
+            response_headers.update(
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers
+            )
         if is_graph_endpoint or self._config.protocol == _V1:
-            return decode_json(answer, base_url)
-        return decode_infer(answer, base_url)
+            return decode_json(response, base_url)
+        return decode_infer(response, base_url)
 
     async def explain(
         self,
@@ -136,7 +138,7 @@ class InferenceRESTClient:
     async def is_server_live(
         self, base_url: str, headers: Mapping[str, str] | None = None, timeout: Any = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether the server answers at all."""
+        """Whether the server responds."""
         path = "/" if self._config.protocol == _V1 else self._path(None, {_V2: "/health/live"})
         document = await self._get(base_url, path, headers, timeout)
         return bool(document.get("live")) or str(document.get("status")).lower() == "alive"
@@ -178,7 +180,7 @@ class InferenceRESTClient:
         return await self._client.request("POST", base_url, path, sent, body, self._seconds(timeout), stream=stream)
 
     async def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         if self._http is not None:
             self._http.close()
 
@@ -196,8 +198,8 @@ class InferenceRESTClient:
 
     async def _get(self, base_url: str, path: str, headers: Mapping[str, str] | None, timeout: Any) -> dict[str, Any]:
         sent = self._with_auth(forwarding.encode((headers or {}).items()))
-        answer = await self._client.request("GET", base_url, path, sent, b"", self._seconds(timeout))
-        document = decode_json(answer, base_url) if answer.body else {}
+        response = await self._client.request("GET", base_url, path, sent, b"", self._seconds(timeout))
+        document = decode_json(response, base_url) if response.body else {}
         return document if isinstance(document, dict) else {}
 
     def _path(self, model: str | None, by_protocol: Mapping[str, str]) -> str:
@@ -207,7 +209,7 @@ class InferenceRESTClient:
         return f"/{protocol}" + (f"/models/{model}" if model else "") + by_protocol[protocol]
 
     def _with_auth(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """The name and password stand for whatever else is given: one request has one `authorization`."""
+        """Return the headers with basic authentication, if configured, in place of any other `authorization`."""
         if not self._config.auth:
             return list(headers)
         secret = base64.b64encode(":".join(self._config.auth).encode())
@@ -215,32 +217,30 @@ class InferenceRESTClient:
         return [*others, (b"authorization", b"Basic " + secret)]
 
     def _seconds(self, timeout: Any) -> float | None:
-        """None for no limit."""
+        """Return the timeout in seconds; None for no limit."""
         chosen = self._config.timeout if timeout is USE_CLIENT_DEFAULT else timeout
         return max(chosen) if isinstance(chosen, tuple) else chosen
 
 
-def decode_json(answer: UpstreamResponse, base_url: str) -> Any:
-    """Raise PredictorBroken for what is no JSON."""
+def decode_json(response: UpstreamResponse, base_url: str) -> Any:
+    """Decode a JSON response; raises PredictorBroken."""
     try:
-        return json_text.loads(answer.body)
+        return json_text.loads(response.body)
     except (orjson.JSONDecodeError, BadDocument) as error:
-        raise PredictorBroken(
-            f"The predictor at {base_url} answered with something that is not JSON: {error}."
-        ) from error
+        raise PredictorBroken(f"The predictor at {base_url} sent a response that is not JSON: {error}.") from error
 
 
-def decode_infer(answer: UpstreamResponse, base_url: str) -> InferResponse:
-    """Raise PredictorBroken for what is not of the v2 protocol."""
-    length = answer.header(_LENGTH)
+def decode_infer(response: UpstreamResponse, base_url: str) -> InferResponse:
+    """Decode a v2 response; raises PredictorBroken."""
+    length = response.header(_LENGTH)
     try:
-        return InferResponse.from_bytes(answer.body, int(length) if length else None)
+        return InferResponse.from_bytes(response.body, int(length) if length else None)
     except (InvalidInput, ValueError) as error:
-        raise PredictorBroken(f"The predictor at {base_url} answered with something that is not v2: {error}") from error
+        raise PredictorBroken(f"The predictor at {base_url} sent a response that is not v2: {error}") from error
 
 
 def encode(data: InferRequest | Mapping[str, Any] | bytes) -> tuple[bytes, int | None]:
-    """The body and, with raw tensors in it, the length of its JSON; raises InvalidInput and TypeError."""
+    """Return the body and, with raw tensors, the length of its JSON; raises InvalidInput and TypeError."""
     if isinstance(data, bytes):
         return data, None
     if not isinstance(data, InferRequest):

@@ -118,7 +118,7 @@ def response_from_proto(message: pb.ModelInferResponse) -> TensorResponse:
     try:
         outputs = _read_tensors(message.outputs, message.raw_output_contents)
     except InvalidRequest as error:
-        raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
+        raise UpstreamBroken(f"The response is not of the v2 protocol. {error}") from error
     return TensorResponse(
         message.model_name,
         message.model_version or None,

@@ -89,7 +89,7 @@ def decode_response(body: bytes, json_length: int | None = None) -> TensorRespon
         document = parse(text, ResponseDocument)
         outputs = _read_tensors(document.outputs, binary)
     except InvalidRequest as error:
-        raise UpstreamBroken(f"The answer is not of the v2 protocol. {error}") from error
+        raise UpstreamBroken(f"The response is not of the v2 protocol. {error}") from error
     return TensorResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
 
 

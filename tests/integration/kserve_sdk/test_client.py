@@ -173,16 +173,16 @@ async def resets(visitor: Visitor) -> None:
 
 
 BAD: dict[str, tuple[Behaviour, type[ServingError], str]] = {
-    "garbage": (says(b"SSH-2.0-OpenSSH_9\r\n"), PredictorBroken, "something that is not HTTP"),
+    "garbage": (says(b"SSH-2.0-OpenSSH_9\r\n"), PredictorBroken, "its response is not HTTP"),
     "half a body": (
-        says(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), PredictorBroken, "in the middle of its answer",
+        says(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), PredictorBroken, "in the middle of its response",
     ),
-    "half a header": (says(b"HTTP/1.1 200 OK\r\ncontent-le"), PredictorBroken, "in the middle of its answer"),
+    "half a header": (says(b"HTTP/1.1 200 OK\r\ncontent-le"), PredictorBroken, "in the middle of its response"),
     "half a chunk": (
         says(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nhalf"), PredictorBroken, "in the middle",
     ),
-    "a reset in the middle": (resets, PredictorBroken, "in the middle of its answer"),
-    "nothing": (says(b""), PredictorBroken, "closed the connection without an answer"),
+    "a reset in the middle": (resets, PredictorBroken, "in the middle of its response"),
+    "nothing": (says(b""), PredictorBroken, "closed the connection without a response"),
     "another protocol": (
         says(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
         PredictorBroken, "another protocol",
@@ -216,7 +216,7 @@ async def test_an_answer_over_the_bound_is_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
     for text in (b"content-length: 2000\r\n\r\n" + bytes(2000), b"\r\n" + bytes(2000)):
         async with scripted(says(b"HTTP/1.1 200 OK\r\n" + text)) as server:
-            with pytest.raises(PredictorBroken, match="its answer has more than 1000 bytes"):
+            with pytest.raises(PredictorBroken, match="its response has more than 1000 bytes"):
                 await ask(server)
 
 
@@ -230,7 +230,7 @@ async def test_headers_of_an_answer_over_the_bound_are_given_up(one: bytes) -> N
                 await visitor.say(one * (limits.MAX_HEAD // len(one)))
 
     async with scripted(pours) as server:
-        with pytest.raises(PredictorBroken, match="the headers of its answer have more than 65536 bytes"):
+        with pytest.raises(PredictorBroken, match="the headers of its response have more than 65536 bytes"):
             await ask(server)
 
 
@@ -272,7 +272,7 @@ async def test_a_request_whose_time_is_over_is_told_so_and_not_that_the_address_
     with pytest.raises(PredictorTimeout) as raised:
         await ask(server, timeout_s=0)
     assert raised.value.message == (
-        f"The predictor at http://{server.host} was not asked: the request's time was over."
+        f"The predictor at http://{server.host} was not called: the request's time was over."
     )
 
 
@@ -280,7 +280,7 @@ async def test_a_predictor_that_could_be_asked_is_not_once_the_requests_time_is_
     async with scripted(answers) as server:
         pool = Pool(Address.parse(server.host))
         await pool.request("POST", "/", (), b"{}", 30)
-        with pytest.raises(PredictorTimeout, match="was not asked"):
+        with pytest.raises(PredictorTimeout, match="was not called"):
             await pool.request("POST", "/", (), b"late", 0)
         assert await pool.request("POST", "/", (), b"{}", 30) == GOOD
         pool.close()
@@ -420,7 +420,7 @@ async def test_a_request_that_was_read_is_never_sent_twice(before: int, end: Cal
         pool = Pool(Address.parse(server.host))
         for _ in range(before):
             await pool.request("POST", "/", (), b"{}", 30)
-        with pytest.raises(PredictorBroken, match="without an answer"):
+        with pytest.raises(PredictorBroken, match="without a response"):
             await pool.request("POST", "/", (), b"{}", 30)
 
     assert len(server.requests) == before + 1

@@ -124,7 +124,7 @@ async def test_an_answer_that_breaks_off_is_no_end() -> None:
     async with scripted(says(CHUNKED + chunk(b"half"))) as server, pooled(server) as pool:
         pieces = pieces_of(await ask(pool))
         assert await anext(pieces) == b"half"
-        with pytest.raises(PredictorBroken, match=rf"{server.host} failed: .* in the middle of its answer"):
+        with pytest.raises(PredictorBroken, match=rf"{server.host} failed: .* in the middle of its response"):
             await anext(pieces)
         await server.all_closed.wait()
         await asyncio.sleep(0)
@@ -140,7 +140,7 @@ async def test_a_predictor_that_falls_silent_is_given_up() -> None:
     async with scripted(behave) as server, pooled(server) as pool:
         pieces = pieces_of(await ask(pool, 1))
         assert await anext(pieces) == b"one"
-        with pytest.raises(PredictorTimeout, match=r"sent nothing for 1 s in the middle of its answer"):
+        with pytest.raises(PredictorTimeout, match=r"sent nothing for 1 s in the middle of its response"):
             await anext(pieces)
         await server.all_closed.wait()
         assert pool.size == 0

@@ -175,7 +175,7 @@ async def test_outputs_that_contradict_themselves_are_the_hooks_fault(output: In
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"predictions": [1]}', b'{"model_name": "m", "outputs": [{}]}'])
 def test_an_answer_that_is_not_of_the_protocol_is_the_predictors_fault(body: bytes) -> None:
-    with pytest.raises(PredictorBroken, match="http://there answered with something that is not v2"):
+    with pytest.raises(PredictorBroken, match="http://there sent a response that is not v2"):
         decode_infer(UpstreamResponse(200, (), body), "http://there")
 
 
@@ -329,7 +329,7 @@ async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_he
         recording_predictor(b"", seen) as host,
         grpc_transformer(Doubling(), PredictorConfig(host, "grpc-v2")) as client,
     ):
-        with pytest.raises(PredictorError, match=r"The body is not a inference\.ModelInferRequest") as raised:
+        with pytest.raises(PredictorError, match=r"The body is no valid inference\.ModelInferRequest") as raised:
             await client.forward(b"\x0a\x01m" + NOT_A_TENSOR)
 
     assert (raised.value.status, seen) == (400, [])
@@ -378,13 +378,13 @@ async def test_a_predictor_over_grpc_that_has_a_limit_of_its_own_needs_none_of_t
         raise DeadlineExceeded("late")
 
     async with grpc_predictor(FakeModel(too_late)) as config, InferenceGRPCClient(config.predictor_host) as client:
-        with pytest.raises(PredictorTimeout, match="within the time that it has itself"):
+        with pytest.raises(PredictorTimeout, match="within its own time limit"):
             await client.infer(asked(), timeout=None)
 
 
 async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() -> None:
     async with recording_predictor(b"\xff", []) as host, InferenceGRPCClient(host) as client:
-        with pytest.raises(PredictorBroken, match=r"is no inference\.ModelInferResponse"):
+        with pytest.raises(PredictorBroken, match=r"is no valid inference\.ModelInferResponse"):
             await client.infer(asked())
 
 
@@ -393,7 +393,9 @@ async def test_an_answer_over_grpc_that_is_over_the_bound_is_the_predictors_faul
 ) -> None:
     monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
     async with recording_predictor(bytes(2000), []) as host, InferenceGRPCClient(host) as client:
-        with pytest.raises(PredictorBroken, match=r"an answer that is too large: .*larger than max \(2000 vs\. 1000\)"):
+        with pytest.raises(
+            PredictorBroken, match=r"a response that is too large: .*larger than max \(2000 vs\. 1000\)"
+        ):
             await client.infer(asked())
 
 

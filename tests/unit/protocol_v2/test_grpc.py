@@ -139,7 +139,7 @@ def test_bf16_is_two_bytes_in_raw_contents() -> None:
 
 def test_an_answer_that_is_none_is_the_upstreams_fault() -> None:
     output = pb.ModelInferResponse.InferOutputTensor(name="y", datatype="FP32", shape=[2])
-    with pytest.raises(UpstreamBroken, match=r'The answer is not of the v2 protocol. Tensor "y"'):
+    with pytest.raises(UpstreamBroken, match=r'The response is not of the v2 protocol. Tensor "y"'):
         grpc.response_from_proto(pb.ModelInferResponse(outputs=[output]))
 
 

@@ -182,7 +182,7 @@ def test_bytes_that_json_cannot_carry_are_to_be_asked_for_in_binary_form() -> No
     "body", [b"", b"<html>", b'{"error": "no"}', b'{"model_name": "m", "outputs": [{"name": "y"}]}'], ids=range(4)
 )
 def test_an_answer_that_is_none_is_the_upstreams_fault(body: bytes) -> None:
-    with pytest.raises(UpstreamBroken, match="The answer is not of the v2 protocol"):
+    with pytest.raises(UpstreamBroken, match="The response is not of the v2 protocol"):
         rest.decode_response(body)
 
 

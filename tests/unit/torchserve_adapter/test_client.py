@@ -266,7 +266,7 @@ async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) ->
         ("busy", 429, "torchserve", "torchserve: busy"),
         ("dying", 502, "worker", "The worker of model dying died while it had the request."),
         ("killed", 502, "worker", "The worker of model killed died while it had the request; if that was for memory"),
-        ("cut", 502, "torchserve", "torchserve: it closed the connection without an answer."),
+        ("cut", 502, "torchserve", "torchserve: it closed the connection without a response."),
         ("nonsense", 502, "torchserve", "torchserve: the response cannot be read (Expected `array`, got `int`)."),
     ],
 )
