@@ -329,7 +329,7 @@ async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_he
         recording_predictor(b"", seen) as host,
         grpc_transformer(Doubling(), PredictorConfig(host, "grpc-v2")) as client,
     ):
-        with pytest.raises(PredictorError, match=r"The body is no valid inference\.ModelInferRequest") as raised:
+        with pytest.raises(PredictorError, match=r"The body is not a inference\.ModelInferRequest") as raised:
             await client.forward(b"\x0a\x01m" + NOT_A_TENSOR)
 
     assert (raised.value.status, seen) == (400, [])
