@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 def make_checkout(folder: Path) -> None:
     """What the page's commands find beside the folder that they make."""
-    for name in ("examples", "tests", ".cluster"):
+    for name in ("examples", "tests", "pyproject.toml", ".cluster"):
         (folder / name).symlink_to(ROOT / name)
     shutil.copytree(sample("mnist"), folder / "build/mnist")
 
