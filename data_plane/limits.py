@@ -70,7 +70,7 @@ MAX_BUFFERED = 1024 * 1024 * 1024
 LEAST_WAVE = 64 * 1024 * 1024
 
 # Bytes of a response that is too small to count: a call or connection itself takes as much.
-SMALL_ANSWER = 4 * 1024
+SMALL_RESPONSE = 4 * 1024
 
 # File descriptors reserved for workers, models and connections to other servers.
 FILE_RESERVE = 256
@@ -130,7 +130,7 @@ GRPC_PING_TIMEOUT = 20
 
 # Bytes of a predictor's response that is read whole, over HTTP or gRPC: the process could run out of memory with a
 # larger one.
-MAX_ANSWER = 1024 * 1024 * 1024
+MAX_RESPONSE = 1024 * 1024 * 1024
 
 # Bytes of a predictor's streamed response that wait for a client that reads more slowly than the predictor writes.
 MAX_WAITING_PIECES = 256 * 1024

@@ -28,7 +28,7 @@ MAX_HEADERS = 100
 """Headers of one response."""
 MAX_INTERIM_ANSWERS = 10
 """Responses ``100 Continue`` before the final one."""
-MAX_ANSWER = 16 << 20
+MAX_RESPONSE = 16 << 20
 """Bytes of a response that is no file: a page of a listing, a token."""
 MAX_FILES = 250_000
 """Files of one source."""

@@ -166,8 +166,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._size += len(body)
         if self._pieces:
             self._pieces.feed(body)
-        elif self._size > limits.MAX_ANSWER:
-            self._fail(Broken(f"its response has more than {limits.MAX_ANSWER} bytes"))
+        elif self._size > limits.MAX_RESPONSE:
+            self._fail(Broken(f"its response has more than {limits.MAX_RESPONSE} bytes"))
         else:
             self._chunks.append(body)
 

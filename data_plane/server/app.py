@@ -28,7 +28,7 @@ from data_plane.errors import (
     TooManyConnections,
     UnreadableRequest,
 )
-from data_plane.limits import MAX_DISCARDED, SMALL_ANSWER
+from data_plane.limits import MAX_DISCARDED, SMALL_RESPONSE
 from data_plane.log_lines import one_line
 from data_plane.messages import (
     Headers,
@@ -99,7 +99,7 @@ class App:
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
                 response = await _gathered(response)  # its chunks are HTTP/1.1's
-            if matched.check and isinstance(response, Response) and len(response.body) > SMALL_ANSWER:
+            if matched.check and isinstance(response, Response) and len(response.body) > SMALL_RESPONSE:
                 held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
         except ClientGone:
             return

@@ -21,7 +21,7 @@ from storage_initializer.backends.proxies import Proxies
 from storage_initializer.backends.response import StoreResponse
 from storage_initializer.backends.trust import Trust, tls_context
 from storage_initializer.errors import CertificateError, ServerError, UnexpectedResponseError, UnreachableError
-from storage_initializer.limits import MAX_ANSWER
+from storage_initializer.limits import MAX_RESPONSE
 from storage_initializer.plan import RequestPolicy
 
 _PARTIAL = 206
@@ -82,7 +82,7 @@ class OpenResponse:
 
     def read(self) -> bytes:
         with _connection_errors(self._host):
-            content = self._response.read(MAX_ANSWER)
+            content = self._response.read(MAX_RESPONSE)
         if self._left and len(content) < self._left:
             raise ServerError(f"{self._host} closed the connection in the middle of a response; see its log")
         return content

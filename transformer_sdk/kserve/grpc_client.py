@@ -63,7 +63,7 @@ class InferenceGRPCClient:
         if use_ssl and creds is None:
             files = (root_certificates, private_key, certificate_chain)
             creds = grpc.ssl_channel_credentials(*(Path(file).read_bytes() if file else None for file in files))
-        bounds = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", limits.MAX_ANSWER)]
+        bounds = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", limits.MAX_RESPONSE)]
         options = [*bounds, *(channel_args or ())]
         self._channel = (
             grpc.aio.secure_channel(self._url, creds, options)

@@ -16,7 +16,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from data_plane.limits import GRPC_COPIES, MIN_RATE, SMALL_ANSWER, TRANSFER_TIMEOUT
+from data_plane.limits import GRPC_COPIES, MIN_RATE, SMALL_RESPONSE, TRANSFER_TIMEOUT
 from data_plane.server.budget import ByteBudget, Held
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class UnreadResponses:
 
     def hold(self, answer: bytes, context: _Context) -> None:
         """Count the one response of a call, which is sent next, until the call is over; raises BuffersFull."""
-        if len(answer) <= SMALL_ANSWER:
+        if len(answer) <= SMALL_RESPONSE:
             return
         held = Held(self._budget)
         held.add(len(answer) * GRPC_COPIES)
@@ -51,7 +51,7 @@ class UnreadResponses:
     async def write(self, answer: bytes, context: _Context, held: Held) -> None:
         """Return when the client has read one response of a stream, which `held` counts until then; raises
         BuffersFull."""
-        size = len(answer) * GRPC_COPIES if len(answer) > SMALL_ANSWER else 0
+        size = len(answer) * GRPC_COPIES if len(answer) > SMALL_RESPONSE else 0
         held.add(size)
         timer = self._timer(answer, context)
         try:

@@ -169,7 +169,7 @@ BOUNDS = (
     Bound(
         what="size of a response that does not count in that memory; a larger response counts until its "
         "client has read it",
-        constant="data_plane.limits:SMALL_ANSWER",
+        constant="data_plane.limits:SMALL_RESPONSE",
         unit=Unit.BYTES,
         beyond="503 with Retry-After if there is no memory for it; UNAVAILABLE over gRPC",
         test="tests/unit/grpc/test_answers.py::test_one_that_finds_no_room_is_not_kept",

@@ -9,7 +9,7 @@ _CLIENT = "tests/integration/kserve_sdk/test_client.py::"
 BOUNDS: tuple[Bound, ...] = (
     Bound(
         what="a predictor's response that is read as a whole; its headers have the limit of a request's",
-        constant="data_plane.limits:MAX_ANSWER",
+        constant="data_plane.limits:MAX_RESPONSE",
         unit=Unit.BYTES,
         beyond="502 that names the predictor; its connection is closed",
         test=f"{_CLIENT}test_an_answer_over_the_bound_is_given_up",

@@ -100,7 +100,7 @@ BOUNDS = (
     ),
     Bound(
         what="a response that is not a file: a page of a listing, a token, an error",
-        constant=f"{_LIMITS}:MAX_ANSWER",
+        constant=f"{_LIMITS}:MAX_RESPONSE",
         unit=Unit.BYTES,
         beyond="the rest is not read: exit code 17 if the beginning is not valid by itself",
         test=f"{_HOSTILE}/test_endless_responses.py::test_a_page_of_a_listing_without_an_end_is_not_held_in_memory",

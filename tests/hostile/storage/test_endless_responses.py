@@ -25,7 +25,7 @@ def test_a_listing_without_an_end_is_given_up(
 def test_a_page_of_a_listing_without_an_end_is_not_held_in_memory(
     initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage_initializer.backends.client.MAX_ANSWER", MIB)
+    monkeypatch.setattr("storage_initializer.backends.client.MAX_RESPONSE", MIB)
     with proxy(None, lambda _: Endless(b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", b"<Contents/>" * 1000)) as server:
         outcome = initialize("s3://models/m", models, **s3_environment(server.url))
 

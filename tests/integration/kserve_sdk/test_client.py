@@ -213,7 +213,7 @@ async def test_a_bad_answer_is_an_error_that_names_the_address(kind: str) -> Non
 
 
 async def test_an_answer_over_the_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(limits, "MAX_RESPONSE", 1000)
     for text in (b"content-length: 2000\r\n\r\n" + bytes(2000), b"\r\n" + bytes(2000)):
         async with scripted(says(b"HTTP/1.1 200 OK\r\n" + text)) as server:
             with pytest.raises(PredictorBroken, match="its response has more than 1000 bytes"):

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from data_plane.errors import BuffersFull, UnknownModel
-from data_plane.limits import SMALL_ANSWER
+from data_plane.limits import SMALL_RESPONSE
 from data_plane.messages import Headers, Request, Response, json_response
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget, Held
@@ -177,15 +177,15 @@ async def test_whoever_finds_no_room_has_those_dropped_whose_callers_are_gone() 
 
 
 async def test_an_answer_counts_until_it_is_written() -> None:
-    server = Server(limit=5 * SMALL_ANSWER, max_body=5 * SMALL_ANSWER)
-    body = b"1" * 2 * SMALL_ANSWER
+    server = Server(limit=5 * SMALL_RESPONSE, max_body=5 * SMALL_RESPONSE)
+    body = b"1" * 2 * SMALL_RESPONSE
 
     asked = await server.ask(body)
     assert (asked.answer, server.budget.peak) == ((200, body.decode()), 2 * len(body) + 2)
 
-    Held(server.budget).add(2 * SMALL_ANSWER)
+    Held(server.budget).add(2 * SMALL_RESPONSE)
     assert (await server.ask(body)).answer[0] == 503
-    assert server.budget.held == 2 * SMALL_ANSWER
+    assert server.budget.held == 2 * SMALL_RESPONSE
 
 
 async def test_one_that_is_alone_is_taken_whatever_its_size() -> None:

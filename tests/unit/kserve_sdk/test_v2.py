@@ -391,7 +391,7 @@ async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() 
 async def test_an_answer_over_grpc_that_is_over_the_bound_is_the_predictors_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(limits, "MAX_RESPONSE", 1000)
     async with recording_predictor(bytes(2000), []) as host, InferenceGRPCClient(host) as client:
         with pytest.raises(
             PredictorBroken, match=r"a response that is too large: .*larger than max \(2000 vs\. 1000\)"
