@@ -1,4 +1,4 @@
-"""One request and its response: uvicorn's, but for a response that is whole, which leaves in one write.
+"""Sends a response whose body comes in one message in one write; uvicorn sends everything else.
 
 A second write is a second system call, a tenth of what a small request costs.
 """
@@ -18,17 +18,21 @@ _COPIED = 64 * 1024  # bytes of a body that are copied behind their head; more i
 
 
 class Cycle(RequestResponseCycle):
-    """A response whose head states its length waits for its body; any other is sent as it comes."""
+    """One request and its response. A head that states a length waits for the first part of its body."""
 
     _head: HTTPResponseStartEvent | None = None
 
     async def send(self, message: ASGISendEvent) -> None:
-        """As ASGI has it. A body of a stated length comes in one message; raises RuntimeError for a broken header."""
+        """Send a message of ASGI; raises RuntimeError for a header that HTTP cannot carry."""
         if message["type"] == "http.response.start" and _states_length(message):
             self._head = message
         elif self._head is not None and message["type"] == "http.response.body":
             head, self._head = self._head, None
-            await self._send_whole(head, message.get("body", b""))
+            if message.get("more_body", False):
+                await super().send(head)
+                await super().send(message)
+            else:
+                await self._send_whole(head, message.get("body", b""))
         else:
             await super().send(message)
 

@@ -68,6 +68,12 @@ async def test_a_response_without_a_length_is_sent_as_it_comes() -> None:
     ]
 
 
+async def test_a_response_with_a_length_may_come_in_parts() -> None:
+    transport = Transport()
+    await answer(cycle(transport), [(b"content-length", b"11")], b"first", b"second")
+    assert b"".join(transport.writes) == (b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 11\r\n\r\nfirstsecond")
+
+
 async def test_the_answer_to_head_is_a_head() -> None:
     transport = Transport()
     await answer(cycle(transport, "HEAD"), [(b"content-length", b"3")], b"[4]")
