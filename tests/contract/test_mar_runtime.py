@@ -1,4 +1,4 @@
-"""The container that the shipped runtime describes is the server: its flags, its doors, its places to write."""
+"""The container that the shipped runtime describes is the server: its flags, its ports, its places to write."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_all_that_the_server_writes_is_in_a_folder_it_may_write_to(children: Man
     ]
 
 
-def test_everything_knocks_at_the_servers_doors(children: Manifest, server: Manifest) -> None:
+def test_every_port_and_probe_is_the_servers(children: Manifest, server: Manifest) -> None:
     template = children["Deployment"]["spec"]["template"]
     ports = {
         "container": server["ports"][0]["containerPort"],

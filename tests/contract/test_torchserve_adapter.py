@@ -71,7 +71,7 @@ def test_the_server_has_a_folder_to_write_to_on_a_read_only_root(pod: dict[str, 
     assert PurePosixPath(home).is_relative_to("/tmp")
 
 
-def test_everything_knocks_at_the_adapters_door(
+def test_every_port_and_probe_is_the_adapters(
     children: dict[str, dict[str, Any]], server: dict[str, Any], options: argparse.Namespace
 ) -> None:
     ports = {

@@ -324,12 +324,12 @@ def test_a_file_where_a_folder_is_needed_is_refused(tmp_path: Path, folder: Path
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "work").write_bytes(b"a file")
+    (tmp_path / "file").write_bytes(b"")
 
     with pytest.raises(ModelFailed) as raised:
-        unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "work/bert")
+        unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "file/bert")
 
-    assert str(raised.value).startswith(f"bert.mar cannot be unpacked into {tmp_path}/work/bert (--work-dir): ")
+    assert str(raised.value).startswith(f"bert.mar cannot be unpacked into {tmp_path}/file/bert (--work-dir): ")
 
 
 # --- manifests ----------------------------------------------------------------------------------------

@@ -29,17 +29,17 @@ class Conflict(KubeError):
     """409: another manager owns a field of the request, or the object has changed meanwhile."""
 
 
-class Refused(KubeError):
+class RequestRefused(KubeError):
     """400, 403 or 422: the request is not allowed or not valid; only a change of spec, RBAC or policy helps."""
 
 
 def error_for(status: int, message: str) -> KubeError:
     """Return the error for an HTTP status of the API server."""
     kinds: dict[int, type[KubeError]] = {
-        400: Refused,
-        403: Refused,
+        400: RequestRefused,
+        403: RequestRefused,
         404: ObjectNotFound,
         409: Conflict,
-        422: Refused,
+        422: RequestRefused,
     }
     return kinds.get(status, KubeError)(status, message)

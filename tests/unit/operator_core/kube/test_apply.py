@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.apply import apply_changes
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, Refused
+from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import path_of
 from isvc_operator.plan.changes import ChildChange, plan_changes
 from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, a_service_body, an_owner, the_children
@@ -70,9 +70,9 @@ async def test_a_deletion_spares_a_later_object_of_the_same_name(api: FakeKubeAp
 
 
 async def test_all_changes_are_sent_even_if_one_fails(api: FakeKubeApi, cache: Cache) -> None:
-    api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await apply_changes(api, cache, changes_to(RENDERED, cache))
 
     assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
@@ -80,7 +80,11 @@ async def test_all_changes_are_sent_even_if_one_fails(api: FakeKubeApi, cache: C
 
 @pytest.mark.parametrize(
     "error",
-    [Refused(422, "spec.replicas: invalid"), ObjectNotFound(404, "namespace gone"), KubeError(503, "overloaded")],
+    [
+        RequestRefused(422, "spec.replicas: invalid"),
+        ObjectNotFound(404, "namespace gone"),
+        KubeError(503, "overloaded"),
+    ],
 )
 async def test_a_failure_names_the_child_and_keeps_its_kind(api: FakeKubeApi, cache: Cache, error: KubeError) -> None:
     api.failing[DEPLOYMENT] = error
@@ -190,9 +194,9 @@ async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_nam
 
 async def test_a_refused_deletion_is_reported_and_the_child_stays_in_the_cache(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache))
-    api.failing["DELETE", DEPLOYMENT[1]] = Refused(403, "not allowed")
+    api.failing["DELETE", DEPLOYMENT[1]] = RequestRefused(403, "not allowed")
 
-    with pytest.raises(Refused, match="Deployment torchserve-predictor: not allowed"):
+    with pytest.raises(RequestRefused, match="Deployment torchserve-predictor: not allowed"):
         await apply_changes(api, cache, changes_to([], cache))
 
     assert cache.get(ObjectKey("Deployment", NAMESPACE, "torchserve-predictor")) is not None

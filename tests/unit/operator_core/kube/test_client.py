@@ -12,7 +12,7 @@ import pytest
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi, _message_of, load_configuration
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, Refused
+from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
 from tests.support.builders import a_service_body
 
 
@@ -75,12 +75,12 @@ async def test_a_log_that_is_not_utf8_is_still_text() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, Refused),
+        (400, RequestRefused),
         (401, KubeError),
-        (403, Refused),
+        (403, RequestRefused),
         (404, ObjectNotFound),
         (409, Conflict),
-        (422, Refused),
+        (422, RequestRefused),
         (429, KubeError),
         (500, KubeError),
         (503, KubeError),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from isvc_operator.config import CredentialsConfig
-from isvc_operator.kube.errors import Refused
+from isvc_operator.kube.errors import RequestRefused
 from isvc_operator.kube.objects import FOUND_TTL, MISSING_TTL, ObjectReader
 from isvc_operator.kube.requests import path_of
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
@@ -91,8 +91,8 @@ async def test_a_missing_object_is_read_again_soon(reading: Reading) -> None:
 
 async def test_an_object_that_may_not_be_read_is_an_error_and_is_not_remembered(reading: Reading) -> None:
     failing = ("GET", path_of("Secret", NAMESPACE, "s3"))
-    reading.api.failing[failing] = Refused(403, "secrets is forbidden")
-    with pytest.raises(Refused):
+    reading.api.failing[failing] = RequestRefused(403, "secrets is forbidden")
+    with pytest.raises(RequestRefused):
         await reading.read()
     del reading.api.failing[failing]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.errors import Conflict, KubeError, Refused
+from isvc_operator.kube.errors import Conflict, KubeError, RequestRefused
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
@@ -13,9 +13,9 @@ DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
 async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
+    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
 
-    with pytest.raises(Refused, match="Deployment torchserve-predictor: exceeded quota"):
+    with pytest.raises(RequestRefused, match="Deployment torchserve-predictor: exceeded quota"):
         await cluster.reconcile()
 
     ready = cluster.condition("Ready")
@@ -24,12 +24,12 @@ async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cl
 
 
 async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
-    with pytest.raises(Refused):
+    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    with pytest.raises(RequestRefused):
         await cluster.reconcile()
     before = len(cluster.api.calls)
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await cluster.reconcile()
 
     assert cluster.calls_since(before) == ["PATCH deployments/torchserve-predictor"]
@@ -38,16 +38,16 @@ async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Clust
 async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_tried_again_at_once(
     cluster: Cluster,
 ) -> None:
-    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
-    with pytest.raises(Refused):
+    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    with pytest.raises(RequestRefused):
         await cluster.reconcile()
 
     assert cluster.cache.was_expected(cluster.service)
 
 
 async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = Refused(403, "exceeded quota")
-    with pytest.raises(Refused):
+    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    with pytest.raises(RequestRefused):
         await cluster.reconcile()
     cluster.api.failing.clear()
 

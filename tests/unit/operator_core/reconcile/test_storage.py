@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.config import parse_config
 from isvc_operator.errors import InvalidCredentials
-from isvc_operator.kube.errors import KubeError, Refused
+from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_runtime_body, a_service_body
 from tests.support.credentials import a_config_map, a_secret, an_account, s3_annotations
@@ -85,9 +85,9 @@ async def test_a_secret_that_is_created_later_repairs_the_service(in_s3: Cluster
 
 
 async def test_a_secret_that_may_not_be_read_is_reported(in_s3: Cluster) -> None:
-    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = Refused(403, "secrets is forbidden")
+    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = RequestRefused(403, "secrets is forbidden")
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await in_s3.reconcile()
 
     assert in_s3.condition("Ready")["message"] == "secrets is forbidden"
