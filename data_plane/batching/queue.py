@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -216,8 +216,7 @@ class BatchQueue(Generic[P, R]):
             self._metrics.abandoned.inc()
         if not lane.entries:
             self._lanes.pop(lane.key, None)
-        if not self._waiting and not self._running:
-            self._drained.set()
+        self._check_drained()
 
     @property
     def _capacity(self) -> int:
@@ -230,26 +229,43 @@ class BatchQueue(Generic[P, R]):
             self._drained.clear()
             await self._drained.wait()
 
+    def _check_drained(self) -> None:
+        if not self._waiting and not self._running:
+            self._drained.set()
+
     def _wake(self) -> None:
         """Form batches as soon as all requests that arrived together are in the queue."""
         if not self._woken and self._waiting and self._running < self._capacity:
             self._woken = True
-            asyncio.get_running_loop().call_soon(self._dispatch)
+            self._spawn(self._run_next())
 
-    def _dispatch(self) -> None:
+    async def _run_next(self) -> None:
+        """Start all batches that may run now; run one of them here, as a task of its own would start a turn later."""
+        while self._waits_for_more():  # noqa: ASYNC110 - requests arrive with each turn of the loop
+            await asyncio.sleep(0)
         self._woken = False
-        if self._waits_for_more():
-            self._wake()
-            return
+        if batch := self._next():
+            self._start()
+            await self._run_batch(*batch)
+
+    def _start(self) -> None:
+        """Start all batches that may run now."""
+        while batch := self._next():
+            self._spawn(self._run_batch(*batch))
+
+    def _spawn(self, running: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(running)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _next(self) -> tuple[Hashable, list[_QueuedRequest[P, R]]] | None:
+        """Take the next batch, with its key, if one may run now; it counts as running."""
         while self._waiting and self._running < self._capacity:
             lane = min(self._lanes.values(), key=_oldest) if len(self._lanes) > 1 else next(iter(self._lanes.values()))
             if entries := self._take(lane):
-                task = asyncio.get_running_loop().create_task(self._run_batch(lane.key, entries))
                 self._running += 1
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-        if not self._waiting and not self._running:
-            self._drained.set()
+                return lane.key, entries
+        return None
 
     def _expire(self, entry: _QueuedRequest[P, R]) -> None:
         if not entry.result.done():
@@ -335,7 +351,11 @@ class BatchQueue(Generic[P, R]):
         # Send the next batch before setting results: writing many responses takes as long as running a few requests.
         self._instances -= size
         self._running -= 1
-        self._dispatch()
+        if self._waits_for_more():
+            self._wake()
+        else:
+            self._start()
+        self._check_drained()
         transport_s = ended - started - model_s
         self._metrics.observe_batch(size, len(entries), model_s, transport_s)
         for entry, result in zip(entries, results, strict=True):
