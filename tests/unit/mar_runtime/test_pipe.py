@@ -189,6 +189,21 @@ async def test_a_piece_gives_its_answer_the_time_anew() -> None:
         assert await answer == b"b"
 
 
+@pytest.mark.parametrize("before_s", [0.2, PATIENT])
+async def test_a_frame_gets_its_own_time_whatever_the_frame_before_it_was_given(before_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        answered = pipe.send(b"", before_s, no_piece)
+        await loop.sock_sendall(theirs, framed(b"a"))
+        await answered
+        await asyncio.sleep(0.1)  # the shorter timer is due half way through the next frame
+        sent_at = loop.time()
+        with pytest.raises(TimeoutError):
+            await pipe.send(b"", 0.2, no_piece)
+        assert loop.time() - sent_at >= 0.2
+
+
 async def test_of_a_running_batch_answers_come_in_any_order() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):

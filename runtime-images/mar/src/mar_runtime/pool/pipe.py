@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
@@ -42,14 +43,15 @@ class Pipe(asyncio.Protocol):
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        self.first: asyncio.Future[bytes] = loop.create_future()
-        self.lost: asyncio.Future[None] = loop.create_future()
+        self._loop = asyncio.get_running_loop()
+        self.first: asyncio.Future[bytes] = self._loop.create_future()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         self.exit_message = ""
         self._at_once = at_once
         self._received = Unframer()
         self._next = 0
         self._sent: dict[int, _SentFrame] = {}
+        self._expires = math.inf  # when the frames that run have taken too long, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -69,12 +71,12 @@ class Pipe(asyncio.Protocol):
         """
         number, self._next = self._next, (self._next + 1) % _NUMBERS
         self._write(Kind.WHOLE, number, frame)
-        sent = _SentFrame(asyncio.get_running_loop().create_future(), timeout_s, on_piece)
+        sent = _SentFrame(self._loop.create_future(), timeout_s, on_piece)
         self._sent[number] = sent
         if self._at_once:
             sent.result.add_done_callback(lambda result: self._leave(number) if result.cancelled() else None)
         if len(self._sent) == 1:
-            self._start_clock()
+            self._start_clock(timeout_s)
         return sent.result
 
     def fail(self, error: WorkerDied) -> None:
@@ -94,9 +96,8 @@ class Pipe(asyncio.Protocol):
                 self._receive_piece(number, frame)
             else:
                 self.exit_message = frame.decode("utf-8", "replace")
-        if self._timer:
-            self._stop_clock()
-            self._start_clock()
+        if sent := next(iter(self._sent.values()), None):
+            self._start_clock(sent.timeout_s)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self.lost.set_result(None)
@@ -130,17 +131,29 @@ class Pipe(asyncio.Protocol):
         sent = list(self._sent.values())
         return sent if self._at_once else sent[:1]
 
-    def _start_clock(self) -> None:
-        if running := self._running():
-            # asyncio.timeout costs more than a round trip to the worker.
-            self._timer = asyncio.get_running_loop().call_later(running[0].timeout_s, self._expire)
+    def _start_clock(self, timeout_s: float) -> None:
+        """Let the frames that run take so long from now on.
+
+        A timer that is due earlier stays, and is set again when it fires: a timer for each frame costs more than
+        decoding its result.
+        """
+        self._expires = self._loop.time() + timeout_s
+        if self._timer is None or self._timer.when() > self._expires:
+            self._stop_clock()
+            self._timer = self._loop.call_at(self._expires, self._check_clock)
 
     def _stop_clock(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
-    def _expire(self) -> None:
+    def _check_clock(self) -> None:
+        self._timer = None
+        if not self._sent:
+            return
+        if self._loop.time() < self._expires:
+            self._timer = self._loop.call_at(self._expires, self._check_clock)
+            return
         for sent in self._running():
             _settle(sent.result, TimeoutError())
 
