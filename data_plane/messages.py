@@ -13,7 +13,8 @@ import orjson
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Return False: nobody disconnects where there is no connection."""
     return False
 
 
@@ -27,7 +28,7 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
     id: str
     query: bytes = b""
-    is_gone: Callable[[], bool] = _never  # whether the client has disconnected
+    is_gone: Callable[[], bool] = never  # whether the client has disconnected
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage, set by the model
 
     def header(self, name: bytes) -> bytes | None:

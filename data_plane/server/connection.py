@@ -30,6 +30,7 @@ from data_plane.limits import (
     MAX_HEAD,
     MAX_PIPELINED,
 )
+from data_plane.server.app import IS_GONE
 from data_plane.server.client_timeout import ClientTimeout, WaitsFor
 from data_plane.server.connections import Connections
 from data_plane.server.cycle import Cycle
@@ -136,6 +137,7 @@ class ServerConnection(HttpToolsProtocol):
             keep_alive=version != "1.0" and not self._is_surplus and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        scope[IS_GONE] = self.cycle.is_gone  # type: ignore[literal-required]
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:

@@ -31,16 +31,19 @@ class Cycle(RequestResponseCycle):
             if message.get("more_body", False):
                 await super().send(head)
                 await super().send(message)
-            else:
-                await self._send_whole(head, message.get("body", b""))
+                return
+            if self.flow.write_paused and not self.disconnected:
+                await self.flow.drain()
+            if not self.disconnected:
+                self._send_whole(head, message.get("body", b""))
         else:
             await super().send(message)
 
-    async def _send_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return
+    def is_gone(self) -> bool:
+        """Return whether the client has disconnected."""
+        return self.disconnected
+
+    def _send_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
         lines = self._head_lines(head)
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False

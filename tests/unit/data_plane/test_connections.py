@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -78,9 +78,11 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(max_connections: int, kind: str = "uvloop", certified: Tls | None = None) -> Iterator[Served]:
+def serving(
+    max_connections: int, kind: str = "uvloop", certified: Tls | None = None, routes: Sequence[Route] = ()
+) -> Iterator[Served]:
     loop, listener = LOOPS[kind](), listen("127.0.0.1", 0)
-    routes = [Route("GET", "/size", size), Route("POST", "/size", size), Route("GET", "/large", large)]
+    routes = [*routes, Route("GET", "/size", size), Route("POST", "/size", size), Route("GET", "/large", large)]
     routes.append(Route("POST", "/none", size, no_model))
 
     async def waiting(request: Request) -> Response:
@@ -114,6 +116,24 @@ def running(request: pytest.FixtureRequest) -> Iterator[Served]:
 @pytest.fixture
 def served(running: Served) -> Served:
     return dataclasses.replace(running, now=running.loop.time())
+
+
+# --- clients who disconnect --------------------------------------------------------------------------
+
+
+def test_an_endpoint_learns_that_its_client_has_disconnected() -> None:
+    noticed = threading.Event()
+
+    async def until_gone(request: Request) -> Response:
+        while not request.is_gone():  # noqa: ASYNC110 - it can only be polled
+            await asyncio.sleep(0.001)
+        noticed.set()
+        return json_response("read by nobody")
+
+    with serving(5, routes=[Route("POST", "/until-gone", until_gone)]) as here:
+        with here.visit(b"POST /until-gone HTTP/1.1\r\ncontent-length: 2\r\n\r\n[]"):
+            pass
+        assert noticed.wait(20)
 
 
 # --- slow clients ------------------------------------------------------------------------------------
