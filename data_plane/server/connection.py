@@ -137,7 +137,8 @@ class ServerConnection(HttpToolsProtocol):
             keep_alive=version != "1.0" and not self._is_surplus and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
-        scope[IS_GONE] = self.cycle.is_gone  # type: ignore[literal-required]
+        # A method of the cycle, which has the scope, would leave each request to the garbage collector.
+        scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:

@@ -39,10 +39,6 @@ class Cycle(RequestResponseCycle):
         else:
             await super().send(message)
 
-    def is_gone(self) -> bool:
-        """Return whether the client has disconnected."""
-        return self.disconnected
-
     def _send_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
         lines = self._head_lines(head)
         self.response_started = self.response_complete = True

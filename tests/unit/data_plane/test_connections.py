@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -134,6 +135,23 @@ def test_an_endpoint_learns_that_its_client_has_disconnected() -> None:
         with here.visit(b"POST /until-gone HTTP/1.1\r\ncontent-length: 2\r\n\r\n[]"):
             pass
         assert noticed.wait(20)
+
+
+# --- memory ------------------------------------------------------------------------------------------
+
+
+def test_a_request_leaves_nothing_to_the_garbage_collector(served: Served) -> None:
+    requests = 100
+    with served.visit(GET) as visitor:
+        visitor.answer()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(requests):
+                visitor.send(GET).answer()
+            assert gc.collect() < requests
+        finally:
+            gc.enable()
 
 
 # --- slow clients ------------------------------------------------------------------------------------
