@@ -1,7 +1,8 @@
 """Our servers of this checkout beside those of another one (`--before DIR`): what a change costs.
 
-Both are up, on one core, and are loaded in turns, a second each; the medians are compared. Processor time for each
-request is measured as well: what else the machine does changes it less than it changes a rate.
+Both are up, on one core, and are loaded in turns, a second each; the medians are compared. They are started several
+times, as one process is a few per cent slower than the next with the same code. Processor time for each request is
+measured as well: other work of the machine changes it less than it changes a rate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tests.bench.work import Question, Work, load
 
 _SHARE = 0.97  # of the rate before
 _MOST = 1.03  # times what a lone client waited before
-_TURNS, _QUICK_TURNS = 10, 4
+_STARTS, _QUICK_STARTS = 3, 1
+_TURNS = 4  # of each start
 _SECONDS = 1
 
 
@@ -92,18 +94,26 @@ def measure(options: Options) -> Measured:
     rows: list[Row] = []
     cells: list[Mapping[str, Any]] = []
     for compared in _COMPARED:
-        seen = _turns(compared, works, options, options.before.absolute())
+        seen = _starts(compared, works, options, options.before.absolute())
         cells += [{"id": compared.id, "checkout": name, **cell} for name, turns in seen.items() for cell in turns]
         rows += _rows(compared, seen)
     return Measured(rows, versions(), cells)
 
 
-def _turns(
+def _starts(
     compared: Compared, works: Mapping[str, Work], options: Options, before: Path
 ) -> dict[str, list[dict[str, float]]]:
     work = works[compared.work]
     if isinstance(compared.peer, HttpLayer):
         work = dataclasses.replace(work, prediction=0)
+    seen: dict[str, list[dict[str, float]]] = {"before": [], "now": []}
+    for _ in range(_QUICK_STARTS if options.quick else _STARTS):
+        for name, turns in _turns(compared, work, options, before).items():
+            seen[name] += turns
+    return seen
+
+
+def _turns(compared: Compared, work: Work, options: Options, before: Path) -> dict[str, list[dict[str, float]]]:
     seen: dict[str, list[dict[str, float]]] = {"before": [], "now": []}
     with contextlib.ExitStack() as up:
         servers = {
@@ -112,7 +122,7 @@ def _turns(
         }
         for server in servers.values():
             server.warm_up(2)
-        for turn in range(_QUICK_TURNS if options.quick else _TURNS):
+        for turn in range(_TURNS):
             for name in sorted(servers, reverse=bool(turn % 2)):
                 seen[name].append(_turn(servers[name], compared.clients))
     return seen
