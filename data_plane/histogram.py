@@ -1,7 +1,7 @@
-"""Histograms for Prometheus that cost next to nothing to observe.
+"""Histograms for Prometheus that are cheap to observe.
 
-prometheus_client's own take a lock and walk their buckets in Python, which a server with seven of them for each request
-notices. These belong to one event loop and count by bisection; prometheus_client still writes them out.
+prometheus_client's own take a lock and loop over their buckets in Python, which is slow for seven observations per
+request. These belong to one event loop and use bisection; prometheus_client still writes their text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 
 class Series:
-    """What was observed for one value of the label."""
+    """The observations for one value of the label."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -28,12 +28,12 @@ class Series:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one more, in the bucket of the first bound that is not below it."""
+        """Count a value in the bucket of the first bound that is not below it."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def add_to(self, family: HistogramMetricFamily, label: str) -> None:
-        """As Prometheus wants it: each bucket holds those before it, too."""
+        """Add cumulative buckets, as Prometheus requires."""
         names = map(floatToGoString, self._bounds)
         family.add_metric([label], list(zip(names, accumulate(self._counts), strict=True)), self._sum)
 
@@ -48,15 +48,15 @@ class Histogram(Collector):
         registry.register(self)
 
     def labels(self, value: str) -> Series:
-        """The series of this value of the label."""
+        """Return the series for this value of the label."""
         return self._series.setdefault(value, Series(self._bounds))
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
-        """What the registry checks for names that are given twice."""
+        """Return the family for the registry's check for duplicate names."""
         return [self._family()]
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
-        """All series, as they are now."""
+        """Return the current values of all series."""
         family = self._family()
         for label, series in self._series.items():
             series.add_to(family, label)

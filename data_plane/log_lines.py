@@ -1,4 +1,4 @@
-"""How a server writes its log: what clients send cannot end a line, begin another, or speak to a terminal."""
+"""Log formatting that escapes text from clients, which cannot end a line, start another or control a terminal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ IndexState = Literal["READY", "LOADING", "UNAVAILABLE"]
 
 
 class Call(msgspec.Struct):
-    """What belongs to a request besides its payload."""
+    """The headers, id, deadline and timings of a request: everything except its payload."""
 
     headers: Headers
     id: str
@@ -86,7 +86,7 @@ class Forwarder(ABC):
     @property
     @abstractmethod
     def forwards(self) -> bool:
-        """Whether requests are not read here at the moment."""
+        """Whether requests are currently forwarded without being decoded here."""
 
     @abstractmethod
     async def forward(self, message: bytes, call: Call) -> bytes:

@@ -23,12 +23,12 @@ Spelling = Callable[[str], str]
 
 
 def exact(path: str) -> str:
-    """As Linux tells names apart."""
+    """Compare names as Linux does."""
     return path
 
 
 def folded(path: str) -> str:
-    """As file systems tell names apart that ignore case, or the form that accents are written in."""
+    """Compare names as file systems do that ignore case and the form of accents."""
     return unicodedata.normalize("NFKC", path).casefold()
 
 

@@ -18,7 +18,7 @@ _RUNTIMES = ("python", "python3", "LSP")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What MAR-INF/MANIFEST.json says about the model, as far as it is used here."""
+    """The fields of MAR-INF/MANIFEST.json that are used here."""
 
     model_name: str
     model_version: str

@@ -19,7 +19,7 @@ from release.version import ROOT
 
 
 class Refused(Exception):
-    """There is no release of this tree; the message says why."""
+    """This tree cannot be released; the message says why."""
 
 
 def main(root: Path, environment: Mapping[str, str], argv: Sequence[str]) -> int:

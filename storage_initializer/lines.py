@@ -26,5 +26,5 @@ class LogLineFormatter(logging.Formatter):
 
 
 def _escaped(character: str) -> str:
-    """As Python writes it: a name need not be text at all."""
+    """Escape it as Python does: a file name may not be valid text."""
     return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()

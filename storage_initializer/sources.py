@@ -1,4 +1,4 @@
-"""What a source is: its files, and how any part of them is read. Each backend is one kind of source."""
+"""The interface of a source: it lists its files and opens any part of them. Each backend is one kind of source."""
 
 from __future__ import annotations
 

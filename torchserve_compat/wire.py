@@ -12,7 +12,7 @@ HEAD = struct.Struct("!BIQ")
 
 
 class Kind(enum.IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     WHOLE = 0  # a batch, or its result
     PIECE = 1  # a part of a response, sent before the result

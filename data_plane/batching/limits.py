@@ -1,14 +1,14 @@
-"""How large a batch may be. Pure.
+"""The largest size of a batch. Pure.
 
-A batch is bounded by a number of instances and, where a latency target is given, by how long a batch of that size is
-expected to take; that is learnt from the batches that ran.
+A batch is bounded by a number of instances and, if there is a latency target, by the expected duration of a batch of
+that size, which is learned from the batches that ran.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Untouched settings: large enough to amortise a call, small enough to stay in a CPU's caches.
+# Large enough to amortise a call, small enough to stay in a CPU's caches.
 DEFAULT_MAX_BATCH_SIZE = 32
 DEFAULT_QUEUE_SIZE = 1000
 
@@ -17,14 +17,14 @@ _FORGETTING = 0.9  # weight of the past at each batch
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What the user asked for, or the defaults."""
+    """The user's settings, or the defaults."""
 
     max_batch_size: int = DEFAULT_MAX_BATCH_SIZE  # instances; a single larger request is run as it is
-    max_latency_s: float | None = None  # how long a batch may take
+    max_latency_s: float | None = None  # the longest duration of a batch
     queue_size: int = DEFAULT_QUEUE_SIZE  # waiting requests; more are refused
-    timeout_s: float | None = None  # how long a request may take, its time in the queue included
+    timeout_s: float | None = None  # the longest duration of a request, including its time in the queue
     continuous: bool = False  # requests join and leave one running batch, step by step of the handler
-    merges_rows: bool = True  # also where a request is one row, which the handler may take for the only one
+    merges_rows: bool = True  # also if a request is one row, as the handler may support only one
 
 
 class BatchDuration:
@@ -39,7 +39,7 @@ class BatchDuration:
         self._largest = 1
 
     def observe(self, size: int, seconds: float) -> None:
-        """One batch ran; one of empty requests takes its time, too."""
+        """Learn from a batch that ran. A batch of empty requests counts as one instance."""
         size = max(1, size)
         self._largest = max(self._largest, size)
         self._weight = self._weight * _FORGETTING + 1
@@ -51,13 +51,13 @@ class BatchDuration:
         self._covariance = (1 - share) * (self._covariance + share * size_error * seconds_error)
 
     def largest_within(self, seconds: float, limit: int) -> int:
-        """The largest size, 1 to `limit`, that is expected to take no longer; at most twice what was ever tried."""
+        """Return the largest size from 1 to `limit` that should take no longer; at most twice the largest so far."""
         cautious = min(limit, 2 * self._largest)
         if not self._weight:
             return 1
         if self._size_variance > 1e-9:
             per_instance = max(self._covariance / self._size_variance, 0.0)
-        else:  # all batches had one size: as if nothing were fixed
+        else:  # all batches had the same size: assume no fixed cost
             per_instance = self._seconds / self._size
         if per_instance <= 0.0:
             return cautious if self._seconds <= seconds else 1

@@ -1,4 +1,4 @@
-"""Requests of tensors as one batch, and its results cut back. Pure."""
+"""Merge requests of tensors into one batch, and split its results. Pure."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ Arrays = Mapping[str, Array]
 
 
 def key_of(arrays: Arrays) -> Hashable:
-    """Requests with equal keys can be merged: same names, types and sizes, but for the number of rows."""
+    """Return a key; requests with equal keys have the same names, types and sizes, except for the number of rows."""
     return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays.items())
 
 
 def rows_of(arrays: Arrays) -> int:
-    """How many rows a request has; 1 for one that has none to be cut by."""
+    """Return the number of rows of a request; 1 if no array has a first dimension."""
     return max((array.shape[0] for array in arrays.values() if array.ndim), default=1)
 
 
 def can_merge(arrays: Arrays) -> bool:
-    """Whether every array has the same number of rows."""
+    """Return whether every array has the same number of rows."""
     rows = {array.shape[0] if array.ndim else None for array in arrays.values()}
     return len(rows) == 1 and None not in rows
 
 
 def merge(requests: Sequence[Arrays]) -> Arrays:
-    """The rows of all requests, in order."""
+    """Return the rows of all requests, in order."""
     if len(requests) == 1:
         return requests[0]
     return {name: np.concatenate([request[name] for request in requests]) for name in requests[0]}
 
 
 def split(results: Arrays, sizes: Sequence[int]) -> list[dict[str, Array]]:
-    """Each request's own rows; raises InferenceFailed where the rows are not those that went in."""
+    """Return each request's own rows; raises InferenceFailed if the number of rows has changed."""
     if len(sizes) == 1:
         return [dict(results)]
     total = sum(sizes)

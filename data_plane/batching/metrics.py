@@ -1,4 +1,4 @@
-"""The metrics of a queue: sizes and durations of the batches that ran."""
+"""The metrics of a queue: sizes and durations of its batches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class BatchMetricsRegistry:
         )
         self.retried = counter("batches_retried", "Batches that failed and were run one request at a time.")
         self.rejected = counter("requests_rejected", "Requests refused because the queue was full.")
-        self.abandoned = counter("requests_abandoned", "Requests dropped because the client had hung up.")
+        self.abandoned = counter("requests_abandoned", "Requests dropped because the client had disconnected.")
 
     def of_model(self, name: str) -> BatchMetrics:
-        """The series of one model."""
+        """Return the series of one model."""
         return BatchMetrics(self, name)
 
 
@@ -52,13 +52,13 @@ class BatchMetrics:
         self.abandoned = series.abandoned.labels(model)
 
     def observe_batch(self, size: int, requests: int, model_s: float, transport_s: float) -> None:
-        """One batch ran."""
+        """Record a batch that ran."""
         self._size.observe(size)
         self._requests.observe(requests)
         self._model.observe(model_s)
         self._transport.observe(transport_s)
 
     def observe_request(self, queue_s: float, wait_s: float) -> None:
-        """One request was in a batch that ran."""
+        """Record a request of a batch that ran."""
         self._queue.observe(queue_s)
         self._wait.observe(wait_s)

@@ -1,8 +1,8 @@
-"""Which worker has which sequence of requests, and how many sequences there may be. Pure: the caller passes the time.
+"""Assigns sequences of requests to workers, and limits their number. Pure: the caller passes the time.
 
-A sequence is TorchServe's: the requests of one id to a model that keeps state between them. It begins with its first
-request, stays in one worker, and ends when none has come for a while. When its worker dies its state is lost: whoever
-goes on with it is told so, and never answered from an empty state.
+As in TorchServe, a sequence is the requests with one id to a model that keeps state between them. It starts with its
+first request, stays in one worker, and ends after a time without requests. When its worker dies, its state is lost:
+later requests of the sequence fail, so that none is processed with an empty state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from data_plane.limits import MAX_LOST_SEQUENCES
 
 @dataclass(frozen=True, slots=True)
 class SequenceLimits:
-    """What an archive's YAML says; times in seconds."""
+    """The settings of an archive's YAML; times in seconds."""
 
     max_sequences: int  # alive at a time
     max_idle_s: float  # without a request; then it ends
@@ -26,7 +26,7 @@ class SequenceLimits:
 
 @dataclass(frozen=True, slots=True)
 class SequenceHeaders:
-    """The headers in which clients name sequences, in lower case."""
+    """The headers with which clients identify sequences, in lower case."""
 
     id: bytes = b"ts_request_sequence_id"
     start: bytes = b"ts_request_sequence_start"
@@ -35,10 +35,10 @@ class SequenceHeaders:
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One that is alive, or was until its worker died."""
+    """A sequence that is alive, or was until its worker died."""
 
     id: str
-    number: int  # no other of the model has had it
+    number: int  # unique in the model
     worker: int
     began_at: float
     pending: int = 0  # requests under way or waiting
@@ -47,7 +47,7 @@ class Sequence:
 
 
 class Sequences:
-    """The sequences of one version of a model, each in one of its workers, which are numbered from 0."""
+    """The sequences of one version of a model. Each is in one of its workers, which are numbered from 0."""
 
     def __init__(self, model: str, limits: SequenceLimits, workers: int) -> None:
         self._model = model
@@ -80,7 +80,7 @@ class Sequences:
         return sequence
 
     def leave(self, sequence: Sequence, now: float, *, ends: bool = False) -> None:
-        """A response was sent; `ends`: its request was the last of its sequence."""
+        """Record that a response was sent; `ends`: its request was the last of its sequence."""
         sequence.pending -= 1
         if sequence.is_lost or sequence.pending:
             return
@@ -91,7 +91,7 @@ class Sequences:
             self._idle[sequence.id] = sequence
 
     def lose(self, worker: int, now: float) -> None:
-        """The worker died, and the state of its sequences with it. New ones go to the others until it is back."""
+        """Record that a worker died: its sequences are lost, and new ones go to other workers until it is back."""
         self._down.add(worker)
         for sequence in [one for one in self._alive.values() if one.worker == worker]:
             sequence.is_lost = True
@@ -102,7 +102,7 @@ class Sequences:
             del self._lost[next(iter(self._lost))]
 
     def recover(self, worker: int) -> None:
-        """There is another process for this worker."""
+        """Record that the worker has a new process."""
         self._down.discard(worker)
 
     def _begin(self, sequence_id: str, now: float) -> Sequence:

@@ -36,7 +36,7 @@ class Limits:
 
 
 class Pool:
-    """All connections of one event loop to one address; `retries` counts further attempts to connect."""
+    """The connections of one event loop to one address. `retries` is the number of further attempts to connect."""
 
     def __init__(
         self, address: Address, *, retries: int = 0, tls: ssl.SSLContext | None = None, limits: Limits | None = None

@@ -1,1 +1,1 @@
-"""What every model server does alike: its flags, its lifecycle, its exit codes."""
+"""What all model servers share: flags, lifecycle and exit codes."""

@@ -40,7 +40,7 @@ def build_app(
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
     style: EventStyle = DEFAULT_STYLE,
 ) -> App:
-    """Every protocol over the models."""
+    """Return the application that serves the models by every protocol."""
     calls = Calls(listeners.request_timeout_s)
     health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
     surfaces = (

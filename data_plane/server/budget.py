@@ -1,4 +1,4 @@
-"""How many bytes of requests and responses the server holds at a time, until the responses are sent."""
+"""The bound for the bytes of requests and responses that the server holds until the responses are sent."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from data_plane.limits import MAX_BUFFERED
 
 
 class ByteBudget:
-    """What all requests of a server, by whatever protocol, may hold together.
+    """The bytes that all requests of a server, by any protocol, may hold together.
 
-    A request that is alone is always taken: it has a limit of its own.
+    A single request is always accepted: it has a limit of its own.
     """
 
     def __init__(self, limit: int = MAX_BUFFERED) -> None:
         self.limit = limit
         self.held = 0
-        self.peak = 0  # the most that was held since somebody has set it to 0
-        # Drops the queued requests whose clients have disconnected: called where a request finds no room.
+        self.peak = 0  # the largest number held since it was last set to 0
+        # Drops the queued requests whose clients have disconnected; called if there is no room for a request.
         self.drop_gone: Callable[[], None] | None = None
         self._unsent = 0  # bytes of responses that clients have not read yet
 
@@ -30,7 +30,7 @@ class ByteBudget:
             raise BuffersFull(self.limit)
 
     async def make_room(self, size: int, of: int = 0) -> None:
-        """As `check`, but where there is no room, requests whose clients have disconnected are dropped first."""
+        """Call `check`; if there is no room, first drop requests whose clients have disconnected."""
         try:
             self.check(size, of)
         except BuffersFull:
@@ -47,7 +47,7 @@ class ByteBudget:
 
 
 class Held:
-    """What one request holds of the budget."""
+    """The bytes of the budget that one request holds."""
 
     __slots__ = ("_budget", "size")
 
@@ -56,7 +56,7 @@ class Held:
         self.size = 0
 
     def add(self, size: int) -> None:
-        """Raise BuffersFull."""
+        """Hold `size` more bytes; raises BuffersFull."""
         budget = self._budget
         budget.check(size, self.size)
         budget.held = held = budget.held + size
@@ -65,16 +65,16 @@ class Held:
         self.size += size
 
     async def take(self, size: int) -> None:
-        """As `add`, but where there is no room, requests whose clients have disconnected are dropped first."""
+        """Call `add`; if there is no room, first drop requests whose clients have disconnected."""
         await self._budget.make_room(size, self.size)
         self.add(size)
 
     def give_back(self, size: int) -> None:
-        """The request goes on without so many of its bytes."""
+        """Free `size` bytes of the request."""
         self._budget.held -= size
         self.size -= size
 
     def release(self) -> None:
-        """Free the bytes of the request."""
+        """Free all bytes of the request."""
         self._budget.held -= self.size
         self.size = 0

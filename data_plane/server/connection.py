@@ -234,7 +234,9 @@ class ServerConnection(HttpToolsProtocol):
                 text = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
                 self._refuse(ClientTooSlow(f"{text}; send it without a pause."))
             case _:
-                log.info("a client did not read %d bytes of its answer and is given up", self._timeout.unsent)
+                log.info(
+                    "a client did not read %d bytes of its response; its connection is closed", self._timeout.unsent
+                )
                 self.transport.abort()
 
     def _linger_at_end(self) -> None:
@@ -257,7 +259,7 @@ class ServerConnection(HttpToolsProtocol):
         """Go on as if nothing had been offered (RFC 9110, 7.8).
 
         The parser takes a request that offers an upgrade to end with its head. A new one gets another head, of which
-        nobody is told, so that it reads the body and what comes after it.
+        it does not report, so that it reads the body and what follows.
         """
         scope, headers = self.scope, self.headers
         self.cycle.more_body = True

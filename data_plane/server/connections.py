@@ -10,7 +10,7 @@ from data_plane.server.budget import ByteBudget
 
 
 class OpenConnection(Protocol):
-    """What is needed of a connection to bound how many there are, and for how long."""
+    """The part of a connection that is needed to limit the number and the age of connections."""
 
     @property
     def transport(self) -> asyncio.Transport: ...

@@ -1,4 +1,4 @@
-"""Pages of other origins: the browser asks whether they may send a request, and whether they may read its response."""
+"""CORS: the headers by which a browser lets pages of other origins send requests and read the responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data_plane.server.routing import Router
 
 
 class CorsApp(App):
-    """Every response has the headers `cors`, but for those that a handler has set; so has the one to OPTIONS."""
+    """Adds the headers `cors` to every response, unless a handler has set them, and responds to OPTIONS."""
 
     def __init__(
         self,

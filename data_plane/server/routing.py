@@ -1,4 +1,4 @@
-"""From a method and a path to an endpoint. Pure."""
+"""Finds the endpoint for a method and a path. Pure."""
 
 from __future__ import annotations
 

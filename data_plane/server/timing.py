@@ -1,4 +1,4 @@
-"""The header `Server-Timing`: how long the stages of a request took, for clients that ask."""
+"""The header `Server-Timing`: the durations of a request's stages, for clients that send `X-Server-Timing`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from data_plane.messages import Headers, header
 
 SERVER_TIMING = "server-timing"
-# A client that sends this header gets the other back.
-_ASK = b"x-server-timing"
+_REQUESTED = b"x-server-timing"
 
 
 def server_timing(headers: Headers, timings: Mapping[str, float]) -> str:
-    """The stages, which are in seconds, in milliseconds; "" where no header asks for them or none is known."""
-    if not timings or header(headers, _ASK) is None:
+    """Return the header's value, in milliseconds; empty if the client did not request it. `timings` are seconds."""
+    if not timings or header(headers, _REQUESTED) is None:
         return ""
     return ", ".join(f"{stage};dur={seconds * 1000:.3f}" for stage, seconds in timings.items())

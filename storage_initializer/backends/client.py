@@ -64,7 +64,7 @@ class OpenResponse:
 
     @property
     def chunked(self) -> bool:
-        """Whether the body is sent in chunks: it has an end, and no length."""
+        """Whether the body is sent in chunks, so that its end is marked and its length unknown."""
         return bool(self._response.chunked)
 
     def read_start(self, size: int) -> bytes:

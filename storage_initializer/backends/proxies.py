@@ -1,4 +1,4 @@
-"""Which proxy a request goes by: ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY``, the lower-case forms first. Pure."""
+"""Chooses the proxy of a request by ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY``, lower case first. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a bucket is and with which identity it is read, from the environment. Pure.
+"""The endpoint, region and identity for a bucket, from the environment. Pure.
 
 The names are KServe's: those of a service account's secrets, and ``STORAGE_CONFIG`` with ``STORAGE_OVERRIDE_CONFIG``
 for a key of the secret ``storage-config`` and the service's own ``storage.parameters``.

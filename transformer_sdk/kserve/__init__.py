@@ -1,6 +1,6 @@
 """KServe's SDK by the same names: `from kserve import Model` becomes `from transformer_sdk.kserve import Model`.
 
-Names are imported when they are asked for: a process pays for what it uses.
+Names are imported on first use, so that a process imports only what it needs.
 """
 
 from __future__ import annotations

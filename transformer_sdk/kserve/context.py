@@ -10,7 +10,7 @@ _predictor_config: ContextVar[PredictorConfig | None] = ContextVar("predictor_co
 
 
 def set_predictor_config(config: PredictorConfig) -> None:
-    """For all that runs in this context from now on."""
+    """Set the predictor of everything that runs in this context from now on."""
     _predictor_config.set(config)
 
 

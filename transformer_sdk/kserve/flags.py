@@ -41,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def predictor_config(args: argparse.Namespace) -> PredictorConfig:
-    """What the flags say of the predictor."""
+    """Return the configuration of the predictor from the flags."""
     return PredictorConfig(
         predictor_host=args.predictor_host,
         predictor_protocol=args.predictor_protocol,

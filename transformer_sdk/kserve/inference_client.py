@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 class RESTConfig:
-    """How to ask. `retries` are attempts to connect; `auth` is a name and a password."""
+    """The settings of a client. `retries` are attempts to connect; `auth` is a user name and a password."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RESTConfig:
         self.verbose = verbose
 
     def tls(self) -> ssl.SSLContext:
-        """For servers with https."""
+        """Return the TLS settings."""
         if isinstance(self.verify, ssl.SSLContext):
             return self.verify
         context = ssl.create_default_context(cafile=self.verify if isinstance(self.verify, str) else None)
@@ -131,7 +131,7 @@ class InferenceRESTClient:
     async def is_server_ready(
         self, base_url: str, headers: Mapping[str, str] | None = None, timeout: Any = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether all models are; the protocol is v2."""
+        """Return whether all models are ready; v2 only."""
         document = await self._get(base_url, self._path(None, {_V2: "/health/ready"}), headers, timeout)
         return bool(document.get("ready"))
 

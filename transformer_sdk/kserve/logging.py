@@ -60,7 +60,7 @@ trace_logger = logging.getLogger(KSERVE_TRACE_LOGGER_NAME)
 
 
 def configure_logging(log_config: Mapping[str, Any] | str | None = None) -> None:
-    """From a dictConfig, or a file of one (.json, .yaml with PyYAML installed), or a fileConfig; else as KServe's.
+    """Configure logging by a dictConfig, a file of one (.json, .yaml with PyYAML), or a fileConfig; else as KServe.
 
     Without an argument a logger that is configured already stays as it is.
     """

@@ -49,7 +49,7 @@ class ModelRepository:
         return self.load_model(name)
 
     def load_model(self, name: str) -> bool:
-        """Whether the model is there now; a repository that can load overrides this."""
+        """Return whether the model is loaded now; a repository that can load overrides this."""
         model = self.models.get(name)
         return model is not None and finish(is_loaded(model))
 
@@ -65,7 +65,7 @@ class ModelRepository:
 
 
 def is_loaded(model: BaseKServeModel) -> bool | Awaitable[bool]:
-    """Whether it is, or is now: a `load` may have no return and set `ready` alone."""
+    """Return whether the model is loaded: a `load` may return nothing and only set `ready`."""
     if model.ready:
         return True
     result: Any = model.load()

@@ -1,4 +1,4 @@
-"""For the unit tests of transformers: a predictor on this machine that answers what the test says.
+"""A predictor on this machine for unit tests of transformers; the test sets its responses.
 
 def test_the_digit_has_a_name():
     with FakePredictor(lambda instances: [7 for _ in instances]) as predictor:

@@ -31,7 +31,7 @@ Predict = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class PredictorRequest:
-    """What a transformer sent."""
+    """A request that a transformer sent."""
 
     path: str
     headers: Mapping[str, str]
@@ -57,12 +57,12 @@ class FakePredictor:
 
     @property
     def host(self) -> str:
-        """For --predictor_host."""
+        """Return the value for --predictor_host."""
         return f"127.0.0.1:{self._server.port}"
 
     @property
     def config(self) -> PredictorConfig:
-        """For models that are made by hand."""
+        """Return the configuration for models that a test creates itself."""
         return PredictorConfig(self.host, self.protocol, predictor_request_timeout_seconds=30)
 
     def fail(self, status: int, message: str = "made to fail") -> None:

@@ -28,7 +28,7 @@ _MAX_REQUEST = 1 << 30
 
 @dataclass(frozen=True)
 class Reply:
-    """What a client got."""
+    """The response to a client."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
@@ -40,7 +40,7 @@ class Reply:
 
 
 class TransformerServer:
-    """Serves one model, which is loaded if it is not ready, and asks this predictor."""
+    """Serves one model, which calls this predictor. The model is loaded if it is not ready."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class TransformerServer:
 
     @property
     def port(self) -> int:
-        """Of 127.0.0.1."""
+        """Return the port on 127.0.0.1."""
         return self._server.port
 
     def post(self, body: Any, path: str | None = None, headers: Mapping[str, str] | None = None) -> Reply:

@@ -1,4 +1,4 @@
-"""From a request's body to what its protocol asks, by way of a CloudEvent where it came in one."""
+"""Decode a request's body, which may be wrapped in a CloudEvent."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from data_plane.messages import Request
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import CloudEvent
 
-_Asked = TypeVar("_Asked")
+_Decoded = TypeVar("_Decoded")
 
 
-def read(request: Request, decode: Callable[[bytes], _Asked]) -> tuple[_Asked, CloudEvent | None]:
-    """What is asked, and the event to answer with one; raises InvalidRequest and EncodedBody."""
+def read(request: Request, decode: Callable[[bytes], _Decoded]) -> tuple[_Decoded, CloudEvent | None]:
+    """Return the decoded body, and the CloudEvent around it, if any; raises InvalidRequest and EncodedBody."""
     event = None
     try:
         event = cloudevents.unwrap(request.headers, request.body)
         return decode(event.payload if event else request.body), event
     except InvalidRequest:
-        # Looked for only now: nearly every request is plain, and pays for neither.
+        # Both are checked only now: nearly every request is plain JSON.
         refuse_encoded(request)
         data = None if event else cloudevents.data_in(request.body)
         if data is None:
@@ -29,7 +29,7 @@ def read(request: Request, decode: Callable[[bytes], _Asked]) -> tuple[_Asked, C
 
 
 def refuse_encoded(request: Request) -> None:
-    """Why a body cannot be read, where it is compressed; raises EncodedBody."""
+    """Raise EncodedBody if the body is compressed."""
     encoding = (request.header(b"content-encoding") or b"identity").decode("latin-1")
     if encoding.lower() != "identity":
         raise EncodedBody(encoding)

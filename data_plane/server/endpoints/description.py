@@ -1,4 +1,4 @@
-"""What the server offers, as an OpenAPI document: TorchServe's `/api-description` and `OPTIONS`, for all protocols."""
+"""The OpenAPI document of all protocols, at TorchServe's `/api-description` and by `OPTIONS`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from data_plane.server.routing import Route
 _MODEL = "{model}"
 _BODIES = ("POST", "PUT", "PATCH")
 _ERROR = {
-    "description": "Why there is no answer",
+    "description": "The error",
     "content": {
         "application/json": {
             "schema": {
@@ -29,19 +29,19 @@ _ERROR = {
 
 
 class DescriptionEndpoints:
-    """Over the routes of all protocols."""
+    """Describe the routes of all protocols."""
 
     def __init__(self, models: Models, routes: Iterable[Route]) -> None:
         self._models = models
         self._routes = tuple(routes)
 
     def routes(self) -> tuple[Route, ...]:
-        """`/api-description`, and `OPTIONS` of the server and of each way to ask a model."""
-        asked = {route.template for route in self._routes if route.method == "POST" and _MODEL in route.template}
+        """Return `/api-description`, and `OPTIONS` of the server and of each path that runs a model."""
+        runs = {route.template for route in self._routes if route.method == "POST" and _MODEL in route.template}
         return (
             *(Route(method, "/api-description", self.server) for method in ("GET", "POST", "PUT", "OPTIONS")),
             Route("OPTIONS", "/", self.server),
-            *(Route("OPTIONS", template, self.model) for template in sorted(asked)),
+            *(Route("OPTIONS", template, self.model) for template in sorted(runs)),
         )
 
     async def server(self, _: Request) -> Response:
@@ -54,7 +54,7 @@ class DescriptionEndpoints:
 
 
 def _document(title: str, routes: Iterable[Route], model: str | None = None) -> dict[str, Any]:
-    """Of the whole server, or of the paths of one model."""
+    """Return the document of the whole server, or of the paths of one model."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         template = route.template.replace("*}", "}")

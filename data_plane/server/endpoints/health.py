@@ -1,4 +1,4 @@
-"""Whether the server lives and is ready, and its metrics."""
+"""Liveness, readiness and metrics of the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def _nothing() -> bytes:
 
 
 def model_readiness(models: Models, model: str, version: str | None = None) -> Response:
-    """Whether a model can serve requests, and why not; raises UnknownModel."""
+    """Return whether a model can serve requests, and if not, the reason; raises UnknownModel."""
     name = models.resolve(model)
     if models.is_ready(name, version):
         return json_response({"name": name, "ready": True})
@@ -26,7 +26,7 @@ def model_readiness(models: Models, model: str, version: str | None = None) -> R
 
 
 class HealthEndpoints:
-    """`more_metrics` gives what the models' own processes have to say, in Prometheus' text format."""
+    """Serve health and metrics. `more_metrics` returns those of the models' processes, in Prometheus' text format."""
 
     def __init__(
         self, models: Models, metrics: ServerMetrics, more_metrics: Callable[[], Awaitable[bytes]] = _nothing
@@ -36,7 +36,7 @@ class HealthEndpoints:
         self._more_metrics = more_metrics
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of this kind."""
+        """Return every method and path of health and metrics."""
         return (
             Route("GET", "/", self.alive),
             Route("GET", "/v2/health/live", self.live),

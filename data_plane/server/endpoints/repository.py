@@ -1,4 +1,4 @@
-"""The repository extension of the v2 protocol: which models there are, loading and unloading them."""
+"""The repository extension of the v2 protocol: list, load and unload models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _index_document = msgspec.json.Decoder(_IndexDocument)
 
 
 class RepositoryEndpoints:
-    """Over all models of the server; loading is up to the runtime."""
+    """Serve all models of the server; the runtime loads and unloads them."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of the extension."""
+        """Return every method and path of the extension."""
         return (
             Route("POST", "/v2/repository/index", self.index),
             Route("POST", "/v2/repository/models/{model}/load", self.load),
@@ -32,12 +32,12 @@ class RepositoryEndpoints:
         )
 
     async def index(self, request: Request) -> Response:
-        asked = _asked(request.body)
+        document = _decode(request.body)
         return json_response(
             [
                 {"name": entry.name, "version": entry.version, "state": entry.state, "reason": entry.reason}
                 for entry in self._models.index()
-                if entry.state == "READY" or not asked.ready
+                if entry.state == "READY" or not document.ready
             ]
         )
 
@@ -50,8 +50,8 @@ class RepositoryEndpoints:
         return json_response({"name": request.params["model"], "unload": True})
 
 
-def _asked(body: bytes) -> _IndexDocument:
-    """A body is optional."""
+def _decode(body: bytes) -> _IndexDocument:
+    """Decode a body, which may be empty; raises InvalidRequest."""
     try:
         return _index_document.decode(body) if body else _IndexDocument()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

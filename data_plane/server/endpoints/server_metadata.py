@@ -1,4 +1,4 @@
-"""What a server says of itself in the v2 protocol, over HTTP and gRPC."""
+"""The metadata of the server in the v2 protocol, over HTTP and gRPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TorchServe's own inference API: bodies of any kind, straight to the handler."""
+"""TorchServe's inference API: the handler receives bodies of any type as they are."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _METHODS = ("POST", "PUT", "GET", "DELETE", "PATCH")  # all are the same to Torc
 
 
 class TorchServeEndpoints:
-    """Over all models of the server."""
+    """Serve all models of the server."""
 
     def __init__(self, models: Models, calls: Calls) -> None:
         self._models = models
         self._calls = calls
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of the API that is for clients."""
-        asked = (
+        """Return every method and path of the API."""
+        endpoints = (
             *((path, self.predict) for path in _paths("predictions")),
             ("/models/{model}/invoke", self.invoke_named),
             *((path, self.explain) for path in _paths("explanations")),
@@ -35,27 +35,27 @@ class TorchServeEndpoints:
             *(Route(method, "/ping", self.ping) for method in (*_METHODS, "OPTIONS")),
             *(
                 Route(method, path, endpoint, self._model if "{model}" in path else _any_model)
-                for path, endpoint in asked
+                for path, endpoint in endpoints
                 for method in _METHODS
             ),
         )
 
     async def predict(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, request.params["model"], explain=False)
+        return await self._predict(request, request.params["model"], explain=False)
 
     async def explain(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, request.params["model"], explain=True)
+        return await self._predict(request, request.params["model"], explain=True)
 
     async def invoke_named(self, request: Request) -> Response | StreamingResponse:
-        return await self._ask(request, request.params["model"], explain=False, fields=_fields(request))
+        return await self._predict(request, request.params["model"], explain=False, fields=_fields(request))
 
     async def invoke(self, request: Request) -> Response | StreamingResponse:
-        """As SageMaker asks: one model needs no name."""
+        """Serve SageMaker's path: a request does not name its model if the server has only one."""
         names = _names(request.query) or self._models.names
         if len(names) != 1:
             served = ", ".join(sorted(self._models.names))
             raise InvalidRequest(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
-        return await self._ask(request, names[0], explain=False, fields=_fields(request))
+        return await self._predict(request, names[0], explain=False, fields=_fields(request))
 
     async def ping(self, _: Request) -> Response:
         if self._models.ready:
@@ -65,7 +65,7 @@ class TorchServeEndpoints:
     def _model(self, params: Mapping[str, str]) -> ServableModel:
         return self._models.get(params["model"], params.get("version"))
 
-    async def _ask(
+    async def _predict(
         self, request: Request, name: str, *, explain: bool, fields: Fields = ()
     ) -> Response | StreamingResponse:
         model = self._models.get(name, request.params.get("version"))
@@ -76,11 +76,11 @@ class TorchServeEndpoints:
 
 
 def _any_model(_: object) -> None:
-    """The query names it, which is read later."""
+    """Accept any request: its model is named in the query, which is read later."""
 
 
 def _fields(request: Request) -> Fields:
-    """The query's parameters, which the handler gets beside the body; raises InvalidRequest."""
+    """Return the query's parameters, which the handler receives with the body; raises InvalidRequest."""
     try:
         pairs = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_FORM_PARTS)
     except ValueError:
@@ -89,7 +89,7 @@ def _fields(request: Request) -> Fields:
 
 
 def _paths(kind: str) -> tuple[str, ...]:
-    """What comes after the version is the handler's to understand."""
+    """Return the paths of a kind; the handler receives the part after the version."""
     return f"/{kind}/{{model}}", f"/{kind}/{{model}}/{{version}}", f"/{kind}/{{model}}/{{version}}/{{path*}}"
 
 

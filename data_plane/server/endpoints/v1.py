@@ -1,4 +1,4 @@
-"""The v1 protocol: predict, explain, which models there are and whether they are ready."""
+"""The v1 protocol: predict, explain, and the list and readiness of models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from data_plane.server.routing import Route
 
 
 class V1Endpoints:
-    """Over all models of the server."""
+    """Serve all models of the server."""
 
     def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
         self._models = models
@@ -24,7 +24,7 @@ class V1Endpoints:
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of the protocol."""
+        """Return every method and path of the protocol."""
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.model_status),
@@ -33,10 +33,10 @@ class V1Endpoints:
         )
 
     def predict(self, request: Request) -> Awaitable[Response]:
-        return self._ask(request, explain=False)
+        return self._call(request, explain=False)
 
     def explain(self, request: Request) -> Awaitable[Response]:
-        return self._ask(request, explain=True)
+        return self._call(request, explain=True)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
@@ -47,11 +47,11 @@ class V1Endpoints:
     def _model(self, params: Mapping[str, str]) -> ServableModel:
         return self._models.get(params["model"])
 
-    async def _ask(self, request: Request, *, explain: bool) -> Response:
+    async def _call(self, request: Request, *, explain: bool) -> Response:
         model = self._model(request.params)
         call = self._calls.begin(request)
-        asked, event = await off_loop(json_text.weight(request.body), bodies.read, request, v1.decode_request)
-        response = await (model.explain(asked, call) if explain else model.predict(asked, call))
+        decoded, event = await off_loop(json_text.weight(request.body), bodies.read, request, v1.decode_request)
+        response = await (model.explain(decoded, call) if explain else model.predict(decoded, call))
         if event is None:
             return response
         return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)

@@ -24,7 +24,7 @@ _OF_VERSION = ("", "/versions/{version}")
 
 
 class V2Endpoints:
-    """Over all models of the server."""
+    """Serve all models of the server."""
 
     def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
         self._models = models
@@ -32,7 +32,7 @@ class V2Endpoints:
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
-        """Every method and path of the protocol but health."""
+        """Return every method and path of the protocol except health."""
         per_model = (("GET", "", self.metadata), ("GET", "/ready", self.ready))
         return (
             Route("GET", "/v2", self.server),
@@ -53,10 +53,10 @@ class V2Endpoints:
         call = self._calls.begin(request)
         length = json_length(request.headers)
         weight = rest.weight(request.body, length)
-        asked, event = await off_loop(weight, bodies.read, request, lambda body: rest.decode_request(body, length))
-        answer = await model.infer(asked, call)
-        answer = dataclasses.replace(answer, id=asked.id or request.id)
-        response = await off_loop(answer.size, _response, answer, asked)
+        tensors, event = await off_loop(weight, bodies.read, request, lambda body: rest.decode_request(body, length))
+        result = await model.infer(tensors, call)
+        result = dataclasses.replace(result, id=tensors.id or request.id)
+        response = await off_loop(result.size, _response, result, tensors)
         if event is None:
             return response
         return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
@@ -80,8 +80,8 @@ class V2Endpoints:
         return model_readiness(self._models, request.params["model"], request.params.get("version"))
 
 
-def _response(answer: TensorResponse, asked: TensorRequest) -> Response:
-    body, length = rest.encode_response(answer, asked)
+def _response(result: TensorResponse, tensors: TensorRequest) -> Response:
+    body, length = rest.encode_response(result, tensors)
     if length is None:
         return Response(body)
     headers: Headers = ((JSON_LENGTH, str(length).encode()),)

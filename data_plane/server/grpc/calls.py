@@ -1,4 +1,4 @@
-"""How calls are handled: take in the message, run the method within the time limit, send the response or the error."""
+"""Handles calls: reads the message, runs the method within the time limit, and sends the response or the error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Takes in the messages of gRPC calls: so many at a time, as gRPC does not tell how much of one has come.
+"""Limits how many messages of gRPC calls arrive at a time, as gRPC does not report how much of a message has arrived.
 
-A few calls are answered by methods that take one message, which gRPC reads for them. While as many are on their way,
-others are answered by methods that take a stream, though their clients send one message: such a method reads when it
-wants to, which costs a little more. What is not read stays with its client, by HTTP/2's flow control.
+A few calls run as methods with one request message, which gRPC reads for them. While so many messages are arriving,
+further calls run as methods with a request stream, although their clients send one message: such a method chooses when
+to read, which costs a little more. HTTP/2's flow control keeps what is not read at the client.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _T = TypeVar("_T")
 
 
 def readers_within(budget: ByteBudget, max_message_size: int) -> int:
-    """So many that half of the budget holds their messages, were each as large as may be."""
+    """Return how many calls may read at a time, so that half of the budget holds messages of the largest size."""
     fitting = budget.limit // 2 // (max_message_size * GRPC_COPIES)
     return min(MAX_GRPC_READERS, max(MIN_GRPC_READERS, fitting))
 
 
 class Arrival:
-    """A message that gRPC reads: it is on its way until `end`, or until its call is gone and this with it."""
+    """A message that gRPC reads. It counts as arriving until `end` is called or its call is deleted."""
 
     __slots__ = ("_receiver",)
 
@@ -47,7 +47,7 @@ class Arrival:
         receiver.arriving += 1
 
     def end(self) -> None:
-        """It is there."""
+        """Record that the message has arrived."""
         if self._receiver:
             self._receiver.arriving -= 1
             self._receiver = None
@@ -56,9 +56,9 @@ class Arrival:
 
 
 class MessageReceiver:
-    """Reads `readers` messages at a time, beside a few that gRPC reads. Those of `budget` count in it.
+    """Reads `readers` messages at a time, beside a few that gRPC reads. They count in `budget`.
 
-    A message may take `timeout_s` seconds to come, TRANSFER_TIMEOUT where none is given, and less while others wait.
+    A message must arrive within `timeout_s` seconds, by default TRANSFER_TIMEOUT; sooner while others wait.
     """
 
     def __init__(self, readers: int, budget: ByteBudget | None = None, timeout_s: float | None = None) -> None:
@@ -67,20 +67,23 @@ class MessageReceiver:
         self._timeout_s = TRANSFER_TIMEOUT if timeout_s is None else timeout_s
         self._turns = asyncio.Semaphore(readers)
         self._waiting = 0
-        self._reading: dict[_Reading, None] = {}  # those that have not been hurried; the first is the oldest
+        self._reading: dict[_Reading, None] = {}  # those with their whole time; the first is the oldest
 
     def arrival(self) -> Arrival | None:
-        """Of the message of a new call, where gRPC may read it."""
+        """Return the arrival of a new call's message, or None if gRPC may not read it now."""
         is_full = self._budget is not None and self._budget.held >= self._budget.limit
         return None if is_full or self.arriving >= MAX_GRPC_ARRIVING else Arrival(self)
 
     async def hold(self, message: bytes, held: Held) -> None:
-        """Count a message that is there; raises BuffersFull."""
+        """Count a message that has arrived; raises BuffersFull."""
         if self._budget:
             await held.take(len(message) * GRPC_COPIES)
 
     async def read(self, context: _Context, held: Held) -> bytes:
-        """The call's message, counted in `held`; raises BuffersFull, ClientTooSlow, InvalidRequest and NotReady."""
+        """Return the call's message, counted in `held`.
+
+        Raises BuffersFull, ClientTooSlow, InvalidRequest and NotReady.
+        """
         if self._budget:
             await self._budget.make_room(1)
         if self._turns.locked():
@@ -97,13 +100,13 @@ class MessageReceiver:
         return message
 
     async def _wait(self) -> None:
-        """For a turn. Whoever has had one for longest gets less time to finish."""
+        """Wait for a turn to read. The message that has been read for longest gets less time to arrive."""
         if self._waiting >= MAX_GRPC_WAITING:
-            raise NotReady(f"{self._waiting} calls wait already until their message is read; send it again later.")
+            raise NotReady(f"{self._waiting} calls already wait until their message is read; send it again later.")
         if self._reading:
             oldest = next(iter(self._reading))
             del self._reading[oldest]
-            oldest.hurry()
+            oldest.shorten()
         self._waiting += 1
         try:
             await self._turns.acquire()
@@ -120,7 +123,7 @@ class MessageReceiver:
 
 
 class _Reading:
-    """A message that is on its way, in the task that made this."""
+    """A message that is arriving, read by the task that creates this object."""
 
     def __init__(self, allowed_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -131,7 +134,7 @@ class _Reading:
         self._is_given_up = False
 
     async def result(self, read: Coroutine[Any, Any, _T]) -> _T:
-        """What is read; raises ClientTooSlow."""
+        """Return what is read; raises ClientTooSlow."""
         try:
             return await read
         except asyncio.CancelledError:
@@ -143,8 +146,8 @@ class _Reading:
         finally:
             self._timer.cancel()
 
-    def hurry(self) -> None:
-        """Others wait."""
+    def shorten(self) -> None:
+        """Shorten the time for the message, as others wait."""
         self._allowed_s = HURRIED_MESSAGE_TIMEOUT
         self._timer.cancel()
         self._timer = self._loop.call_at(self._since + self._allowed_s, self._give_up)

@@ -33,11 +33,11 @@ class InferenceAPIsService:
         self._models = models
 
     def methods(self) -> Mapping[str, Callable[[bytes, Call], Awaitable[bytes]]]:
-        """Those with one response, by name."""
+        """Return the methods with one response, by name."""
         return {"Ping": self.ping, "Predictions": self.predictions}
 
     async def ping(self, _: bytes, __: Call) -> bytes:
-        """As TorchServe writes it, to the letter."""
+        """Return the health exactly as TorchServe writes it."""
         status = "Healthy" if self._models.ready else "Unhealthy"
         return pb.TorchServeHealthResponse(health=f'{{\n  "status": "{status}"\n}}').SerializeToString()
 

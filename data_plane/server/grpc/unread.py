@@ -1,4 +1,4 @@
-"""Counts responses over gRPC until their clients have read them, and closes the connections of those who do not.
+"""Counts responses over gRPC until clients have read them, and closes the connections of clients that do not read.
 
 A response that is larger than its client's flow-control window waits in gRPC. A server written with grpc.aio cannot end
 such a call: cancelling its task leaves the response where it is. Its connection can be closed, which ends it.
@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 
 
 class UnreadResponses:
-    """Of the server that listens on `port`, which is known once it has started. They count in `budget`."""
+    """The responses that clients of the server on `port` have not read. They count in `budget`."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self.port = 0
         self._budget = budget
 
-    def hold(self, answer: bytes, context: _Context) -> None:
+    def hold(self, response: bytes, context: _Context) -> None:
         """Count the one response of a call, which is sent next, until the call is over; raises BuffersFull."""
-        if len(answer) <= SMALL_RESPONSE:
+        if len(response) <= SMALL_RESPONSE:
             return
         held = Held(self._budget)
-        held.add(len(answer) * GRPC_COPIES)
-        timer = self._timer(answer, context)
+        held.add(len(response) * GRPC_COPIES)
+        timer = self._timer(response, context)
 
         def is_over(_: _Context) -> None:
             timer.cancel()
@@ -48,37 +48,39 @@ class UnreadResponses:
 
         context.add_done_callback(is_over)  # type: ignore[arg-type]  # the stubs want a class of their own
 
-    async def write(self, answer: bytes, context: _Context, held: Held) -> None:
-        """Return when the client has read one response of a stream, which `held` counts until then; raises
-        BuffersFull."""
-        size = len(answer) * GRPC_COPIES if len(answer) > SMALL_RESPONSE else 0
+    async def write(self, response: bytes, context: _Context, held: Held) -> None:
+        """Send one response of a stream; return when the client has read it. `held` counts it until then.
+
+        Raises BuffersFull.
+        """
+        size = len(response) * GRPC_COPIES if len(response) > SMALL_RESPONSE else 0
         held.add(size)
-        timer = self._timer(answer, context)
+        timer = self._timer(response, context)
         try:
-            await context.write(answer)
+            await context.write(response)
         except Exception:  # noqa: BLE001 - gRPC's own, where the connection is gone before the call is cancelled
             raise asyncio.CancelledError from None
         finally:
             timer.cancel()
             held.give_back(size)
 
-    def _timer(self, answer: bytes, context: _Context) -> asyncio.TimerHandle:
-        allowed_s = TRANSFER_TIMEOUT + len(answer) / MIN_RATE
-        return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(answer), context.peer())
+    def _timer(self, response: bytes, context: _Context) -> asyncio.TimerHandle:
+        allowed_s = TRANSFER_TIMEOUT + len(response) / MIN_RATE
+        return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(response), context.peer())
 
     def _give_up(self, size: int, peer: str) -> None:
-        log.info("a client did not read %d bytes of its answer over gRPC and is given up", size)
+        log.info("a client did not read %d bytes of its response over gRPC; its connection is closed", size)
         closing = functools.partial(close_connection, peer, self.port)
-        asyncio.get_running_loop().run_in_executor(None, closing)  # it looks at every open file
+        asyncio.get_running_loop().run_in_executor(None, closing)  # it checks every open file
 
 
 def close_connection(peer: str, port: int) -> None:
-    """Closes the connection of this process that `peer` has to its port: as gRPC writes it, `ipv4:127.0.0.1:50000`."""
+    """Close the connection between `peer` and this process' port. gRPC writes a peer as `ipv4:127.0.0.1:50000`."""
     address = unquote(peer).partition(":")[2]
     wanted = _normal(*address.rsplit(":", 1))
     for number in os.listdir("/dev/fd"):  # noqa: PTH208 - numbers
         try:
-            file = os.dup(int(number))  # so that it stays what it is
+            file = os.dup(int(number))  # a descriptor that nobody else closes
         except OSError:
             continue
         if not stat.S_ISSOCK(os.fstat(file).st_mode):
@@ -90,7 +92,7 @@ def close_connection(peer: str, port: int) -> None:
 
 
 def _ends(connection: socket.socket) -> Any:
-    """The port on this side, and the address on the other; None of what is no connection by TCP."""
+    """Return the local port and the remote address; None if it is no TCP connection."""
     try:
         if connection.family not in (socket.AF_INET, socket.AF_INET6):
             return None

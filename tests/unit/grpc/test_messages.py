@@ -162,7 +162,7 @@ async def test_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> N
     async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + readers):
         assert await refusal(asked.infer()) == (
             grpc.StatusCode.UNAVAILABLE,
-            "0 calls wait already until their message is read; send it again later.",
+            "0 calls already wait until their message is read; send it again later.",
             "1",
         )
 

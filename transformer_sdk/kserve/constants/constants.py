@@ -1,4 +1,4 @@
-"""Those of KServe's constants that model servers and transformers use."""
+"""The constants of KServe that model servers and transformers use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INFERENCE_CONTENT_LENGTH_HEADER = "inference-header-content-length"
 
 
 class PredictorProtocol(Enum):
-    """How a transformer speaks with its predictor."""
+    """The protocol between a transformer and its predictor."""
 
     REST_V1 = "v1"
     REST_V2 = "v2"
@@ -30,7 +30,7 @@ class PredictorProtocol(Enum):
 
 
 class ModelType(Enum):
-    """What a model is asked for."""
+    """The role of a model."""
 
     EXPLAINER = 1
     PREDICTOR = 2

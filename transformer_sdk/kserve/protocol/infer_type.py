@@ -161,7 +161,7 @@ class InferRequest:
         return next((one for one in self.inputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but raw data."""
+        """Return everything except raw data."""
         own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
         return {**own, "inputs": [one.to_dict() for one in self.inputs]}
 
@@ -285,7 +285,7 @@ class InferResponse:
         return next((one for one in self.outputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but raw data."""
+        """Return everything except raw data."""
         own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
         return {**own, "outputs": [one.to_dict() for one in self.outputs]}
 

@@ -12,7 +12,7 @@ from mar_runtime.engines.errors import CannotLoad
 
 
 class Format(Enum):
-    """What `loading` knows how to load."""
+    """The file formats that `loading` supports."""
 
     TORCHSCRIPT = "TorchScript"
     EXPORTED = "torch.export program"

@@ -1,4 +1,4 @@
-"""From a file to an engine. Imports torch or onnxruntime only once it knows which of them the file needs."""
+"""Loads a file into an engine. Imports torch or onnxruntime only when the file needs it."""
 
 from __future__ import annotations
 

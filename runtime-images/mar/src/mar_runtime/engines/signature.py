@@ -1,4 +1,4 @@
-"""What a model takes and gives, and the checks of a request and a response against it. Pure."""
+"""The inputs and outputs of a model, and the checks of requests and responses against them. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs where the handler is: the main function of a worker process, and the loaded handler."""
+"""The worker process: its main function, and the loaded handler."""
