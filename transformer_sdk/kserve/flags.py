@@ -1,4 +1,4 @@
-"""The flags of model servers: KServe's, by the same names."""
+"""The command-line flags of model servers, with KServe's names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", 
 
 
 def strtobool(val: str) -> bool:
-    """Raise ValueError for what is neither true nor false."""
+    """Return the truth value of a text; raises ValueError if it has none."""
     word = val.lower()
     if word not in (*_TRUE, *_FALSE):
         raise ValueError(f"invalid truth value {val!r}")
@@ -33,7 +33,7 @@ def strtobool(val: str) -> bool:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """To be a parent of the user's own parser."""
+    """Return a parser that can be a parent of the user's own."""
     parser = argparse.ArgumentParser(add_help=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     _add_server_flags(parser)
     _add_predictor_flags(parser)
@@ -53,7 +53,7 @@ def predictor_config(args: argparse.Namespace) -> PredictorConfig:
 
 
 class _Protocol(argparse.Action):
-    """Programs read it by either name, and may have been given the other one."""
+    """Set both names of the flag: programs may read another name than the one on the command line."""
 
     def __call__(self, _: object, namespace: argparse.Namespace, values: Any, *__: object) -> None:
         namespace.protocol = namespace.predictor_protocol = values
@@ -65,28 +65,36 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
 
     flag("--http_port", int, DEFAULT_HTTP_PORT, "The port to serve HTTP on.")
     flag("--grpc_port", int, DEFAULT_GRPC_PORT, "The port to serve gRPC on.")
-    flag("--workers", int, 1, "Processes that answer HTTP; the first also answers gRPC.")
-    flag("--max_threads", int, 4, "Threads of sync hooks, each for one at a time; with 0 they run on the event loop.")
-    flag("--max_asyncio_workers", int, None, "Threads of asyncio.to_thread, for hooks that use it.")
-    flag("--enable_grpc", strtobool, True, "Serve gRPC, where grpcio is installed.")
-    flag("--enable_docs_url", strtobool, False, "Taken for KServe's sake: there is no Swagger page.")
-    flag("--enable_latency_logging", strtobool, False, "Log the times of the hooks of each request.")
-    flag("--configure_logging", strtobool, True, "Set up logging, if nobody has.")
-    flag("--log_config_file", str, None, "Set up logging from this .json, .yaml or .ini file.")
-    flag("--access_log_format", str, None, "Taken for KServe's sake: requests are counted in /metrics, not logged.")
-    flag("--event-loop", str, "auto", "auto is uvloop, if installed.", dest="event_loop",
-         choices=["auto", "asyncio", "uvloop"])  # fmt: skip
-    flag("--timeout-keep-alive", int, KEEP_ALIVE, "Seconds that an idle connection is kept: longer than proxies do.",
-         dest="timeout_keep_alive")  # fmt: skip
-    flag("--max_request_size", int, MAX_REQUEST_SIZE, "Largest request body in bytes.")
+    flag("--workers", int, 1, "Processes that serve HTTP; the first also serves gRPC.")
+    flag("--max_threads", int, 4, "Threads for sync hooks, one hook in each; with 0 they run on the event loop.")
+    flag("--max_asyncio_workers", int, None, "Threads for asyncio.to_thread, for hooks that use it.")
+    flag("--enable_grpc", strtobool, True, "Serve gRPC, if grpcio is installed.")
+    flag("--enable_docs_url", strtobool, False, "Accepted for compatibility with KServe: there is no Swagger page.")
+    flag("--enable_latency_logging", strtobool, False, "Log the duration of each hook for every request.")
+    flag("--configure_logging", strtobool, True, "Configure logging, unless it is configured already.")
+    flag("--log_config_file", str, None, "Configure logging from this .json, .yaml or .ini file.")
     flag(
-        "--max_buffered_bytes", int, None, "Most bytes of requests at a time; else a quarter of the container's memory."
+        "--access_log_format",
+        str,
+        None,
+        "Accepted for compatibility with KServe: requests are counted in /metrics, not logged.",
     )
-    flag("--max_connections", int, MAX_CONNECTIONS, "Most connections over HTTP of a process.")
-    flag("--grpc_max_send_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "Largest answer over gRPC in bytes.")
-    flag("--grpc_max_receive_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "Largest request over gRPC in bytes.")
-    flag("--ssl_certfile", str, os.environ.get(KSERVE_TLS_CERT_FILE_ENV), "Certificate, to serve HTTPS.")
-    flag("--ssl_keyfile", str, os.environ.get(KSERVE_TLS_KEY_FILE_ENV), "The certificate's key.")
+    flag("--event-loop", str, "auto", "The event loop; auto is uvloop, if installed.", dest="event_loop",
+         choices=["auto", "asyncio", "uvloop"])  # fmt: skip
+    flag("--timeout-keep-alive", int, KEEP_ALIVE, "Seconds until an idle connection is closed: more than a proxy's.",
+         dest="timeout_keep_alive")  # fmt: skip
+    flag("--max_request_size", int, MAX_REQUEST_SIZE, "The largest request body in bytes.")
+    flag(
+        "--max_buffered_bytes",
+        int,
+        None,
+        "The bytes that all requests may hold together; default: a quarter of the container's memory.",
+    )
+    flag("--max_connections", int, MAX_CONNECTIONS, "The largest number of HTTP connections of a process.")
+    flag("--grpc_max_send_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "The largest gRPC response in bytes.")
+    flag("--grpc_max_receive_message_length", int, MAX_GRPC_MESSAGE_LENGTH, "The largest gRPC request in bytes.")
+    flag("--ssl_certfile", str, os.environ.get(KSERVE_TLS_CERT_FILE_ENV), "The certificate file, to serve HTTPS.")
+    flag("--ssl_keyfile", str, os.environ.get(KSERVE_TLS_KEY_FILE_ENV), "The key file of the certificate.")
 
 
 def _add_predictor_flags(parser: argparse.ArgumentParser) -> None:
@@ -96,12 +104,12 @@ def _add_predictor_flags(parser: argparse.ArgumentParser) -> None:
     flag("--model_name", str, "model", "The model's name in paths.")
     flag("--predictor_host", str, None, "HOST or HOST:PORT of the predictor.")
     for name, text in (
-        ("--protocol", "Old name of --predictor_protocol."),
-        ("--predictor_protocol", "How to speak with the predictor."),
+        ("--protocol", "The old name of --predictor_protocol."),
+        ("--predictor_protocol", "The protocol of the predictor."),
     ):
         flag(name, str, PredictorProtocol.REST_V1.value, text, choices=_PROTOCOLS, action=_Protocol)
-    flag("--predictor_use_ssl", strtobool, False, "Speak TLS with the predictor.")
-    flag("--predictor_request_timeout_seconds", int, 600, "Seconds until a request to the predictor is given up.")
-    flag("--predictor_request_retries", int, 0, "Further attempts to connect to the predictor, with a pause before.")
+    flag("--predictor_use_ssl", strtobool, False, "Connect to the predictor by TLS.")
+    flag("--predictor_request_timeout_seconds", int, 600, "The timeout of requests to the predictor in seconds.")
+    flag("--predictor_request_retries", int, 0, "Further attempts to connect to the predictor, with back-off.")
     parser.add_argument("--enable_predictor_health_check", action="store_true",
-                        help="Be ready only while the predictor is.")  # fmt: skip
+                        help="Be ready only while the predictor is ready.")  # fmt: skip

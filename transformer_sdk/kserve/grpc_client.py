@@ -41,7 +41,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 class InferenceGRPCClient:
-    """Keeps its channel. `retries` are attempts to connect, before anything is sent."""
+    """A client over gRPC. It keeps its channel open. `retries` are attempts to connect, before anything is sent."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class InferenceGRPCClient:
     async def infer(
         self, infer_request: InferRequest, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> InferResponse:
-        """The outputs; raises the errors of `client.errors`."""
+        """Return the outputs; raises the errors of `client.errors`."""
         if not isinstance(infer_request, InferRequest):
             raise InvalidInput("Invalid input format")
         message = await off_loop(weight(infer_request), lambda: infer_request.to_grpc().SerializeToString())
@@ -88,19 +88,19 @@ class InferenceGRPCClient:
         return await self._send("ModelInfer", message, timeout, headers)
 
     async def is_server_ready(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
-        """Whether all models are ready."""
+        """Return whether all models are ready."""
         response = await self._call("ServerReady", pb.ServerReadyRequest(), pb.ServerReadyResponse, timeout, headers)
         return response.ready
 
     async def is_server_live(self, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None) -> bool:
-        """Whether the server responds."""
+        """Return whether the server responds."""
         response = await self._call("ServerLive", pb.ServerLiveRequest(), pb.ServerLiveResponse, timeout, headers)
         return response.live
 
     async def is_model_ready(
         self, model_name: str, timeout: Any = USE_CLIENT_DEFAULT, headers: Metadata | None = None
     ) -> bool:
-        """Whether the model can serve requests."""
+        """Return whether the model can serve requests."""
         request = pb.ModelReadyRequest(name=model_name)
         return (await self._call("ModelReady", request, pb.ModelReadyResponse, timeout, headers)).ready
 

@@ -1,6 +1,6 @@
-"""Clients of model servers, as KServe has them: over HTTP with the v1 or v2 protocol, and over gRPC.
+"""Clients of model servers, as in KServe: over HTTP with the v1 or v2 protocol, and over gRPC.
 
-A response that is an error raises `client.errors.PredictorError`, which has the server's status and words.
+A response that is an error raises `client.errors.PredictorError`, which has the server's status and message.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RESTConfig:
 
 
 class InferenceRESTClient:
-    """Keeps its connections; close it in the event loop that used it."""
+    """A client over HTTP. It keeps connections open; close it in the event loop that used it."""
 
     def __init__(self, config: RESTConfig | None = None) -> None:
         self._config = config or RESTConfig()
@@ -123,7 +123,7 @@ class InferenceRESTClient:
         headers: Mapping[str, str] | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> Any:
-        """The explanations; raises UnsupportedProtocol for others than v1, which alone has them."""
+        """Return the explanations; raises UnsupportedProtocol unless the protocol is v1."""
         sent = forwarding.encode((headers or {}).items())
         path = self._path(model_name, {_V1: ":explain"})
         return decode_json(await self.post(base_url, path, encode(data)[0], sent, None, timeout), base_url)
@@ -138,7 +138,7 @@ class InferenceRESTClient:
     async def is_server_live(
         self, base_url: str, headers: Mapping[str, str] | None = None, timeout: Any = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether the server responds."""
+        """Return whether the server responds."""
         path = "/" if self._config.protocol == _V1 else self._path(None, {_V2: "/health/live"})
         document = await self._get(base_url, path, headers, timeout)
         return bool(document.get("live")) or str(document.get("status")).lower() == "alive"
@@ -150,7 +150,7 @@ class InferenceRESTClient:
         headers: Mapping[str, str] | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> bool:
-        """Whether the model can serve requests."""
+        """Return whether the model can serve requests."""
         try:
             document = await self._get(base_url, self._path(model_name, {_V1: "", _V2: "/ready"}), headers, timeout)
         except PredictorError as error:
