@@ -258,8 +258,8 @@ class ServerConnection(HttpToolsProtocol):
     def _decline_upgrade(self) -> None:
         """Go on as if nothing had been offered (RFC 9110, 7.8).
 
-        The parser takes a request that offers an upgrade to end with its head. A new one gets another head, of which
-        it does not report, so that it reads the body and what follows.
+        The parser takes a request that offers an upgrade to end with its head. A new one gets another head, which it
+        does not report, so that it reads the body and what follows.
         """
         scope, headers = self.scope, self.headers
         self.cycle.more_body = True

@@ -9,26 +9,20 @@ from pathlib import Path
 import pytest
 
 from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import Listeners, open_port
+from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import Tls
 from tests.support.fake_models import FakeModel, serving
+from tests.support.listeners import listening_on
 from tests.support.object_stores import tls
 
 
 async def run(listener: socket.socket, certified: Tls | None = None) -> None:
     """Serve until it ends; nothing here ends it."""
-    listeners = Listeners(
-        listener=listener,
-        host="127.0.0.1",
-        grpc_port=0,
-        max_request_size=1_000_000,
-        request_timeout_s=60,
-        grace_period_s=1,
-        tls=certified,
+    await asyncio.wait_for(
+        serve(listening_on(listener, certified), serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20
     )
-    await asyncio.wait_for(serve(listeners, serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from data_plane.model_server.life import Listeners, open_port
+from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.listeners import listening_on
 from tests.support.waiting import eventually
 
 
@@ -71,16 +72,7 @@ async def test_a_model_server_is_watched() -> None:
         await asyncio.to_thread(eventually, is_watched, "the loop is watched")
         raise EOFError
 
-    with open_port("127.0.0.1", 0) as listener:
-        listeners = Listeners(
-            listener=listener,
-            host="127.0.0.1",
-            grpc_port=0,
-            max_request_size=1_000_000,
-            request_timeout_s=60,
-            grace_period_s=1,
+    with open_port("127.0.0.1", 0) as listener, pytest.raises(EOFError):
+        await asyncio.wait_for(
+            serve(listening_on(listener), serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20
         )
-        with pytest.raises(EOFError):
-            await asyncio.wait_for(
-                serve(listeners, serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20
-            )

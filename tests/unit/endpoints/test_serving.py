@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from data_plane.model_server.life import Listeners, open_port
+from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import serving
+from tests.support.listeners import listening_on
 from tests.unit.endpoints.asking import RecordingModel
 
 
@@ -23,15 +24,7 @@ async def test_kserves_variables_are_read_from_the_environment(monkeypatch: pyte
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     ended = asyncio.get_running_loop().create_future()
     with open_port("127.0.0.1", 0) as listener:
-        listeners = Listeners(
-            listener=listener,
-            host="127.0.0.1",
-            grpc_port=0,
-            max_request_size=1_000_000,
-            request_timeout_s=60,
-            grace_period_s=1,
-        )
-        server = asyncio.create_task(serve(listeners, serving(RecordingModel()), ServerMetrics(), [ended]))
+        server = asyncio.create_task(serve(listening_on(listener), serving(RecordingModel()), ServerMetrics(), [ended]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(f'POST /v1/models/m:predict HTTP/1.1\r\n{lines}\r\n{{"instances":[1]}}'.encode())
         answer = (await reader.read()).decode()

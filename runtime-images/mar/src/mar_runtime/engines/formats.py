@@ -12,7 +12,7 @@ from mar_runtime.engines.errors import CannotLoad
 
 
 class Format(Enum):
-    """The file formats that `loading` supports."""
+    """A file format that `loading` supports."""
 
     TORCHSCRIPT = "TorchScript"
     EXPORTED = "torch.export program"
