@@ -9,6 +9,7 @@ Our packages are not on the path when it starts; the folder `imports` beside it 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -49,10 +50,12 @@ def main() -> None:
     # This replaces this file's folder, whose modules have names that archives use, too (utils, metrics, …). It comes
     # before the user's archive, which may contain modules of any name.
     sys.path[0] = str(_HOME / "imports")
+    gc.disable()  # importing torch creates hundreds of thousands of objects and little garbage
     from ts.model_loader import ModelLoaderFactory
 
     from torchserve_compat.worker.loading import HandlerLoader, describe
 
+    gc.enable()
     # TorchServe sets this variable from decode_input_request.
     parses_json = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"
     loader = Loader(HandlerLoader(report, parses_json=parses_json))

@@ -34,7 +34,8 @@ def workers_context(*, cuda: bool) -> ForkServerContext:
     """
     context = multiprocessing.get_context("forkserver")
     touching_cuda = [] if cuda else ["mar_runtime.worker.handler", "ts.torch_handler.base_handler"]
-    context.set_forkserver_preload(["mar_runtime.worker.reaping", "torch", *touching_cuda])
+    first, last = "mar_runtime.worker.forkserver.before_imports", "mar_runtime.worker.forkserver.after_imports"
+    context.set_forkserver_preload([first, "torch", *touching_cuda, last])
     return context
 
 

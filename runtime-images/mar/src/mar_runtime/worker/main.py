@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import functools
+import gc
 import io
 import logging
 import multiprocessing
@@ -99,8 +100,10 @@ def _exit_on_hangup(connection: int) -> None:
 
 
 def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
+    gc.disable()  # unless this process was forked, the import creates hundreds of thousands of objects
     from mar_runtime.worker.handler import Handler  # imports torch, which the server's process does not need
 
+    gc.enable()
     try:
         handler = Handler(spec)
     except HandlerNotLoaded as error:
