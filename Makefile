@@ -17,6 +17,8 @@ PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := --numprocesses=$(shell expr $(PROCESSORS) + 1) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
+# Tests import the same modules in hundreds of processes, which would compile them again each time.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help setup run demo fmt lint quick test recordings e2e bench images cluster-up cluster-down deploy verify release clean
 
@@ -95,3 +97,4 @@ release: setup ## Build wheels, sdists, manifests, checksums and a bill of mater
 clean: ## Remove what the other targets created (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi
 	@rm -rf .venv build dist .cluster .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@find . -name __pycache__ -prune -exec rm -r {} +
