@@ -23,6 +23,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
+TORCHLESS = Path(__file__).with_name("torchless")
 TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
@@ -57,12 +58,16 @@ class Answer:
 
 
 class Runtime:
-    """One server of `model_dir` while the block lasts, with all that it writes in one folder. Killed at the end."""
+    """One server of `model_dir` while the block lasts, with all that it writes in one folder. Killed at the end.
 
-    def __init__(self, kind: str, model_dir: Path, *flags: str, **environment: str) -> None:
+    One of ours may go without torch where no handler uses it.
+    """
+
+    def __init__(self, kind: str, model_dir: Path, *flags: str, has_torch: bool = True, **environment: str) -> None:
         self.kind = kind
         self._model_dir = model_dir
         self._flags = flags
+        self._path = _SOURCES if has_torch else (TORCHLESS, *_SOURCES)
         self._environment = environment
 
     def __enter__(self) -> Self:
@@ -197,7 +202,7 @@ class Runtime:
             "OMP_NUM_THREADS": "1",  # sums come in the same order everywhere
             "PIP_NO_INDEX": "1",
             "PIP_NO_BUILD_ISOLATION": "0",  # means yes
-            **({} if self.kind == TORCHSERVE else {"PYTHONPATH": ":".join(map(str, _SOURCES))}),
+            **({} if self.kind == TORCHSERVE else {"PYTHONPATH": ":".join(map(str, self._path))}),
             # Its sockets have the same names for every TorchServe of a machine.
             **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),
         }

@@ -19,9 +19,11 @@ from typing import Any, Self
 import psutil
 
 from tests.support.ports import free_port
+from tests.support.runtimes import TORCHLESS
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
+_SOURCES = (ROOT, ROOT / "runtime-images/torchserve/src")
 _START_S = 240
 
 
@@ -33,13 +35,17 @@ class Answer:
 
 
 class Adapter:
-    """One adapter on a free port with everything it writes under one folder. Killed on leaving the block."""
+    """One adapter on a free port with everything it writes under one folder. Killed on leaving the block.
+
+    Its workers have torch only if they are told to.
+    """
 
     management_port: int
 
-    def __init__(self, model_dir: Path, *flags: str, **environment: str) -> None:
+    def __init__(self, model_dir: Path, *flags: str, has_torch: bool = False, **environment: str) -> None:
         self.model_dir = model_dir
         self._flags = flags
+        self._path = _SOURCES if has_torch else (TORCHLESS, *_SOURCES)
         self._environment = environment
 
     def __enter__(self) -> Self:
@@ -56,7 +62,7 @@ class Adapter:
                 stderr=subprocess.STDOUT,
                 env={
                     "PATH": os.environ["PATH"],
-                    "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime-images/torchserve/src'}",
+                    "PYTHONPATH": ":".join(map(str, self._path)),
                     "HOME": str(self.folder / "home"),
                     "TMPDIR": str(self.folder / "tmp"),
                     "MODEL_DIR": str(self.model_dir),

@@ -22,7 +22,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     story = (ROOT / "examples/bert/config.properties").read_text()
     folder = model_dir(tmp_path_factory.mktemp("story") / "models", story)
     build_archive(folder / "model-store", "bert-model.mar", LENGTHS)
-    with Adapter(folder, INFERENCE_SERVICE_NAME="torchserve", HTTP_HOST="127.0.0.1") as running:
+    with Adapter(folder, has_torch=True, INFERENCE_SERVICE_NAME="torchserve", HTTP_HOST="127.0.0.1") as running:
         yield running.wait_ready()
 
 
