@@ -162,13 +162,11 @@ def _event(body: Body) -> bytes:
 
 def _message(body: Body) -> bytes:
     message = pb.ModelInferRequest()
-    many = body.size // 2
     form, value = body.form % 9, body.fragments[0]
-    if form == 0:
-        message.raw_input_contents.extend([b""] * many)
-    elif form == 1:
-        message.inputs.extend([pb.ModelInferRequest.InferInputTensor()] * many)
-    elif form == 2:
+    if form < 2:  # messages one after the other are one, with the elements of all
+        one = pb.ModelInferRequest(raw_input_contents=[b""]) if form == 0 else pb.ModelInferRequest(inputs=[{}])
+        return one.SerializeToString() * (body.size // 2)
+    if form == 2:
         for index in range(body.size // 12):
             message.parameters[f"{index:x}"].bool_param = True
     else:
@@ -214,7 +212,9 @@ KINDS: dict[str, Kind] = {
     "v2-names": Kind(_v2_names, tuple(map(V2.format, _ALL)), _JSON),
     "v2-parameters": Kind(_v2_parameters, tuple(map(V2.format, _ALL)), _JSON),
     "v2-binary": Kind(_binary, tuple(map(V2.format, _ALL)), {"inference-header-content-length": str(_HEAD)}),
-    "event": Kind(_event, tuple(map(V1.format, _ALL)), {"content-type": "application/cloudevents+json"}),
+    "event": Kind(
+        _event, (V1.format("handler"), V1.format("hooks")), {"content-type": "application/cloudevents+json"},
+    ),
     "multipart": Kind(
         lambda body: _repeated(body, _PARTS, b"", b"--b--\r\n", b""),
         ("/predictions/handler",), {"content-type": "multipart/form-data; boundary=b"},
