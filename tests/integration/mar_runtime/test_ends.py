@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -> None:
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         runtime.wait_ready(["m", "other"])
         answers = [do(runtime, "other", "exit") for _ in range(5)]
 
@@ -34,7 +34,7 @@ def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -
 
 
 def test_sigterm_lets_requests_under_way_finish(folder: Path, tmp_path: Path) -> None:
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         children = runtime.wait_ready(["m", "other"]).children()
         with Waiting(runtime, "m", tmp_path) as waiting:
             runtime.process.terminate()
@@ -46,7 +46,7 @@ def test_sigterm_lets_requests_under_way_finish(folder: Path, tmp_path: Path) ->
 
 
 def test_sigterm_ends_a_server_that_still_loads(folder: Path) -> None:
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         closed = runtime.folder / "work/models/m@1.0/closed"
         closed.parent.mkdir(parents=True)
         closed.touch()
@@ -60,7 +60,7 @@ def test_sigterm_ends_a_server_that_still_loads(folder: Path) -> None:
 
 
 def test_a_killed_server_leaves_nothing_running(folder: Path, tmp_path: Path) -> None:
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         runtime.wait_ready(["m", "other"])
         children = runtime.children()
         with Waiting(runtime, "m", tmp_path) as waiting:
@@ -72,7 +72,7 @@ def test_a_killed_server_leaves_nothing_running(folder: Path, tmp_path: Path) ->
 
 def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> None:
     folder = model_dir(tmp_path / "models", {"m": {"startupTimeout": 1}})
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         unpacked = runtime.folder / "work/models/m@1.0"
         unpacked.mkdir(parents=True)
         (unpacked / "closed").touch()
@@ -85,7 +85,7 @@ def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> 
 
 def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
     folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread", "responseTimeout": 1}})
-    with Runtime("mar", folder) as runtime:
+    with Runtime("mar", folder, has_torch=False) as runtime:
         runtime.wait_ready(["m"])
 
         given_up = do(runtime, "m", "hang")
@@ -101,7 +101,7 @@ def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_named(folder: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with Runtime("mar", folder, flag, port) as runtime:
+        with Runtime("mar", folder, flag, port, has_torch=False) as runtime:
             assert runtime.wait_exit() == UNEXPECTED
             assert runtime.termination_message.startswith(f"Port {port} cannot be opened: ")
             assert flag in runtime.termination_message

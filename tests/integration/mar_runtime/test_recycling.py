@@ -13,14 +13,14 @@ from tests.integration.mar_runtime.serving import do, model_dir, told
 from tests.support.runtimes import Runtime
 
 MAX_REQUESTS = 5
-MAX_MEMORY_MIB = 1500
+MAX_MEMORY_MIB = 300
 
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     models = {"counted": {"batchSize": 1}, "leaking": {"batchSize": 1}, "pair": {"minWorkers": 2, "batchSize": 1}}
     flags = ("--worker-max-requests", str(MAX_REQUESTS), "--worker-max-memory", str(MAX_MEMORY_MIB))
-    with Runtime("mar", model_dir(tmp_path_factory.mktemp("recycling"), models), *flags) as running:
+    with Runtime("mar", model_dir(tmp_path_factory.mktemp("recycling"), models), *flags, has_torch=False) as running:
         yield running.wait_ready(models)
 
 

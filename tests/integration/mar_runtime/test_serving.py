@@ -15,9 +15,9 @@ import pytest
 
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, metric, result, told, write_acting
-from tests.integration.mar_runtime.wheels import make_wheel
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Answer, Request, Runtime
+from tests.support.wheels import make_wheel
 
 YAML = b"minWorkers: 2\nprobe: [1, two]\n"
 WORD = "from a wheel"
@@ -53,7 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runtime(store: Path) -> Iterator[Runtime]:
-    with Runtime("mar", store.parent) as running:
+    with Runtime("mar", store.parent, has_torch=False) as running:
         yield running.wait_ready(["versions", "pair", "threaded", "installing"])
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.integration.mar_runtime.serving import configure, metric
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
 
+WORKERS = ("process", "thread")
 METRICS = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
 MEASURING = b"""
 import torch
@@ -24,22 +28,29 @@ class Handler:
 """
 
 
-def test_a_handler_has_the_users_threads_and_metrics(tmp_path: Path) -> None:
-    files = {"handler.py": MEASURING, "c.yaml": b"maxRetryTimeoutInSec: 7\n"}
-    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring", configFile="c.yaml"), files)
-    configure(tmp_path, "default_workers_per_model=1", "metrics_config=config/metrics.yaml", "netty_client_threads=4")
-    (tmp_path / "config/metrics.yaml").write_text(METRICS)
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """Has a model for each type of worker, which is its name."""
+    folder = tmp_path_factory.mktemp("settings")
+    for worker in WORKERS:
+        yaml = f"workerType: {worker}\nmaxRetryTimeoutInSec: 7\n".encode()
+        described = manifest(modelName=worker, handler=f"in_{worker}.py", configFile="c.yaml")
+        write_mar(folder / f"model-store/{worker}.mar", described, {f"in_{worker}.py": MEASURING, "c.yaml": yaml})
+    configure(folder, "default_workers_per_model=1", "metrics_config=config/metrics.yaml", "netty_client_threads=4")
+    (folder / "config/metrics.yaml").write_text(METRICS)
+    with Runtime("mar", folder, OMP_NUM_THREADS="3") as running:
+        yield running.wait_ready(WORKERS)
 
-    with Runtime("mar", tmp_path, OMP_NUM_THREADS="3") as runtime:
-        runtime.wait_ready(["measuring"])
 
-        assert runtime.predict("measuring", {"instances": [1]}).document == {"predictions": [3]}
-        assert "config.properties: netty_client_threads 4 has no effect: one event loop takes all" in runtime.log
-        assert (
-            "measuring.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five"
-            in runtime.log
-        )
-        assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="measuring"}}') == 87.5
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_handler_has_the_users_threads_and_metrics(runtime: Runtime, worker: str) -> None:
+    assert runtime.predict(worker, {"instances": [1]}).document == {"predictions": [3]}
+    assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="{worker}"}}') == 87.5
+
+
+def test_a_setting_without_effect_is_named_at_the_start(runtime: Runtime) -> None:
+    assert "config.properties: netty_client_threads 4 has no effect: one event loop takes all" in runtime.log
+    assert "process.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five" in runtime.log
 
 
 def test_metrics_that_cannot_be_read_end_the_server(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from tests.integration.mar_runtime.serving import ACTING, configure, told, write_acting
-from tests.integration.mar_runtime.wheels import make_wheel
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
+from tests.support.wheels import make_wheel
 
 # Imported by every worker before it is told whose it is.
 IMPORTED = "tqdm"
@@ -35,7 +35,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     configure(
         store.parent, "install_py_dep_per_model=true", "default_workers_per_model=1", f"blacklist_env_vars={SECRET}"
     )
-    with Runtime("mar", store.parent, DB_PASSWORD="secret", DB_USER="somebody") as running:
+    with Runtime("mar", store.parent, has_torch=False, DB_PASSWORD="secret", DB_USER="somebody") as running:
         yield running.wait_ready(MODELS)
 
 

@@ -86,7 +86,10 @@ ALL = {"m": {"minWorkers": 0, "batchSize": 1}}
 
 
 def test_it_has_one_for_each_processor(tmp_path: Path) -> None:
-    with Runtime("mar", model_dir(tmp_path / "models", ALL)) as runtime, contextlib.ExitStack() as busy:
+    with (
+        Runtime("mar", model_dir(tmp_path / "models", ALL), has_torch=False) as runtime,
+        contextlib.ExitStack() as busy,
+    ):
         runtime.wait_ready(ALL)
         for index in range(WORKERS - 1):
             (tmp_path / str(index)).mkdir()

@@ -15,6 +15,7 @@ from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest, write_mar
 from tests.support.ports import free_port, release
+from tests.support.wheels import make_wheel
 
 # Over several lines, as a Java properties file allows; with TorchServe's own batching.
 SEVERAL = r"""
@@ -139,15 +140,11 @@ def test_nothing_can_be_registered_unless_it_is_turned_on(several: Several) -> N
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     """The least that a snapshot can say, an archive with requirements, and a variable for a setting."""
     folder = tmp_path_factory.mktemp("bare")
-    package = folder / "package"
-    package.mkdir()
-    (package / "pyproject.toml").write_text('[project]\nname = "adapter-test-words"\nversion = "1.0"\n')
-    (package / "adapter_test_words.py").write_text("WORD = 'installed'\n")
+    wheel = make_wheel(folder, "adapter_test_words", "installed")
     handler = handlers.LENGTHS.replace("import time", "import time, adapter_test_words", 1)
     models = model_dir(folder / "models", BARE)
-    build_archive(models / "model-store", "lengths.mar", handler, requirements=f"{package}\n")
-    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
-    environment["BATCH_TIMEOUT"] = "1000"
+    build_archive(models / "model-store", "lengths.mar", handler, requirements=f"{wheel}\n")
+    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_INDEX": "1", "BATCH_TIMEOUT": "1000"}
     with Adapter(models, **environment) as running:
         yield running.wait_ready()
 

@@ -1,8 +1,12 @@
 """Stands in for torch in servers whose handlers do not use it: to import torch is most of what such a server costs.
 
 This folder comes ahead of the packages on PYTHONPATH. It has what TorchServe's wheel and our workers ask torch for
-themselves; a handler that asks for more fails.
+themselves; what asks for more cannot be imported.
 """
+
+from typing import NoReturn
+
+import tqdm  # noqa: F401 - as torch does
 
 
 class Tensor:
@@ -11,3 +15,7 @@ class Tensor:
 
 def set_num_threads(count: int) -> None:
     """Start none."""
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise ImportError(f"the tests' stand-in for torch has no {name}")
