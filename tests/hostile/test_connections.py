@@ -31,7 +31,8 @@ OWN_WORKERS = pytest.mark.parametrize("runtime", ["mar"], indirect=True, scope="
 
 @pytest.fixture(scope="module", params=OURS)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("connections"), {"m": {}})) as running:
+    folder = model_dir(tmp_path_factory.mktemp("connections"), {"m": {}})
+    with Runtime(request.param, folder, has_torch=False) as running:
         resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))  # long before it serves
         yield running.wait_ready(["m"])
 

@@ -38,7 +38,7 @@ def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     write_mar(folder / "model-store/m.mar", manifest(modelName="m"), {"handler.py": RAISES_WHAT_IT_GETS})
     (folder / "config").mkdir()
     (folder / "config/config.properties").write_text("load_models=m.mar\ndefault_workers_per_model=1\n")
-    with Runtime(request.param, folder) as running:
+    with Runtime(request.param, folder, has_torch=False) as running:
         yield running.wait_ready(["m"])
 
 

@@ -31,7 +31,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 @pytest.fixture(scope="module", params=OURS)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = model_dir(tmp_path_factory.mktemp("memory"), {"m": {}})
-    with Runtime(request.param, folder, "--max-buffered-bytes", str(BUDGET)) as running:
+    with Runtime(request.param, folder, "--max-buffered-bytes", str(BUDGET), has_torch=False) as running:
         running.wait_ready(["m"])
         told(running, "m")
         yield running

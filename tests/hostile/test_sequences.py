@@ -29,7 +29,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     write_mar(folder / "model-store/sums.mar", described, {"stateful.py": HANDLER, "c.yaml": YAML})
     (folder / "config").mkdir()
     (folder / "config/config.properties").write_text("load_models=all\nservice_envelope=\n")
-    with Runtime("mar", folder) as running:
+    with Runtime("mar", folder, has_torch=False) as running:
         yield running.wait_ready(["sums"])
 
 

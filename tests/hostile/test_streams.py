@@ -24,7 +24,7 @@ GROWTH = 4 * CLIENTS * MAX_STREAM_BUFFER + 100 * 1024 * 1024
 
 @pytest.fixture(scope="module", params=OURS)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("streams"))) as running:
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("streams")), has_torch=False) as running:
         yield running.wait_ready(["continuous"])
 
 
