@@ -230,25 +230,17 @@ def test_torchserve_cannot_serve_another_bare_model(
 
 @pytest.mark.parametrize("kind", OURS)
 def test_a_runtime_serves_what_was_written(initialize: Initialize, source: Path, models: Path, kind: str) -> None:
-    write_echo(source / "echo.mar")
-    write_echo(source / "other.mar", "other", "2.0")
-    initialize(source, models, STORAGE_LAYOUT="torchserve")
+    """An archive that was moved, and a script that was wrapped: one configuration serves both from one store."""
+    write_echo(source / "archives/echo.mar")
+    (source / "scripts").mkdir()
+    save_script(source / "scripts/model.pt")
+    for name in ("archives", "scripts"):
+        assert initialize(source / name, models / name, STORAGE_LAYOUT="torchserve").exit_code == 0
+    (models / "scripts/model-store/model").rename(models / "archives/model-store/model")
+    assert (models / "scripts" / CONFIG).read_text() == (models / "archives" / CONFIG).read_text()
 
-    with Runtime(kind, models) as runtime:
-        runtime.wait_ready(["echo", "other"])
+    with Runtime(kind, models / "archives", TS_DEFAULT_WORKERS_PER_MODEL="1") as runtime:
+        runtime.wait_ready(["echo", "model"])
 
         assert runtime.predict("echo", {"instances": [1, 2]}).document == {"predictions": [1, 2]}
-        assert runtime.predict("other", {"instances": ["a"]}).document == {"predictions": ["a"]}
-
-
-@pytest.mark.parametrize("kind", OURS)
-def test_a_runtime_serves_a_script_that_was_wrapped(
-    initialize: Initialize, source: Path, models: Path, kind: str
-) -> None:
-    save_script(source / "model.pt")
-    initialize(source, models, STORAGE_LAYOUT="torchserve")
-
-    with Runtime(kind, models) as runtime:
-        runtime.wait_ready(["model"])
-
         assert runtime.predict("model", {"instances": [[1.5, 2, 0]]}).document == {"predictions": [[4, 5, 1]]}
