@@ -18,7 +18,7 @@ from tests.support.model_folder import read_tree
 from tests.support.object_stores.proxy import Stall, is_object, on, proxy
 from tests.support.waiting import eventually
 
-KILLS = 60  # unless the search is given minutes
+KILLS = 24  # unless the search is given minutes
 _chance = random.Random(0)
 FILES = {
     **{f"tokens/{number}.txt": _chance.randbytes(4_096) for number in range(24)},
