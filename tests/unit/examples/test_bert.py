@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ import yaml
 
 from storage_initializer.layout import check_layout
 from storage_initializer.plan import LayoutName
+from tests.support.kept import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
 ARCHIVED_MODULES = ("handler", "model", "wordpiece")
@@ -26,6 +29,16 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The pynvml package is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file .*version.txt:ResourceWarning"),
 ]
+
+
+def build(outdir: Path) -> str:
+    command = [sys.executable, str(SAMPLE / "build.py"), str(outdir)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(sample("bert"), tmp_path_factory.mktemp("bert") / "volume"))
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +140,7 @@ def test_an_instance_without_a_text_is_refused_by_its_number(handler: Any, insta
         handler(["Hello World!", instance])
 
 
-def test_a_second_build_finds_everything_up_to_date(volume: Path, build: Callable[[Path], str]) -> None:
+def test_a_second_build_finds_everything_up_to_date(volume: Path) -> None:
     archive = volume / "model-store/bert-model.mar"
     before = archive.stat()
 
