@@ -1,9 +1,10 @@
-"""``isvc run`` as its users have it: a process, its output, its signals."""
+"""``isvc run`` as its users have it: its output, its exit code, and its signals where it is a process."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import os
 import signal
@@ -14,11 +15,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from isvc_operator.cli import main
 from tests.support.ports import free_port
 
 _ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
 TIMEOUT = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run that has ended gave and printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @dataclass(frozen=True)
@@ -29,17 +41,23 @@ class Sandbox:
     temporary: Path
     port: int
 
-    def run(self, *arguments: str | Path, timeout: float = TIMEOUT) -> subprocess.CompletedProcess[str]:
-        """Run ``isvc run`` with these arguments and a port of its own, to the end."""
-        return subprocess.run(
-            self._command(arguments), env=self._env, capture_output=True, text=True, timeout=timeout, check=False
-        )
+    def run(self, *arguments: str | Path) -> Done:
+        """Run ``isvc run`` with these arguments and a port of its own to the end, in this process."""
+        with (
+            mock.patch.object(tempfile, "tempdir", str(self.temporary)),
+            mock.patch.dict(os.environ, TMPDIR=str(self.temporary)),
+            contextlib.redirect_stdout(io.StringIO()) as stdout,
+            contextlib.redirect_stderr(io.StringIO()) as stderr,
+        ):
+            returncode = main(self._arguments(arguments))
+        return Done(returncode, stdout.getvalue(), stderr.getvalue())
 
     @contextlib.contextmanager
     def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-        """Run in the background; killed at the end of the block if it has not ended by then."""
+        """Run as a process; killed at the end of the block if it has not ended by then."""
+        command, environment = [*_ISVC, *self._arguments(arguments)], {**os.environ, "TMPDIR": str(self.temporary)}
         with subprocess.Popen(
-            self._command(arguments), env=self._env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             try:
                 yield process
@@ -55,12 +73,8 @@ class Sandbox:
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
 
-    def _command(self, arguments: tuple[str | Path, ...]) -> list[str]:
-        return [*_ISVC, "run", *map(str, arguments), "--http-port", str(self.port)]
-
-    @property
-    def _env(self) -> dict[str, str]:
-        return {**os.environ, "TMPDIR": str(self.temporary)}
+    def _arguments(self, arguments: tuple[str | Path, ...]) -> list[str]:
+        return ["run", *map(str, arguments), "--http-port", str(self.port)]
 
 
 @contextlib.contextmanager

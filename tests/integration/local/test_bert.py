@@ -25,13 +25,13 @@ def test_the_sample_gets_its_response_and_nothing_is_left_running(sandbox: Sandb
     service["metadata"]["annotations"] = {"isvc-operator.io/runtime": runtime}
     shutil.copytree(sample("bert"), volume)
 
-    done = sandbox.run(
+    with sandbox.running(
         *(write_yaml(sandbox.folder / "service.yaml", service), "--pvc", f"leeway={volume}"),
         *("--request", SAMPLE / "sample.json", "--expect", '{"predictions": [4]}'),
-        timeout=200,
-    )
+    ) as process:
+        _, log = process.communicate(timeout=200)
 
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, log
     processes = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
     assert str(sandbox.temporary) not in processes
     assert list(sandbox.temporary.iterdir()) == []

@@ -54,7 +54,7 @@ def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(s
     slow = runtime(command=["python", "-c", "import time\ntime.sleep(600)"], args=["--http-port=8080"])
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
     file = write_yaml(sandbox.folder / "services.yaml", with_wrappers(transformer=broken), slow)
-    done = sandbox.run(file, "--pvc", f"models={sandbox.folder / 'models'}", timeout=30)
+    done = sandbox.run(file, "--pvc", f"models={sandbox.folder / 'models'}")
 
     assert done.returncode == 1
     assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
