@@ -12,7 +12,6 @@ import msgspec
 import orjson
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 
 _FORM = '{"instances": [...]}'
@@ -44,7 +43,7 @@ _large_decoder = msgspec.json.Decoder(_LargeDocument)
 def decode_request(body: bytes) -> PredictRequest:
     """Decode the request in `body`; raises InvalidRequest with the error and its place."""
     try:
-        document = (_decoder if json_text.weight(body) <= ON_LOOP_BYTES else _large_decoder).decode(body)
+        document = (_decoder if json_text.is_short(body) else _large_decoder).decode(body)
         if not body.isascii():
             body.decode()  # the decoder does not check strings inside instances
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

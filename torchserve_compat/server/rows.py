@@ -9,7 +9,6 @@ from typing import get_args
 
 import msgspec
 
-from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 from torchserve_compat import frames
 
@@ -48,7 +47,7 @@ def count_instances(body: bytes) -> int:
     """Return the number of instances in a body of TorchServe's API; a body without instances is one row."""
     if body.startswith(b"{"):
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            if json_text.weight(body) <= ON_LOOP_BYTES:
+            if json_text.is_short(body):
                 return len(_instances.decode(body).instances)
             text = bytes(_raw_instances.decode(body).instances)
             return json_text.elements(text) if text.startswith(b"[") else 1

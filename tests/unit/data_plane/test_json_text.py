@@ -121,3 +121,24 @@ def test_small_values_weigh_more_than_a_long_string() -> None:
 
     assert json_text.weight(values) > ON_LOOP_BYTES > json_text.weight(string)
     assert json_text.weight(b"[]") == 2
+
+
+@pytest.mark.parametrize("beyond", [1, 15, 16, 1024 * 1024])
+def test_a_text_beyond_any_on_the_loop_is_not_searched_for_commas(beyond: int) -> None:
+    assert json_text.weight(bytes(16 * ON_LOOP_BYTES + beyond)) > ON_LOOP_BYTES
+
+
+@pytest.mark.parametrize(
+    ("text", "is_short"),
+    [
+        (b"[" + b"{}," * 10_000 + b"{}]", True),
+        (b"[" + b"0.1234567890123456," * 20_000 + b"0]", True),
+        (b"[" + b"0," * 100_000 + b"0]", False),
+        (b'"' + b"a" * 1_000_000 + b'"', True),
+        (b'"' + b"a" * 2_000_000 + b'"', False),
+    ],
+    ids=["small", "few numbers", "many numbers", "a string", "a long string"],
+)
+def test_a_text_of_few_values_is_short(text: bytes, is_short: bool) -> None:
+    assert json_text.is_short(text) == is_short
+    assert json_text.loads(text) == orjson.loads(text)
