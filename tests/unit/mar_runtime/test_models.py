@@ -183,7 +183,7 @@ async def test_what_nobody_expects_is_told_and_leaves_nothing(
     [
         (b"released: 2024-13-45\n", "month must be in 1..12"),
         (b"a: [\n", "while parsing a flow node"),
-        (b"[" * 10_000, "maximum recursion depth exceeded"),
+        (b"[" * 1_000, "maximum recursion depth exceeded"),
     ],
 )
 async def test_an_archive_whose_yaml_cannot_be_read_is_refused(

@@ -63,7 +63,7 @@ async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
 
 
 async def test_a_large_frame_comes_through_both_ways() -> None:
-    loop, large = asyncio.get_running_loop(), bytes(range(256)) * 400_000
+    loop, large = asyncio.get_running_loop(), bytes(range(256)) * 50_000
     async with connected(framed(b"loaded")) as (pipe, theirs):
         await pipe.first
         answer = pipe.send(large, PATIENT, no_piece)
