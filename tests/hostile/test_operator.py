@@ -121,7 +121,7 @@ def namespace(apiserver: ApiServer) -> Iterator[Namespace]:
 
 def a_namespace(server: ApiServer) -> Namespace:
     name = f"hostile-{next(_numbers)}"
-    server.kubectl("create", "namespace", name)
+    server.create_namespace(name)
     return Namespace(server, name)
 
 
@@ -203,7 +203,7 @@ def test_a_younger_service_gets_a_host_when_the_older_one_goes(apiserver: ApiSer
     unique = f"a{next(_numbers)}"
     older, younger = f"{unique}-b", "b"  # also the order in which claims of one second count
     for name in (older, younger):
-        apiserver.kubectl("create", "namespace", name)
+        apiserver.create_namespace(name)
     host = f"a-{unique}-b.example.com"
     first, second = Namespace(apiserver, older), Namespace(apiserver, younger)
 

@@ -35,5 +35,5 @@ def apiserver(assets: Path) -> Iterator[ApiServer]:
 def namespace(apiserver: ApiServer) -> str:
     """The name of a namespace that nobody else uses."""
     name = f"test-{next(_numbers)}"
-    apiserver.kubectl("create", "namespace", name)
+    apiserver.create_namespace(name)
     return name

@@ -2,12 +2,17 @@
 
 No controller runs: a Deployment stays as it was applied until a test plays the controller and patches its
 status. Every request is written to an audit log, so that a test can count the calls that a client made.
+
+Objects are applied and read by requests of this process. A start of kubectl costs twenty times as much as the request
+that it makes, so it is kept for what users see of kubectl itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 import secrets
 import shutil
 import ssl
@@ -21,12 +26,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import urllib3
+
 from tests.support.ports import free_port
 
 CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
 START_TIMEOUT = 60.0  # seconds
 STOP_TIMEOUT = 10.0  # seconds
+REQUEST_TIMEOUT = 10.0  # seconds
+
+# Of the kinds whose objects are searched by name; of all others it is v1.
+_API_VERSIONS = {
+    "deployment": "apps/v1",
+    "ingress": "networking.k8s.io/v1",
+    "horizontalpodautoscaler": "autoscaling/v2",
+    "inferenceservice": "serving.kserve.io/v1beta1",
+    "servingruntime": "serving.kserve.io/v1alpha1",
+    "clusterservingruntime": "serving.kserve.io/v1alpha1",
+}
 
 # A line before a request is worked on, so that the log is complete when an answer came; another after the answer.
 _AUDIT_POLICY = {
@@ -43,6 +61,16 @@ class AssetsMissing(Exception):
 
 class KubectlFailed(Exception):
     """kubectl ended with an error; the message is what it said."""
+
+
+class Refused(Exception):
+    """The API server refused a request; the message is its own, with a line for each field that is wrong."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        causes = answer.get("details", {}).get("causes", [])
+        reasons = [f"* {cause.get('field')}: {cause['message']}" for cause in causes]
+        super().__init__("\n".join([answer["message"], *reasons]))
+        self.reason = answer.get("reason")
 
 
 def find_assets(folder: str | None) -> Path:
@@ -106,12 +134,51 @@ class ApiServer:
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "--output=json"))
         return found
 
+    def send(self, method: str, uri: str, body: object = None, content: str = "application/json") -> dict[str, Any]:
+        """The answer to a request of an administrator; Refused when it is an error."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content}
+        answer = self._connections.request(method, uri, None if body is None else json.dumps(body), headers=headers)
+        found: dict[str, Any] = answer.json()
+        if answer.status >= 400:
+            raise Refused(found)
+        return found
+
+    def find(self, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+        """The object, if there is one."""
+        try:
+            return self.send("GET", f"{_collection(_API_VERSIONS.get(kind.lower(), 'v1'), kind, namespace)}/{name}")
+        except Refused as error:
+            if error.reason != "NotFound":
+                raise
+            return None
+
+    def apply(self, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        """The object as it is stored, once it is applied as by `kubectl apply --server-side --force-conflicts`."""
+        uri = f"{_collection(manifest['apiVersion'], manifest['kind'], namespace)}/{manifest['metadata']['name']}"
+        options = "fieldManager=kubectl&fieldValidation=Strict&force=true"
+        return self.send("PATCH", f"{uri}?{options}", manifest, "application/apply-patch+yaml")
+
+    def create_namespace(self, name: str) -> None:
+        self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
     def dry_run(self, *manifests: dict[str, Any]) -> list[dict[str, Any]]:
-        """The objects as they would be stored; KubectlFailed when one of them is refused."""
-        bundle = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
-        one_a_line = 'jsonpath={@}{"\\n"}'
-        answer = self.kubectl("create", "--dry-run=server", f"--output={one_a_line}", "--filename=-", stdin=bundle)
-        return [json.loads(line) for line in answer.splitlines()]
+        """The objects as they would be stored; Refused when one of them is."""
+        options = "dryRun=All&fieldValidation=Strict"
+        return [
+            self.send("POST", f"{_collection(item['apiVersion'], item['kind'], 'default')}?{options}", item)
+            for item in manifests
+        ]
+
+    @functools.cached_property
+    def _connections(self) -> urllib3.HTTPSConnectionPool:
+        # It keeps them alive: without that, to connect is most of what a request costs.
+        host, _, port = self.base_url.removeprefix("https://").partition(":")
+        return urllib3.HTTPSConnectionPool(
+            host, int(port), ca_certs=str(self.ca_file), timeout=REQUEST_TIMEOUT, retries=0
+        )
+
+    def close(self) -> None:
+        self._connections.close()
 
     def position(self) -> int:
         """A point in the log, to count the calls since then."""
@@ -126,6 +193,13 @@ class ApiServer:
         return [call for call in calls if call.user_agent.startswith(user_agent)]
 
 
+def _collection(api_version: str, kind: str, namespace: str) -> str:
+    """The path of the kind's objects."""
+    root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+    place = "" if kind.lower().startswith("cluster") else f"/namespaces/{namespace}"
+    return f"{root}{place}/{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+
+
 @contextlib.contextmanager
 def running(assets: Path) -> Iterator[ApiServer]:
     """An empty API server that is ready; it is gone, with all that it stored, at the end of the block."""
@@ -134,7 +208,7 @@ def running(assets: Path) -> Iterator[ApiServer]:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         etcd_url = f"http://127.0.0.1:{free_port()}"
         stack.enter_context(_process(_etcd(assets, home, etcd_url), home / "etcd.log"))
-        server = _configure(assets, home)
+        server = stack.enter_context(contextlib.closing(_configure(assets, home)))
         log = home / "kube-apiserver.log"
         process = stack.enter_context(_process(_kube_apiserver(server, home, etcd_url), log))
         _wait_until_ready(server, process, log)
@@ -164,6 +238,7 @@ def _etcd(assets: Path, home: Path, url: str) -> list[str]:
         f"--listen-peer-urls={peer_url}",
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster=default={peer_url}",
+        "--unsafe-no-fsync",  # what it stores need not outlive it
     ]
 
 
@@ -216,8 +291,9 @@ def _configure(assets: Path, home: Path) -> ApiServer:
 
 @contextlib.contextmanager
 def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "GOGC": "400"}  # memory is plenty, processors are not: collect garbage seldom
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         yield process
     finally:

@@ -27,6 +27,17 @@ class RealCluster:
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
+    def apply(self, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        """The object as it is stored, once it is applied."""
+        options = (f"--namespace={namespace}", "--filename=-", "--output=json")
+        applied: dict[str, Any] = json.loads(self.kubectl("apply", *options, stdin=json.dumps(manifest)))
+        return applied
+
+    def find(self, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+        """The object, if there is one."""
+        items = json.loads(self.kubectl("get", kind, f"--namespace={namespace}", "--output=json"))["items"]
+        return next((item for item in items if item["metadata"]["name"] == name), None)
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -15,10 +15,18 @@ STORY = Path(__file__).parents[2] / "examples" / "bert" / "inferenceservice.yaml
 
 
 class Cluster(Protocol):
-    """Whatever answers kubectl: the bare API server of the integration tests, or a whole cluster."""
+    """The bare API server of the integration tests, or a whole cluster."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Standard output of kubectl."""
+        ...
+
+    def apply(self, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        """The object as it is stored, once it is applied."""
+        ...
+
+    def find(self, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+        """The object, if there is one."""
         ...
 
 
@@ -36,7 +44,8 @@ class Namespace:
     name: str
 
     def apply(self, *objects: dict[str, Any]) -> None:
-        self.kubectl("apply", "--filename=-", stdin="\n---\n".join(json.dumps(item) for item in objects))
+        for item in objects:
+            self.server.apply(self.name, item)
 
     def apply_story(self, **predictor: Any) -> dict[str, Any]:
         """Apply the story's service, its predictor changed by ``predictor``."""
@@ -49,8 +58,7 @@ class Namespace:
         return self.server.kubectl(f"--namespace={self.name}", *arguments, stdin=stdin)
 
     def find(self, kind: str, name: str) -> dict[str, Any] | None:
-        items = json.loads(self.kubectl("get", kind, "--output=json"))["items"]
-        return next((item for item in items if item["metadata"]["name"] == name), None)
+        return self.server.find(self.name, kind, name)
 
     def wait_for(self, kind: str, name: str) -> dict[str, Any]:
         return eventually(lambda: self.find(kind, name), f"{kind} {name} exists")

@@ -20,16 +20,9 @@ ROOT = Path(__file__).parents[3]
 STORY = yaml.safe_load((ROOT / "examples" / "bert" / "inferenceservice.yaml").read_text())
 
 
-def stored(server: ApiServer, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The object as it is stored, after kubectl applied it with its strict field validation."""
-    place = f"--namespace={namespace}"
-    server.kubectl("apply", place, "--validate=strict", "--filename=-", stdin=json.dumps(manifest))
-    return server.get(manifest["kind"].lower(), manifest["metadata"]["name"], place)
-
-
 @pytest.mark.parametrize("manifest", [STORY, *ACCEPTED], ids=lambda manifest: manifest["metadata"]["name"])
 def test_a_service_comes_back_unchanged(apiserver: ApiServer, namespace: str, manifest: dict[str, Any]) -> None:
-    found = stored(apiserver, namespace, manifest)
+    found = apiserver.apply(namespace, manifest)
     assert found["spec"] == manifest["spec"]
     read = parse_inference_service(found)
     assert (read.spec.model_dump(exclude_unset=True), unknown_fields(read)) == (manifest["spec"], [])
@@ -46,7 +39,7 @@ def test_the_shipped_runtimes_come_back_unchanged(apiserver: ApiServer) -> None:
 def test_an_unknown_field_is_kept_at_every_level(apiserver: ApiServer, namespace: str) -> None:
     predictor = model(storageURI="pvc://a", modelFormat={"name": "pytorch", "flavour": "mnist"})
     manifest = service("slips", predictor=predictor | {"minReplica": 1, "batcher": {"size": 8}}, predictr={})
-    found = stored(apiserver, namespace, manifest)
+    found = apiserver.apply(namespace, manifest)
     assert found["spec"] == manifest["spec"]
     assert unknown_fields(parse_inference_service(found)) == [
         "spec.predictr (did you mean predictor?)",
@@ -61,12 +54,12 @@ def test_an_unknown_format_and_an_unknown_runtime_are_for_the_operator_to_name(
     apiserver: ApiServer, namespace: str
 ) -> None:
     manifest = service("unknown", predictor=model(modelFormat={"name": "abacus"}, runtime="none"))
-    assert stored(apiserver, namespace, manifest)["spec"] == manifest["spec"]
+    assert apiserver.apply(namespace, manifest)["spec"] == manifest["spec"]
 
 
 def test_a_client_may_merge_an_old_field_name_onto_a_stored_model(apiserver: ApiServer, namespace: str) -> None:
     name = OLD_FIELD_NAMES["metadata"]["name"]
-    stored(apiserver, namespace, service(name, predictor=model()))
+    apiserver.apply(namespace, service(name, predictor=model()))
     patch = json.dumps({"spec": OLD_FIELD_NAMES["spec"]})
     apiserver.kubectl("patch", "isvc", name, f"--namespace={namespace}", "--type=merge", f"--patch={patch}")
     found = apiserver.get("isvc", name, f"--namespace={namespace}")
@@ -77,5 +70,5 @@ def test_several_downloads_get_the_folder_that_kserve_gives_them(apiserver: ApiS
     predictor = {"model": {"modelFormat": {"name": "pytorch"}}, "storageUris": [{"uri": "s3://a/b"}]}
     expected = copy.deepcopy(predictor)
     expected["storageUris"] = [{"uri": "s3://a/b", "mountPath": "/mnt/models"}]
-    found = stored(apiserver, namespace, service("downloads", predictor=predictor))
+    found = apiserver.apply(namespace, service("downloads", predictor=predictor))
     assert found["spec"]["predictor"] == expected

@@ -11,7 +11,7 @@ from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.api.crd import RESOURCES, build_crd
 from isvc_operator.api.schema import Schema
 from tests.integration.crds.services import model, server_container, service
-from tests.support.apiserver import ApiServer, KubectlFailed
+from tests.support.apiserver import ApiServer, Refused
 
 BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
     "name with a digit first": (
@@ -184,7 +184,7 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def refusal(server: ApiServer, manifest: dict[str, Any]) -> str:
-    with pytest.raises(KubectlFailed) as caught:
+    with pytest.raises(Refused) as caught:
         server.dry_run(manifest)
     return str(caught.value)
 

@@ -41,5 +41,5 @@ def another_namespace(apiserver: ApiServer) -> Namespace:
 
 def _new_namespace(server: ApiServer) -> Namespace:
     name = f"team-{next(_numbers)}"
-    server.kubectl("create", "namespace", name)
+    server.create_namespace(name)
     return Namespace(server, name)

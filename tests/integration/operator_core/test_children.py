@@ -7,14 +7,14 @@ import json
 import yaml
 
 from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.namespace import Namespace
+from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
 
 
 def test_a_service_gets_deployment_service_and_ingress(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story()
+    namespace.kubectl("apply", f"--filename={STORY}")
     service = namespace.wait_for("inferenceservice", "torchserve")
     children = [
         namespace.wait_for(kind, name)
@@ -39,7 +39,9 @@ def test_a_service_gets_deployment_service_and_ingress(running_operator: None, n
 
 
 def test_the_old_pytorch_key_makes_the_same_children(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story(model=None, pytorch={"storageUri": "pvc://leeway"})
+    service = story_service()
+    service["spec"]["predictor"] = {"pytorch": {"storageUri": "pvc://leeway"}}
+    namespace.apply(service)
     deployment = namespace.wait_for("deployment", PREDICTOR)
     initializer = deployment["spec"]["template"]["spec"]["initContainers"][0]
     assert initializer["args"] == ["pvc://leeway", "/mnt/models"]
