@@ -41,7 +41,9 @@ class Series:
 class Histogram(Collector):
     """One histogram with one label. `buckets` are upper bounds, in ascending order."""
 
-    def __init__(self, name: str, text: str, label: str, buckets: Sequence[float], registry: CollectorRegistry) -> None:
+    def __init__(
+        self, name: str, text: str, label: str, *, buckets: Sequence[float], registry: CollectorRegistry
+    ) -> None:
         self._name, self._text, self._label = name, text, label
         self._bounds = (*buckets, math.inf)
         self._series: dict[str, Series] = {}

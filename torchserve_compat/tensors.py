@@ -188,7 +188,7 @@ def _part(tensor: Tensor) -> RequestPart:
 
 def _tensor(part: RequestPart) -> Tensor:
     datatype, shape, parameters = orjson.loads(part.content_type)
-    return from_buffer(part.name, datatype, shape, memoryview(part.value), parameters)
+    return from_buffer(part.name, datatype, shape, buffer=memoryview(part.value), parameters=parameters)
 
 
 def _list(tensor: Tensor, *, flat: bool = False) -> Any:
@@ -207,7 +207,7 @@ def _text(value: Any) -> Any:
 
 
 def _of_json(one: Mapping[str, Any]) -> Tensor:
-    return from_values(one["name"], one["datatype"], one["shape"], _flat(one["data"]), {})
+    return from_values(one["name"], one["datatype"], one["shape"], values=_flat(one["data"]), parameters={})
 
 
 def _parameters(document: Mapping[str, Any]) -> Parameters:

@@ -55,7 +55,7 @@ class Gathering:
         """Learn from a batch that ran: one that failed took as long as a timeout or a worker's restart."""
         self._duration.observe(size, seconds)
 
-    def ended(self, key: Hashable, now: float, model_s: float, instances: int, capacity: int) -> None:
+    def ended(self, key: Hashable, now: float, *, model_s: float, instances: int, capacity: int) -> None:
         """Expect the callers of a batch again. `instances` are those that wait or run, the batch's own included."""
         self._expected = self.limit(instances, capacity) if self.merges(key) else 0
         self._pause_s = min(_PAUSE_S, _PAUSE_SHARE * model_s)

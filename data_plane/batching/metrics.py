@@ -15,7 +15,7 @@ class BatchMetricsRegistry:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(name, text, "model_name", buckets, registry)
+            return Histogram(name, text, "model_name", buckets=buckets, registry=registry)
 
         def counter(name: str, text: str) -> Counter:
             return Counter(name, text, ["model_name"], registry=registry)

@@ -90,8 +90,8 @@ class BatchQueue(Generic[P, R]):
         run: Run[P, R],
         limits: BatchLimits,
         metrics: BatchMetrics,
-        concurrency: int = 1,
         *,
+        concurrency: int = 1,
         alone: Container[Hashable] = (),
         merging: bool = True,
         ahead: bool = False,
@@ -347,7 +347,7 @@ class BatchQueue(Generic[P, R]):
         ended = self._free_since = self._clock()
         model_s = batch.model_s if batch.model_s == batch.model_s else ended - started
         self._is_short = model_s < _SHORT_S
-        self._gathering.ended(key, ended, model_s, self._instances, self._capacity)
+        self._gathering.ended(key, ended, model_s=model_s, instances=self._instances, capacity=self._capacity)
         # Send the next batch before setting results: writing many responses takes as long as running a few requests.
         self._instances -= size
         self._running -= 1

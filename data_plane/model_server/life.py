@@ -65,9 +65,9 @@ async def serve_app(
     app: App,
     listeners: Listeners,
     models: Models,
+    *,
     metrics: ServerMetrics,
     must_not_end: Sequence[Awaitable[None]],
-    *,
     if_held: str = "",
 ) -> None:
     """Serve until a signal, then drain; raises what the first of `must_not_end` raises.
@@ -78,7 +78,7 @@ async def serve_app(
     """
     watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
-        await _serve_while(watched, app, listeners, models, metrics, if_held)
+        await _serve_while(watched, app, listeners, models=models, metrics=metrics, if_held=if_held)
     finally:
         await _cancel(*watched)
 
@@ -87,6 +87,7 @@ async def _serve_while(
     watched: Sequence[asyncio.Future[None]],
     app: App,
     listeners: Listeners,
+    *,
     models: Models,
     metrics: ServerMetrics,
     if_held: str,

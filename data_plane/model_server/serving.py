@@ -25,18 +25,20 @@ async def serve(
     listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
+    *,
     must_not_end: Sequence[Awaitable[None]],
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
     """Serve until a signal, then drain; raises what the first of `must_not_end` raises."""
-    app = build_app(listeners, models, metrics, more_metrics, EventStyle.of(os.environ))
-    await serve_app(app, listeners, models, metrics, must_not_end)
+    app = build_app(listeners, models, metrics, more_metrics=more_metrics, style=EventStyle.of(os.environ))
+    await serve_app(app, listeners, models, metrics=metrics, must_not_end=must_not_end)
 
 
 def build_app(
     listeners: Listeners,
     models: Models,
     metrics: ServerMetrics,
+    *,
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
     style: EventStyle = DEFAULT_STYLE,
 ) -> App:
@@ -53,5 +55,7 @@ def build_app(
     routes = [route for surface in surfaces for route in surface.routes()]
     routes += DescriptionEndpoints(models, routes).routes()
     if listeners.cors:
-        return CorsApp(Router(routes), metrics, listeners.max_request_size, listeners.cors, listeners.budget)
+        return CorsApp(
+            Router(routes), metrics, listeners.max_request_size, cors=listeners.cors, budget=listeners.budget
+        )
     return App(Router(routes), metrics, listeners.max_request_size, listeners.budget)

@@ -130,6 +130,7 @@ def wrap(
     event: CloudEvent,
     response: Response,
     model: str,
+    *,
     style: EventStyle = DEFAULT_STYLE,
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),

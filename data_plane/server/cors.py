@@ -18,6 +18,7 @@ class CorsApp(App):
         router: Router,
         metrics: ServerMetrics,
         max_request_size: int,
+        *,
         cors: Headers,
         budget: ByteBudget | None = None,
     ) -> None:

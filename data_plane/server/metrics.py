@@ -51,15 +51,15 @@ class ServerMetrics:
             "grpc_request_seconds",
             "Time from the call's message to the answer.",
             "method",
-            _BUCKETS,
-            self.registry,
+            buckets=_BUCKETS,
+            registry=self.registry,
         )
         self._seconds = Histogram(
             "http_request_seconds",
             "Time from the request's first byte to the answer.",
             "route",
-            _BUCKETS,
-            self.registry,
+            buckets=_BUCKETS,
+            registry=self.registry,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -86,7 +86,7 @@ def queue_for(
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
     return BatchQueue(
-        "m", model.run, limits, metrics, concurrency, alone=alone, merging=merging, ahead=ahead, clock=clock
+        "m", model.run, limits, metrics, concurrency=concurrency, alone=alone, merging=merging, ahead=ahead, clock=clock
     )
 
 

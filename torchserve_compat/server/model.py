@@ -77,7 +77,7 @@ class HandlerModel(Streaming):
         if self._merges_rows_only:
             alone |= {"v1", "explain", "v2", _Alone("raw"), _Alone("raw-explain")}
         self.queue: BatchQueue[frames.HandlerRequest, frames.HandlerResponse | Stream] = BatchQueue(
-            name, self._run, limits, metrics, workers * self.slots,
+            name, self._run, limits, metrics, concurrency=workers * self.slots,
             alone=alone, merging=merging and not limits.continuous, ahead=ahead, runs_again=not stateful,
         )  # fmt: skip
         self._continuous = limits.continuous

@@ -99,5 +99,5 @@ class TransformerServer:
         repository, metrics = ModelRepository(), ServerMetrics()
         repository.update(self._model)
         models = HookedModels(repository, HookThreads(self._max_threads), HookMetrics(metrics.registry))
-        yield build_app(models, metrics, self._timeout_s, _MAX_REQUEST)
+        yield build_app(models, metrics, timeout_s=self._timeout_s, max_request_size=_MAX_REQUEST)
         await models.close()

@@ -157,7 +157,11 @@ def _from_raw(tensor: _WireTensor, buffer: bytes) -> Tensor:
     if tensor.HasField("contents"):
         raise InvalidRequest(f'Tensor "{tensor.name}" has contents, and there are raw contents; send one of them.')
     return tensors.from_buffer(
-        tensor.name, tensor.datatype, tensor.shape, memoryview(buffer), _read_parameters(tensor.parameters)
+        tensor.name,
+        tensor.datatype,
+        tensor.shape,
+        buffer=memoryview(buffer),
+        parameters=_read_parameters(tensor.parameters),
     )
 
 
@@ -173,7 +177,9 @@ def _from_contents(tensor: _WireTensor) -> Tensor:
             )
     contents = getattr(tensor.contents, field)
     values = [one for start in range(0, len(contents), _ITEMS) for one in contents[start : start + _ITEMS]]
-    return tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values, _read_parameters(tensor.parameters))
+    return tensors.from_values(
+        tensor.name, tensor.datatype, tensor.shape, values=values, parameters=_read_parameters(tensor.parameters)
+    )
 
 
 def _needs_raw(outputs: Iterable[Tensor]) -> bool:

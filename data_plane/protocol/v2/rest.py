@@ -110,7 +110,9 @@ def _read_tensors(described: Sequence[TensorDocument], binary: memoryview) -> tu
         else:
             end = position + checked_size(tensor, size, len(binary) - position)
             buffer = binary[position:end]
-            found.append(tensors.from_buffer(tensor.name, tensor.datatype, tensor.shape, buffer, parameters))
+            found.append(
+                tensors.from_buffer(tensor.name, tensor.datatype, tensor.shape, buffer=buffer, parameters=parameters)
+            )
             position = end
     if position < len(binary):
         raise InvalidRequest(
@@ -125,7 +127,7 @@ def from_json(tensor: TensorDocument, parameters: Mapping[str, Parameter]) -> Te
     if type(tensor.data) is not list:
         raise InvalidRequest(f'Tensor "{tensor.name}" has no list "data", and no binary_data_size either; send one.')
     values, nesting = _flatten(tensor.name, tensor.data)
-    decoded = tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values, parameters)
+    decoded = tensors.from_values(tensor.name, tensor.datatype, tensor.shape, values=values, parameters=parameters)
     nested = [size for size in nesting if size != 1]
     if len(nested) > 1 and nested != [size for size in decoded.shape if size != 1]:
         raise InvalidRequest(

@@ -67,6 +67,7 @@ def from_values(
     name: str,
     datatype: str,
     shape: Sequence[int],
+    *,
     values: Sequence[Any],
     parameters: Mapping[str, Parameter],
 ) -> Tensor:
@@ -79,6 +80,7 @@ def from_buffer(
     name: str,
     datatype: str,
     shape: Sequence[int],
+    *,
     buffer: memoryview,
     parameters: Mapping[str, Parameter],
 ) -> Tensor:

@@ -54,4 +54,4 @@ class V1Endpoints:
         response = await (model.explain(decoded, call) if explain else model.predict(decoded, call))
         if event is None:
             return response
-        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, style=self._style)

@@ -59,7 +59,7 @@ class V2Endpoints:
         response = await off_loop(result.size, _response, result, tensors)
         if event is None:
             return response
-        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, self._style)
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, model.name, style=self._style)
 
     async def server(self, _: Request) -> Response:
         return json_response({"name": "isvc-operator", "version": __version__, "extensions": EXTENSIONS})

@@ -80,7 +80,7 @@ class UnaryCalls:
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = response = b""  # gRPC keeps this frame until the next full garbage collection
             code = code_of(error)
-            await abort(context, code, error, call, self._name)
+            await abort(context, code, error, call=call, what=self._name)
         finally:
             held.release()
             self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
@@ -127,7 +127,7 @@ class StreamCalls:
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = None  # as above
             code = code_of(error)
-            await abort(context, code, error, call, self._name)
+            await abort(context, code, error, call=call, what=self._name)
         finally:
             held.release()
             self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)

@@ -51,7 +51,7 @@ def trailing_metadata(call: Call) -> tuple[tuple[str, str], ...]:
     return ((REQUEST_ID, call.id), (SERVER_TIMING, timing)) if timing else ((REQUEST_ID, call.id),)
 
 
-async def abort(context: Context, code: grpc.StatusCode, error: Exception, call: Call, what: str) -> NoReturn:
+async def abort(context: Context, code: grpc.StatusCode, error: Exception, *, call: Call, what: str) -> NoReturn:
     """End the call with the error as its status."""
     metadata = list(trailing_metadata(call))
     if isinstance(error, ServingError):

@@ -36,7 +36,7 @@ async def main(port: int) -> None:
             request_timeout_s=60,
             grace_period_s=1,
         )
-        await serve(listeners, models, ServerMetrics(), [asyncio.Future()])
+        await serve(listeners, models, ServerMetrics(), must_not_end=[asyncio.Future()])
 
 
 if __name__ == "__main__":

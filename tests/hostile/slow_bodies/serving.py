@@ -138,7 +138,7 @@ class Served:
         repository, threads, hooked = ModelRepository(), HookThreads(1), ServerMetrics()
         repository.update(Predicting(_echoed), "hooks")
         self._hooked = HookedModels(repository, threads, HookMetrics(hooked.registry))
-        self._hooks = sdk.build_app(self._hooked, hooked, 120.0, MAX_BODY)
+        self._hooks = sdk.build_app(self._hooked, hooked, timeout_s=120.0, max_request_size=MAX_BODY)
 
     async def close(self) -> None:
         await self._bare.close()

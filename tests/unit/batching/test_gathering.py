@@ -36,7 +36,7 @@ def test_with_a_target_for_the_latency_a_batch_is_as_large_as_the_ones_before_al
 def test_the_callers_of_a_batch_are_expected_again_for_a_tenth_of_its_duration(model_s: float, pause_s: float) -> None:
     gathering = Gathering(BatchLimits())
 
-    gathering.ended("key", 100.0, model_s, 4, 1)
+    gathering.ended("key", 100.0, model_s=model_s, instances=4, capacity=1)
 
     assert [gathering.expects_more(instances) for instances in (0, 1, 3, 4)] == [False, True, True, False]
     assert gathering.until == 100.0 + 2 * pause_s
@@ -49,6 +49,6 @@ def test_the_callers_of_a_batch_are_expected_again_for_a_tenth_of_its_duration(m
 def test_nobody_is_expected_after_a_request_that_is_never_merged() -> None:
     gathering = Gathering(BatchLimits(), ("alone",))
 
-    gathering.ended("alone", 100.0, 0.5, 4, 1)
+    gathering.ended("alone", 100.0, model_s=0.5, instances=4, capacity=1)
 
     assert not gathering.expects_more(1)

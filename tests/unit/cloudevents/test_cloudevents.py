@@ -193,7 +193,7 @@ def test_a_structured_event_is_answered_by_one(answer: Response, data: dict[str,
 )
 def test_its_attributes_come_back_where_that_is_asked_for(asked: CloudEvent, extensions: dict[str, object]) -> None:
     style = EventStyle(merges=True, type="scored", source="/models")
-    answer = cloudevents.wrap(asked, Response(b"1"), "bert", style, now, new_id)
+    answer = cloudevents.wrap(asked, Response(b"1"), "bert", style=style, now=now, new_id=new_id)
 
     headers = {name.decode().removeprefix("ce-"): unquote(value.decode()) for name, value in answer.headers}
     told = orjson.loads(answer.body) if asked.structured else headers

@@ -20,7 +20,7 @@ _BUCKETS = (0.001, 0.25, 1.0, 60.0)
 )
 def test_they_write_what_prometheus_client_writes(observed: list[tuple[str, float]]) -> None:
     registry, theirs = CollectorRegistry(), CollectorRegistry()
-    histogram = Histogram("x_seconds", "Time of x.", "model_name", _BUCKETS, registry)
+    histogram = Histogram("x_seconds", "Time of x.", "model_name", buckets=_BUCKETS, registry=registry)
     peer = prometheus_client.Histogram("x_seconds", "Time of x.", ["model_name"], buckets=_BUCKETS, registry=theirs)
     for label, value in observed:
         histogram.labels(label).observe(value)
@@ -34,7 +34,7 @@ def test_they_write_what_prometheus_client_writes(observed: list[tuple[str, floa
 
 def test_a_name_is_taken_once_in_a_registry() -> None:
     registry = CollectorRegistry()
-    Histogram("x_seconds", "Time of x.", "model_name", _BUCKETS, registry)
+    Histogram("x_seconds", "Time of x.", "model_name", buckets=_BUCKETS, registry=registry)
 
     with pytest.raises(ValueError, match="Duplicated timeseries"):
-        Histogram("x_seconds", "Time of x.", "model_name", _BUCKETS, registry)
+        Histogram("x_seconds", "Time of x.", "model_name", buckets=_BUCKETS, registry=registry)

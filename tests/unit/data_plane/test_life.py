@@ -21,7 +21,13 @@ from tests.support.object_stores import tls
 async def run(listener: socket.socket, certified: Tls | None = None) -> None:
     """Serve until it ends; nothing here ends it."""
     await asyncio.wait_for(
-        serve(listening_on(listener, certified), serving(FakeModel()), ServerMetrics(), [asyncio.Event().wait()]), 20
+        serve(
+            listening_on(listener, certified),
+            serving(FakeModel()),
+            ServerMetrics(),
+            must_not_end=[asyncio.Event().wait()],
+        ),
+        20,
     )
 
 

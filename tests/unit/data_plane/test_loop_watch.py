@@ -74,5 +74,8 @@ async def test_a_model_server_is_watched() -> None:
 
     with open_port("127.0.0.1", 0) as listener, pytest.raises(EOFError):
         await asyncio.wait_for(
-            serve(listening_on(listener), serving(FakeModel()), ServerMetrics(), [end_when_it_is_watched()]), 20
+            serve(
+                listening_on(listener), serving(FakeModel()), ServerMetrics(), must_not_end=[end_when_it_is_watched()]
+            ),
+            20,
         )

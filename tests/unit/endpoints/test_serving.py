@@ -24,7 +24,9 @@ async def test_kserves_variables_are_read_from_the_environment(monkeypatch: pyte
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     ended = asyncio.get_running_loop().create_future()
     with open_port("127.0.0.1", 0) as listener:
-        server = asyncio.create_task(serve(listening_on(listener), serving(RecordingModel()), ServerMetrics(), [ended]))
+        server = asyncio.create_task(
+            serve(listening_on(listener), serving(RecordingModel()), ServerMetrics(), must_not_end=[ended])
+        )
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(f'POST /v1/models/m:predict HTTP/1.1\r\n{lines}\r\n{{"instances":[1]}}'.encode())
         answer = (await reader.read()).decode()

@@ -40,7 +40,7 @@ async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path)
     file = asking_for(tmp_path, "nothing-there")
 
     with pytest.raises(ModelFailed) as raised:
-        await requirements.install(file, tmp_path / "packages", "m", 1)
+        await requirements.install(file, tmp_path / "packages", model="m", timeout_s=1)
 
     assert str(raised.value) == (
         "Model m: requirements.txt was not installed within 1 s; "
@@ -55,7 +55,9 @@ async def test_an_index_that_cannot_be_reached_is_named(
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1")
 
     with pytest.raises(ModelFailed) as raised:
-        await requirements.install(asking_for(tmp_path, "nothing-there"), tmp_path / "packages", "m", 200)
+        await requirements.install(
+            asking_for(tmp_path, "nothing-there"), tmp_path / "packages", model="m", timeout_s=200
+        )
 
     assert f"host='127.0.0.1', port={silent_index.getsockname()[1]}): Read timed out." in str(raised.value)
     assert "ERROR: No matching distribution found for nothing-there" in str(raised.value)
@@ -64,7 +66,7 @@ async def test_an_index_that_cannot_be_reached_is_named(
 @pytest.mark.usefixtures("silent_index")
 async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None:
     file = asking_for(tmp_path, "nothing-there")
-    installing = asyncio.ensure_future(requirements.install(file, tmp_path / "packages", "m", 200))
+    installing = asyncio.ensure_future(requirements.install(file, tmp_path / "packages", model="m", timeout_s=200))
 
     def running() -> list[psutil.Process]:
         return [child for child in psutil.Process().children() if str(file) in child.cmdline()]
@@ -79,7 +81,7 @@ async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match=r"its manifest names missing.txt, which is not in the archive"):
-        await requirements.install(tmp_path / "missing.txt", tmp_path / "packages", "m", 1)
+        await requirements.install(tmp_path / "missing.txt", tmp_path / "packages", model="m", timeout_s=1)
 
 
 async def test_pip_does_not_get_what_the_configuration_withholds(
@@ -89,5 +91,5 @@ async def test_pip_does_not_get_what_the_configuration_withholds(
     nothing = asking_for(tmp_path)
 
     with pytest.raises(ModelFailed, match="no number"):
-        await requirements.install(nothing, tmp_path / "packages", "m")
-    await requirements.install(nothing, tmp_path / "packages", "m", withheld=("PIP_TIMEOUT",))
+        await requirements.install(nothing, tmp_path / "packages", model="m")
+    await requirements.install(nothing, tmp_path / "packages", model="m", withheld=("PIP_TIMEOUT",))

@@ -101,7 +101,7 @@ class NamedTensor:
         try:
             if self._raw_data is not None:
                 raw = memoryview(self._raw_data)
-                return tensors.from_buffer(self.name, self.datatype, self.shape, raw, parameters)
+                return tensors.from_buffer(self.name, self.datatype, self.shape, buffer=raw, parameters=parameters)
             # An array is converted to the tensor's datatype.
             data = self._data.tolist() if hasattr(self._data, "tolist") else self._data
             data = self._checked(data) if self.datatype == _BYTES else data

@@ -106,7 +106,7 @@ class HookEndpoints:
             return response
         if event is None:
             return response
-        return await off_loop(len(response.body), cloudevents.wrap, event, response, served.name, self._style)
+        return await off_loop(len(response.body), cloudevents.wrap, event, response, served.name, style=self._style)
 
     def _served(self, params: Mapping[str, str]) -> ServedModel:
         return self._models.served(params["model"], params.get("version"))

@@ -17,7 +17,9 @@ class HookMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._stages = {
-            stage: Histogram(f"request_{stage}_seconds", f"Time of {stage}.", "model_name", _BUCKETS, registry)
+            stage: Histogram(
+                f"request_{stage}_seconds", f"Time of {stage}.", "model_name", buckets=_BUCKETS, registry=registry
+            )
             for stage in STAGES
         }
 

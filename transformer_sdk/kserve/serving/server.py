@@ -54,12 +54,17 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
     )
     style = EventStyle.of(os.environ)
     app = build_app(
-        models, metrics, listeners.request_timeout_s, listeners.max_request_size, style, budget=listeners.budget
+        models,
+        metrics,
+        timeout_s=listeners.request_timeout_s,
+        max_request_size=listeners.max_request_size,
+        style=style,
+        budget=listeners.budget,
     )
     must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
     must_not_end += [_run_engine(model) for model in config.repository.get_models().values() if model.engine]
     try:
-        await serve_app(app, listeners, models, metrics, must_not_end, if_held=_IF_A_HOOK)
+        await serve_app(app, listeners, models, metrics=metrics, must_not_end=must_not_end, if_held=_IF_A_HOOK)
     finally:
         await models.close()
         await models.stop()
@@ -74,10 +79,10 @@ def _tls(certificate: str | None, key: str | None) -> Tls | None:
 def build_app(
     models: HookedModels,
     metrics: ServerMetrics,
+    *,
     timeout_s: float,
     max_request_size: int,
     style: EventStyle = DEFAULT_STYLE,
-    *,
     budget: ByteBudget | None = None,
 ) -> App:
     """Return the application with every endpoint; of two routes for a path, the last one is used."""

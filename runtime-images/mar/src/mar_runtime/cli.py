@@ -105,7 +105,13 @@ async def _run(
     models.repository = supervisor
     listeners.budget.drop_gone = supervisor.drop_gone
     try:
-        await serve(listeners, models, metrics, [supervisor.run(found.models)], handler_metrics.exposition)
+        await serve(
+            listeners,
+            models,
+            metrics,
+            must_not_end=[supervisor.run(found.models)],
+            more_metrics=handler_metrics.exposition,
+        )
     finally:
         await supervisor.close()
 

@@ -73,7 +73,7 @@ async def supervise(service: Service, launch: Launch, listeners: Listeners, mana
                 max_connections=MAX_MANAGEMENT_CONNECTIONS,
             )
             must_not_end.append(server.run_until_drained())
-        await serve(listeners, models, metrics, must_not_end, client.metrics)
+        await serve(listeners, models, metrics, must_not_end=must_not_end, more_metrics=client.metrics)
 
 
 async def _refuse_after(watching: Awaitable[None], served: ServedVersions) -> None:

@@ -21,7 +21,7 @@ INSTALL_S = 1800
 
 
 async def install(
-    requirements: Path, target: Path, model: str, timeout_s: float = INSTALL_S, withheld: Collection[str] = ()
+    requirements: Path, target: Path, *, model: str, timeout_s: float = INSTALL_S, withheld: Collection[str] = ()
 ) -> None:
     """Install the packages into `target`; raises ModelFailed with pip's error.
 

@@ -68,7 +68,7 @@ async def prepare(request: ArchiveRequest, settings: RuntimeSettings, models: in
     if plan.requirements:
         packages = folder / "packages"
         file = unpacked.folder / plan.requirements
-        await requirements.install(file, packages, request.name, withheld=settings.withheld)
+        await requirements.install(file, packages, model=request.name, withheld=settings.withheld)
     return PreparedArchive(request, unpacked.folder, plan, gpus, packages)
 
 
