@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
 from zipfile import ZipFile, ZipInfo
 
 import pytest
 
+import mar_runtime.cli
+import torchserve_adapter.__main__
 from tests.conformance.archives import HANDLERS
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, Request, Runtime
@@ -18,6 +23,7 @@ from tests.support.runtimes import OURS, Request, Runtime
 pytestmark = pytest.mark.timeout(600)
 
 CONFIGURATION_ERROR, MODEL_FAILED = 3, 4
+MAINS = {"adapter": torchserve_adapter.__main__.main, "mar": mar_runtime.cli.main}
 _HANDLER = {"handler.py": b"def handle(data, context): return data\n"}
 
 
@@ -96,8 +102,9 @@ def _asynchronous(path: Path) -> None:
 class Bad:
     """`words` are in the reason, besides the archive's name or its model's.
 
-    What only the process of a worker finds out (`in_worker`) reaches `isvc-mar` as the exception of `raises` does, so
-    one server of it is enough for all of these. TorchServe only logs them, each with words of its own.
+    `found_by` finds it: the server's own process, before it starts another one; a server that installs or loads it; or
+    only a worker. What a worker finds reaches its server as the exception of `raises` does, so one server of isvc-mar
+    is enough for all of these; the worker of the adapter loads handlers by the same code.
     """
 
     name: str
@@ -105,7 +112,7 @@ class Bad:
     write: Callable[[Path], None]
     exit_code: int
     words: str
-    in_worker: bool = False
+    found_by: Literal["main", "server", "worker"] = "main"
 
 
 BAD = (
@@ -116,16 +123,16 @@ BAD = (
     Bad("absolute", "an absolute path", _absolute, MODEL_FAILED, "outside of its folder"),
     Bad("link", "a link", _linking, MODEL_FAILED, "weights.pt"),
     Bad("bomb", "a zip bomb", _bomb, MODEL_FAILED, "claims to unpack to 3.8 GiB"),
-    Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing", in_worker=True),
+    Bad("handler", "a missing handler", _without_handler, MODEL_FAILED, "missing", found_by="worker"),
     Bad("raises", "a handler that raises in `initialize`", _raising, MODEL_FAILED,
-        "RuntimeError: the weights are not there (at handler.py:6 in initialize"),
+        "RuntimeError: the weights are not there (at handler.py:6 in initialize", found_by="server"),
     Bad("imports", "a handler that lacks a module", _importing, MODEL_FAILED, "a_module_that_nobody_has",
-        in_worker=True),
-    Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError", in_worker=True),
+        found_by="worker"),
+    Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError", found_by="worker"),
     Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
-        "a-package-that-nobody-has"),
+        "a-package-that-nobody-has", found_by="server"),
     Bad("asynchronous", "a handler that is `async def`", _asynchronous, MODEL_FAILED,
-        "The handler is `async def`, but handlers are not awaited", in_worker=True),
+        "The handler is `async def`, but handlers are not awaited", found_by="worker"),
     Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,
         "asyncCommunication"),
     Bad(
@@ -135,28 +142,44 @@ BAD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "bad"),
-    [
-        pytest.param(kind, bad, id=f"{bad.name}-{kind}")
-        for kind in OURS
-        for bad in BAD
-        if kind == "adapter" or not bad.in_worker
-    ],
-)
-def test_an_archive_that_cannot_be_served_ends_the_server(tmp_path: Path, kind: str, bad: Bad) -> None:
+def each_found_by(finder: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD if bad.found_by == finder])
+
+
+@pytest.mark.parametrize("kind", OURS)
+@each_found_by("main")
+def test_an_archive_that_cannot_be_read_or_unpacked_ends_the_server(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str, bad: Bad
+) -> None:
     folder = tmp_path / "models"
     configure(folder, "bad")
     bad.write(folder / "model-store/bad.mar")
+    log = tmp_path / "termination-log"
+    flags = ["--model-dir", folder, "--work-dir", tmp_path / "work", "--termination-log", log, "--host", "127.0.0.1"]
 
-    with Runtime(kind, folder) as runtime:
-        exit_code = runtime.wait_exit()
-        reason = runtime.termination_message
+    with patch.dict(os.environ):  # isvc-mar sets variables for the libraries of its models
+        exit_code = MAINS[kind]([*map(str, flags), "--http-port", "0", "--grpc-port", "0"])
 
-        assert (exit_code, bad.words in reason, "bad" in reason) == (bad.exit_code, True, True), reason
-        assert len(reason.splitlines()) == 1
-        assert reason in runtime.log
+    check(bad, exit_code, log.read_text(), capfd.readouterr().err)
     assert not list(tmp_path.rglob("escaped.py"))
+
+
+@pytest.mark.parametrize("kind", OURS)
+@each_found_by("server")
+def test_an_archive_that_cannot_be_installed_or_loaded_ends_the_server(tmp_path: Path, kind: str, bad: Bad) -> None:
+    configure(tmp_path, "bad")
+    bad.write(tmp_path / "model-store/bad.mar")
+
+    with Runtime(kind, tmp_path) as runtime:
+        exit_code = runtime.wait_exit()
+
+        check(bad, exit_code, runtime.termination_message, runtime.log)
+
+
+def check(bad: Bad, exit_code: int, reason: str, log: str) -> None:
+    assert (exit_code, bad.words in reason, "bad" in reason) == (bad.exit_code, True, True), reason
+    assert len(reason.splitlines()) == 1
+    assert reason in log
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +195,7 @@ def runtime(store: Path) -> Iterator[Runtime]:
         yield running.wait_ready(["good"])
 
 
-@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in BAD if bad.in_worker])
+@each_found_by("worker")
 def test_a_handler_that_cannot_be_loaded_is_refused_in_a_worker(runtime: Runtime, store: Path, bad: Bad) -> None:
     """By a server that runs; one that starts ends, as `raises` shows."""
     configure(store.parent, "good", "bad")
