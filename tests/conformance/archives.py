@@ -1,5 +1,5 @@
-"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, and
-one for settings that concern all models."""
+"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, one
+for TorchServe's stock handlers, and one for settings that concern all models."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from tests.support import model_folder
 from tests.support.kept import kept
 from tests.support.model_folder import manifest, write_mar
+from tests.support.runtimes import OURS
 
 HANDLERS = Path(__file__).parents[1] / "support/handlers"
 BATCH_SIZE = 4
@@ -91,11 +92,13 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "": (
         PROBE,
         BATCHED,
-        ONNX,
         _alone("function.py", "function", batch_size=BATCH_SIZE),
         _alone("function.py", "function", version="2.0"),
         _alone("entry.py:answer", "entry"),
         _alone("installed.py", "installed", fields={"requirementsFile": "requirements.txt"}),
+    ),
+    "stock": (
+        ONNX,
         _network("image-classifier", "image_classifier", "image_network"),
         _network("object-detector", "object_detector", "box_network"),
         _network("image-segmenter", "image_segmenter", "pixel_network", labels=False),
@@ -115,6 +118,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
 }
 # The settings of a directory; without them, a snapshot says everything of each of its models.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "stock": ("load_models=all", "default_workers_per_model=1"),
     "kservev2": ("service_envelope=kservev2", "load_models=all", "default_workers_per_model=1"),
     "settings": (
         "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar",
@@ -122,6 +126,15 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "decode_input_request=false",
     ),
 }
+
+
+def served_by(directory: str) -> tuple[str, ...]:
+    """Which of our runtimes are asked of a directory.
+
+    Some show only how a worker loads and calls its handler. Both runtimes have the same code for that, and behind the
+    adapter every model imports torch again.
+    """
+    return ("mar",) if directory in ("stock", "json", "body") else OURS
 
 
 def directories() -> dict[str, Path]:

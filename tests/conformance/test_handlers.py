@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.conformance.archives import served_by
 from tests.conformance.case import BYTES, JSON, TEXT, Case, Refusal
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Record
@@ -13,21 +14,27 @@ from tests.conformance.recording import as_recorded
 from tests.support.runtimes import OURS, TORCHSERVE
 
 pytestmark = pytest.mark.timeout(600)
-EVERY_CASE = pytest.mark.parametrize(
+
+
+@pytest.mark.parametrize(
     ("envelope", "case"),
     [pytest.param(envelope, case, id=case.name) for envelope, cases in CASES.items() for case in cases],
 )
-
-
-@EVERY_CASE
 def test_torchserve_answers_as_the_case_says(recorded: Record, envelope: str, case: Case) -> None:
     answer = recorded(TORCHSERVE, envelope).cases[case.name]
 
     assert answer.status == case.status, answer.body[:500]
 
 
-@pytest.mark.parametrize("kind", OURS)
-@EVERY_CASE
+@pytest.mark.parametrize(
+    ("envelope", "case", "kind"),
+    [
+        pytest.param(envelope, case, kind, id=f"{case.name}-{kind}")
+        for envelope, cases in CASES.items()
+        for kind in served_by(envelope)
+        for case in cases
+    ],
+)
 def test_ours_answer_the_same(recorded: Record, kind: str, envelope: str, case: Case) -> None:
     reference = recorded(TORCHSERVE, envelope).cases[case.name]
     answer = as_recorded(reference, recorded(kind, envelope).cases[case.name])

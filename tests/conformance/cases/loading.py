@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.case import JSON, Case, predictions, v1
+from tests.conformance.case import Case, predictions, v1
 
 ROWS = b'{"instances": [[1, 2, 3, 4], [0.5, -1, 2, 0]]}'
 
@@ -20,7 +20,6 @@ CASES = (
     ),
     Case("entry", "handler: `module:function`", "entry", predictions("entry")),
     Case("requirements", "`requirementsFile` with `install_py_dep_per_model`", "installed", predictions("installed")),
-    Case("onnx", "BaseHandler with an ONNX `serializedFile`", "onnx", predictions("onnx", b"[1, 2, 3, 4]", JSON)),
     _seen("system_properties", "`context.system_properties`"),
     Case(
         "system-properties-batched",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from tests.conformance.case import Case, multipart, predictions
+from tests.conformance.case import JSON, Case, multipart, predictions
 from tests.conformance.pictures import png
 from tests.support.runtimes import Request
 
@@ -13,6 +13,7 @@ FORM, FORM_TYPE = multipart({"data": ("image/png", PICTURE)})
 TEXT = b"The <b>parcel</b> is LATE!"
 
 CASES = (
+    Case("onnx", "BaseHandler with an ONNX `serializedFile`", "onnx", predictions("onnx", b"[1, 2, 3, 4]", JSON)),
     Case("image-bytes", "`image_classifier`: an image's bytes", "image-classifier",
          predictions("image-classifier", PICTURE, "image/png")),
     Case("image-put", "`image_classifier`: `curl -T digit.png`", "image-classifier",
