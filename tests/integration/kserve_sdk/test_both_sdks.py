@@ -78,28 +78,37 @@ def transforming(sdk: str, folder: Path, predictor: str, *flags: str) -> Iterato
         transformer.process.wait()
 
 
-def fake(_: Path) -> Any:
-    return FakePredictor(lambda instances: [7 if len(one["data"]) == 784 else 0 for one in instances])
+def digits_of(instances: list[Any]) -> list[int]:
+    return [7 if len(one["data"]) == 784 else 0 for one in instances]
 
 
-@contextlib.contextmanager
-def real(folder: Path) -> Iterator[Any]:
+@pytest.fixture
+def fake() -> Iterator[FakePredictor]:
+    with FakePredictor(digits_of) as predictor:
+        yield predictor
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     """Our own runtime with a handler in the network's place."""
-    store = folder / "model/model-store"
-    write_mar(store / "mnist.mar", manifest(modelName="mnist", handler="handler.py"), {"handler.py": HANDLER})
-    with Runtime("mar", folder / "model") as runtime:
-        runtime.wait_ready(["mnist"])
+    folder = tmp_path_factory.mktemp("model")
+    described = manifest(modelName="mnist", handler="handler.py")
+    write_mar(folder / "model-store/mnist.mar", described, {"handler.py": HANDLER})
+    with Runtime("mar", folder, has_torch=False) as runtime:
+        yield runtime.wait_ready(["mnist"])
 
-        class Predictor:
-            host = f"127.0.0.1:{runtime.port}"
 
-        yield Predictor()
+@pytest.fixture(params=["fake", "real"])
+def predictor(request: pytest.FixtureRequest) -> str:
+    """The address of each in turn."""
+    if request.param == "fake":
+        return str(request.getfixturevalue("fake").host)
+    return f"127.0.0.1:{request.getfixturevalue('real').port}"
 
 
 @pytest.mark.parametrize("sdk", [OURS, KSERVE])
-@pytest.mark.parametrize("predictor", [fake, real])
-def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: Any, tmp_path: Path) -> None:
-    with predictor(tmp_path) as behind, transforming(sdk, tmp_path, behind.host) as transformer:
+def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: str, tmp_path: Path) -> None:
+    with transforming(sdk, tmp_path, predictor) as transformer:
         assert transformer.ask("POST", PREDICT, SAMPLE) == (200, {"predictions": [{"digit": 7}]})
         status, document = transformer.ask("POST", PREDICT, b'{"instances": [{"image": 1}]}')
 
@@ -107,9 +116,9 @@ def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: Any, tmp_path: 
     assert document["error"].startswith('an instance is {"image": {"b64": "a picture in base64"}}')
 
 
-def test_a_predictor_that_refuses_is_quoted(tmp_path: Path) -> None:
-    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
-        behind.fail(429, "no room")
+def test_a_predictor_that_refuses_is_quoted(fake: FakePredictor, tmp_path: Path) -> None:
+    fake.fail(429, "no room")
+    with transforming(OURS, tmp_path, fake.host) as transformer:
         status, document = transformer.ask("POST", PREDICT, SAMPLE)
 
     assert (status, document["error"], document["component"]) == (429, "no room", "predictor/model")
@@ -134,8 +143,8 @@ def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path)
     assert (answer.result(), code) == ((200, {"predictions": [{"digit": 7}]}), 0)
 
 
-def test_workers_share_the_port_and_end_together(tmp_path: Path) -> None:
-    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host, "--workers=2") as transformer:
+def test_workers_share_the_port_and_end_together(fake: FakePredictor, tmp_path: Path) -> None:
+    with transforming(OURS, tmp_path, fake.host, "--workers=2") as transformer:
         answers = [transformer.ask("POST", PREDICT, SAMPLE)[0] for _ in range(10)]
         transformer.process.send_signal(signal.SIGTERM)
         code = transformer.process.wait(timeout=60)
@@ -143,8 +152,8 @@ def test_workers_share_the_port_and_end_together(tmp_path: Path) -> None:
     assert (answers, code) == ([200] * 10, 0)
 
 
-def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
-    with fake(tmp_path) as behind, transforming(OURS, tmp_path, behind.host, "--workers=2") as transformer:
+def test_workers_do_not_outlive_a_parent_that_is_killed(fake: FakePredictor, tmp_path: Path) -> None:
+    with transforming(OURS, tmp_path, fake.host, "--workers=2") as transformer:
         workers = psutil.Process(transformer.process.pid).children()
         transformer.process.kill()
 
@@ -156,11 +165,10 @@ def _runs(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    with fake(tmp_path) as behind:
-        port = behind.host.rpartition(":")[2]
-        transformer = Transformer(OURS, tmp_path, "localhost", f"--http_port={port}")
-        code = transformer.process.wait(timeout=60)
+def test_a_port_that_is_taken_is_named(fake: FakePredictor, tmp_path: Path) -> None:
+    port = fake.host.rpartition(":")[2]
+    transformer = Transformer(OURS, tmp_path, "localhost", f"--http_port={port}")
+    code = transformer.process.wait(timeout=60)
 
     assert code != 0
     assert f"Port {port} cannot be opened" in transformer.log.read_text()
