@@ -7,8 +7,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from storage_initializer.errors import Termination
 from storage_initializer.termination import termination_raises, uninterrupted
 from tests.integration.storage.conftest import Initialize
+from tests.support.initializer_forks import Forks, forks
 from tests.support.memory_limit import memory_limit
 from tests.support.memory_source import MemorySource, bring_alone
 from tests.support.model_folder import read_tree
@@ -28,11 +28,11 @@ KILLS = 20
 def source(tmp_path: Path) -> Path:
     """Long enough to copy that a kill hits the middle: many small files and a big one."""
     chance = random.Random(0)
-    for number in range(200):
+    for number in range(60):
         path = tmp_path / f"source/{number % 10}/{number}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(chance.randbytes(4096))
-    (tmp_path / "source/weights.bin").write_bytes(chance.randbytes(8 << 20))
+    (tmp_path / "source/weights.bin").write_bytes(chance.randbytes(4 << 20))
     return tmp_path / "source"
 
 
@@ -45,22 +45,22 @@ def start(*arguments: object, limit: Callable[[], None] | None = None) -> subpro
     return process
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Forks]:
+    with forks() as started:
+        yield started
+
+
 def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
-    initialize: Initialize, source: Path, tmp_path: Path
+    runs: Forks, initialize: Initialize, source: Path, tmp_path: Path
 ) -> None:
-    process, began = start(source, tmp_path / "unharmed"), time.monotonic()
-    process.communicate()
-    duration, chance, leftovers = time.monotonic() - began, random.Random(0), 0
+    environment = {"TERMINATION_LOG": str(tmp_path / "reason")}
+    duration = runs.duration(source, tmp_path / "unharmed", environment=environment)
+    chance, leftovers = random.Random(0), 0
     whole = read_tree(source)
     for number in range(KILLS):
         destination = tmp_path / f"killed-{number}"
-        process = start(source, destination)
-        try:
-            process.communicate(timeout=chance.uniform(0, duration))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        runs.start(source, destination, environment=environment).kill_after(chance.uniform(0, duration))
         staged = destination / ".storage-initializer"
         leftovers += staged.exists()
         in_place = {path: content for path, content in read_tree(destination).items() if not path.startswith(".")}
@@ -159,14 +159,14 @@ def test_signals_have_their_old_meaning_afterwards() -> None:
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """512 MiB, the pages that the kernel keeps of it included, in 64 MiB."""
+    """256 MiB, the pages that the kernel keeps of it included, in 64 MiB."""
     (tmp_path / "source").mkdir()
     with (tmp_path / "source/weights").open("wb") as stream:
-        stream.truncate(512 << 20)
+        stream.truncate(256 << 20)
 
     with memory_limit(64 << 20) as limit:
         process = start(tmp_path / "source", tmp_path / "models", limit=limit)
         _, reason = process.communicate()
 
     assert (process.returncode, reason) == (0, "")
-    assert (tmp_path / "models/weights").stat().st_size == 512 << 20
+    assert (tmp_path / "models/weights").stat().st_size == 256 << 20

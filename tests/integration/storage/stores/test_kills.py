@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
 ) -> None:
     ends = time.monotonic() + 60 * (pytestconfig.getoption("--hostile-minutes") or 0)
     uri, environment = bucket.fill(FILES), {**bucket.environment(), "TERMINATION_LOG": str(tmp_path / "reason")}
-    duration, chance = duration_of(runs, uri, tmp_path / "unharmed", environment), random.Random(0)
+    duration, chance = runs.duration(uri, tmp_path / "unharmed", environment=environment), random.Random(0)
     killed = staged = 0
     while killed < KILLS or time.monotonic() < ends:
         destination = tmp_path / f"killed-{killed}"
@@ -53,16 +53,6 @@ def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
         assert read_tree(destination) == FILES
         shutil.rmtree(destination)
     assert staged > killed / 4
-
-
-def duration_of(runs: Forks, uri: str, destination: Path, environment: Mapping[str, str]) -> float:
-    """Of the quickest of some, so that few end before they are killed."""
-    durations = []
-    for _ in range(5):
-        began = time.monotonic()
-        assert runs.start(uri, destination, environment=environment).exit_code() == 0
-        durations.append(time.monotonic() - began)
-    return min(durations)
 
 
 def test_the_run_after_a_kill_reads_only_what_is_missing(runs: Forks, bucket: Store, models: Path) -> None:
