@@ -31,7 +31,7 @@ def walk(folder: Path, commands: str, timeout_s: float, **environment: str) -> s
     with (folder / "log").open("wb") as log:
         shell = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", _moved(commands, folder)], cwd=folder, stdout=log, stderr=log,
-            start_new_session=True, env={**page_environment(folder), **environment},
+            start_new_session=True, env={**_environment(folder), **environment},
         )  # fmt: skip
         try:
             code = shell.wait(timeout=timeout_s)
@@ -42,7 +42,7 @@ def walk(folder: Path, commands: str, timeout_s: float, **environment: str) -> s
     return said
 
 
-def page_environment(folder: Path) -> Mapping[str, str]:
+def _environment(folder: Path) -> Mapping[str, str]:
     """This machine's, with the programs and modules of this checkout."""
     assert shutil.which("curl"), "curl is not installed"
     sources = (ROOT, ROOT / "runtime-images/mar/src")
