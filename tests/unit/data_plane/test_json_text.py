@@ -29,7 +29,7 @@ def value(chance: random.Random, depth: int) -> Any:
 
 def texts(seed: int) -> list[bytes]:
     chance = random.Random(seed)
-    return [orjson.dumps(value(chance, 5), option=chance.choice([0, orjson.OPT_INDENT_2])) for _ in range(100)]
+    return [orjson.dumps(value(chance, 5), option=chance.choice([0, orjson.OPT_INDENT_2])) for _ in range(40)]
 
 
 def damaged(text: bytes, chance: random.Random) -> bytes:

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.support import java_class
+from tests.support.java_class import JavaClass
 from torchserve_compat.store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, TORCHRUN, variable
 
 _SPEC = find_spec("ts")
@@ -15,7 +18,6 @@ assert _SPEC
 assert _SPEC.origin
 WHEEL = Path(_SPEC.origin).parent
 JAR = str(WHEEL / "frontend/model-server.jar")
-MANAGER = java_class.read(JAR, "org/pytorch/serve/util/ConfigManager")
 # Constants of ConfigManager that are no settings: names of loggers, values, and what it sets itself.
 NO_SETTINGS = {
     "MODEL_METRICS_LOGGER", "MODEL_LOGGER", "MODEL_SERVER_METRICS_LOGGER", "MODEL_SERVER_TELEMETRY_LOGGER",
@@ -24,20 +26,25 @@ NO_SETTINGS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def manager() -> JavaClass:
+    return java_class.read(JAR, "org/pytorch/serve/util/ConfigManager")
+
+
 def _names(strings: Iterable[str]) -> set[str]:
     """Of text literals, those that can be a key: not the texts of messages, nor single words of Java's."""
     return {text for text in strings if re.fullmatch(r"[a-z]+([A-Z][A-Za-z]*|-[a-z]+)+|torchrun", text)}
 
 
-def test_every_setting_of_torchserves_configuration_is_in_the_table() -> None:
-    known = {value for name, value in MANAGER.constants.items() if name not in NO_SETTINGS}
+def test_every_setting_of_torchserves_configuration_is_in_the_table(manager: JavaClass) -> None:
+    known = {value for name, value in manager.constants.items() if name not in NO_SETTINGS}
     by_its_launcher = set(re.findall(r'props.get\("(\w+)"', (WHEEL / "model_server.py").read_text()))
 
     assert known | by_its_launcher == PROPERTIES.keys()
 
 
-def test_every_variable_of_torchserves_environment_sets_its_setting() -> None:
-    variables = {name: value for name, value in MANAGER.constants.items() if name.startswith("TS_")}
+def test_every_variable_of_torchserves_environment_sets_its_setting(manager: JavaClass) -> None:
+    variables = {name: value for name, value in manager.constants.items() if name.startswith("TS_")}
 
     assert {variable(setting): setting for setting in variables.values()} == variables
 
