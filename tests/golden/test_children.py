@@ -20,9 +20,9 @@ from isvc_operator.config import parse_config
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_runtimes
 from isvc_operator.local.objects import as_stored
-from isvc_operator.render import render
-from isvc_operator.resolve import resolve
+from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.objects import ObjectReference
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests

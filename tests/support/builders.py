@@ -22,9 +22,9 @@ from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import Observation
-from isvc_operator.render import render
-from isvc_operator.resolve import Resolved, resolve
+from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import Resolved, resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
 

@@ -29,8 +29,8 @@ from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.kube.status import write_status
 from isvc_operator.observe.status import derive_status
-from isvc_operator.render import render
-from isvc_operator.resolve import Resolved, is_stopped, resolve
+from isvc_operator.render.children import render
+from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 
 log = logging.getLogger(__name__)
 

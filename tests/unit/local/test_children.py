@@ -12,9 +12,9 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.children import render_services, taken_hosts, warnings
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
-from isvc_operator.render import render
-from isvc_operator.resolve import resolve
+from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.local_services import parsed, runtime, service

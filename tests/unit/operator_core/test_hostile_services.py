@@ -26,9 +26,9 @@ from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.covers import covers
-from isvc_operator.render import render
-from isvc_operator.resolve import resolve
+from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields

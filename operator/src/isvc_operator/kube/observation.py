@@ -18,8 +18,8 @@ from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, pods_of, stage
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation
-from isvc_operator.resolve import Resolved, is_stopped
 from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.service import Resolved, is_stopped
 from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
 from isvc_operator.text import one_line
 

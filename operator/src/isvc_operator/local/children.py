@@ -13,10 +13,10 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
 from isvc_operator.manifests import Manifest
-from isvc_operator.render import render
-from isvc_operator.resolve import Resolved, is_stopped, resolve
+from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests

@@ -25,8 +25,8 @@ from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
-from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.hosts import Hosts
+from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
 
 # Our reasons that KServe's clients see as a model that cannot be loaded.

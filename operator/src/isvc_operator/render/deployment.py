@@ -10,10 +10,10 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
-from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import merge_items
 from isvc_operator.resolve.flags import flag_value
+from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _SERVING = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)

@@ -12,10 +12,10 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import child_metadata
 from isvc_operator.render.service import PORT
-from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 
 

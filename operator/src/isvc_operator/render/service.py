@@ -8,9 +8,9 @@ from typing import Any
 from isvc_operator.config import ServiceConfig
 from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
-from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component, first_port
 from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.service import Resolved
 
 PORT = 80
 

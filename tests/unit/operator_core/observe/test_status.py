@@ -12,8 +12,8 @@ from isvc_operator.errors import Problem
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import derive_status, explain
-from isvc_operator.resolve import resolve
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import (

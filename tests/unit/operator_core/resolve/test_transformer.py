@@ -8,8 +8,8 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, ServiceConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve import Resolved
 from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import StoragePlan
 from isvc_operator.resolve.storage.sources import StorageSource
 from tests.support.builders import a_resolved, a_runtime, a_service

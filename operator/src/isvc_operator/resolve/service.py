@@ -1,0 +1,118 @@
+"""Makes every decision about a service, from its definition, the runtimes and the configuration. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.defaulting import model_of
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import (
+    ANNOTATION_RUNTIME,
+    ANNOTATION_STOP,
+    CA_BUNDLE_CONFIG_MAP,
+    EXPLAINER,
+    TRANSFORMER,
+)
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import Component, port_in_address
+from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.hosts import Hosts, resolve_hosts
+from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
+from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A service with every decision made; ``render`` turns it into manifests.
+
+    ``chosen`` is None if the predictor consists of the user's own containers.
+    """
+
+    service: InferenceService
+    chosen: ChosenRuntime | None
+    predictor: Component
+    transformer: Component | None
+    explainer: Component | None
+    hosts: Hosts
+    ingress_annotations: IngressAnnotations
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Every component, the predictor first because the others need it."""
+        return tuple(item for item in (self.predictor, self.transformer, self.explainer) if item)
+
+    @property
+    def refers_to_objects(self) -> bool:
+        """Whether its storage refers to objects that are not watched: a service account, secrets."""
+        return any(source.remote for item in self.components if item.storage for source in item.storage.copied)
+
+    @property
+    def mounts_ca_bundle(self) -> bool:
+        """Whether a pod mounts the copy of the administrator's certificates."""
+        mounted = (item.storage.provision.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
+        return CA_BUNDLE_CONFIG_MAP in mounted
+
+
+_NONE: Mapping[str, str] = {}
+
+
+def resolve(
+    service: InferenceService,
+    runtimes: Runtimes,
+    config: OperatorConfig,
+    *,
+    storage: StorageContext,
+    taken: Mapping[str, str] = _NONE,
+) -> Resolved:
+    """Resolve a service; raises InvalidSpec if it cannot be served as written.
+
+    ``taken`` are the hosts that belong to other services (``host_claims``).
+    """
+    metadata = service.metadata
+    chosen, predictor = _predictor(service, runtimes, config, storage)
+    protocol = chosen.protocol if chosen else protocol_of(predictor)
+    backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
+    requested = components_of(service)
+    wrappers = {
+        item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)
+        for item in requested[1:]
+    }
+    transformer, explainer = wrappers.get(TRANSFORMER), wrappers.get(EXPLAINER)
+    names = {item.kind: item.name for item in requested}
+    address = _address(metadata, transformer or predictor, config)
+    hosts = resolve_hosts(metadata, names, address=address, config=config.ingress, taken=taken)
+    disallowed = config.inference_service.service_annotation_disallowed_list
+    own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
+    annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
+    return Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations)
+
+
+def _predictor(
+    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, storage: StorageContext
+) -> tuple[ChosenRuntime | None, Component]:
+    model = model_of(service.spec.predictor)
+    if model is not None:
+        chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
+        return chosen, resolve_with_runtime(service, model, chosen, config=config, storage=storage)
+    if service.spec.predictor.containers:
+        return None, resolve_own(service, config, storage)
+    raise InvalidSpec(
+        "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) and "
+        "storageUri, or give it containers"
+    )
+
+
+def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
+    """Return the service's URL inside the cluster."""
+    return f"http://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
+
+
+def is_stopped(service: InferenceService) -> bool:
+    """Whether the user has paused the service: its children are deleted, its definition stays."""
+    return service.metadata.annotations.get(ANNOTATION_STOP, "").lower() == "true"
