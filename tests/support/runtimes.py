@@ -18,12 +18,14 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import psutil
+import pytest
 
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-TORCHLESS = Path(__file__).with_name("torchless")
+_TORCHLESS = Path(__file__).with_name("torchless")
+_TORCH_FOR_ALL = "TORCH_FOR_ALL_SERVERS"  # set by the option --torch
 TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
@@ -67,7 +69,7 @@ class Runtime:
         self.kind = kind
         self._model_dir = model_dir
         self._flags = flags
-        self._path = _SOURCES if has_torch else (TORCHLESS, *_SOURCES)
+        self._path = import_path(*_SOURCES, has_torch=has_torch)
         self._environment = environment
 
     def __enter__(self) -> Self:
@@ -202,10 +204,27 @@ class Runtime:
             "OMP_NUM_THREADS": "1",  # sums come in the same order everywhere
             "PIP_NO_INDEX": "1",
             "PIP_NO_BUILD_ISOLATION": "0",  # means yes
-            **({} if self.kind == TORCHSERVE else {"PYTHONPATH": ":".join(map(str, self._path))}),
+            **({} if self.kind == TORCHSERVE else {"PYTHONPATH": self._path}),
             # Its sockets have the same names for every TorchServe of a machine.
             **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),
         }
+
+
+def add_option(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--torch", action="store_true", help="every server has torch, also where no handler of the test uses it"
+    )
+
+
+def begin(config: pytest.Config) -> None:
+    if config.getoption("--torch"):
+        os.environ[_TORCH_FOR_ALL] = "1"
+
+
+def import_path(*sources: Path, has_torch: bool) -> str:
+    """The PYTHONPATH of a server; something that stands in for torch comes first where no handler uses it."""
+    stand_in = () if has_torch or _TORCH_FOR_ALL in os.environ else (_TORCHLESS,)
+    return ":".join(map(str, (*stand_in, *sources)))
 
 
 def java_home() -> str:

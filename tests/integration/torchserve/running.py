@@ -19,7 +19,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support.ports import free_port
-from tests.support.runtimes import TORCHLESS
+from tests.support.runtimes import import_path
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ class Adapter:
     def __init__(self, model_dir: Path, *flags: str, has_torch: bool = False, **environment: str) -> None:
         self.model_dir = model_dir
         self._flags = flags
-        self._path = _SOURCES if has_torch else (TORCHLESS, *_SOURCES)
+        self._path = import_path(*_SOURCES, has_torch=has_torch)
         self._environment = environment
 
     def __enter__(self) -> Self:
@@ -62,7 +62,7 @@ class Adapter:
                 stderr=subprocess.STDOUT,
                 env={
                     "PATH": os.environ["PATH"],
-                    "PYTHONPATH": ":".join(map(str, self._path)),
+                    "PYTHONPATH": self._path,
                     "HOME": str(self.folder / "home"),
                     "TMPDIR": str(self.folder / "tmp"),
                     "MODEL_DIR": str(self.model_dir),
