@@ -26,9 +26,7 @@ SDK, DATA_PLANE = ROOT / "transformer_sdk", ROOT / "data_plane"
 CLASSIFIERS = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]["classifiers"]
 SUPPORTED = [one.rpartition(" ")[2] for one in CLASSIFIERS if re.search(r":: 3\.\d+$", one)]
 OWN = "{}.{}".format(*sys.version_info)
-# Nothing that it is made of may warn: of what the next Python has no more.
-IMPORTS = "from transformer_sdk.kserve import Model, ModelServer, model_server; import transformer_sdk.testing"
-# Compiled once for the three tests, whatever the suite itself does.
+# Compiled once for the two tests, whatever the suite itself does.
 USERS = {"PYTHONPATH": "", "PYTHONHOME": "", "VIRTUAL_ENV": "", "PYTHONDONTWRITEBYTECODE": ""}
 
 
@@ -89,11 +87,8 @@ def test_an_installation_has_all_that_it_needs(python: str) -> None:
     run([str(Path(sys.executable).with_name("uv")), "pip", "check", "--quiet", "--python", python])
 
 
-def test_it_is_imported_without_a_warning(python: str, tmp_path: Path) -> None:
-    run([python, "-W", "error", "-c", IMPORTS], tmp_path, USERS)
-
-
 def test_the_tests_of_a_new_transformer_pass(python: str, digits: Path) -> None:
+    """Nothing that they import may warn: of what the next Python has no more."""
     said = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"], digits, USERS)
 
     assert "3 passed" in said
