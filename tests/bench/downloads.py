@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 _MIB = 1 << 20
-_LOOK_AGAIN_S = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Peak:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._ended.wait(_LOOK_AGAIN_S):
+        while not self._ended.wait(_POLL_S):
             with contextlib.suppress(psutil.NoSuchProcess):
                 top = psutil.Process(self._pid)
                 self.mib = max(self.mib, sum(map(_pss_mib, [top, *top.children(recursive=True)])))

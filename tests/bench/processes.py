@@ -21,7 +21,7 @@ from tests.bench.work import Question, Work
 
 _START_S = 120
 _REFUSED = (413, 422)
-_LOOK_AGAIN_S = 0.01
+_POLL_S = 0.01
 _MIB = 1024 * 1024
 
 
@@ -118,7 +118,7 @@ class Server:
                 last = f"{status} {answer[:300].decode(errors='replace')}"
                 if status in _REFUSED:
                     break
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_POLL_S)
         raise ServerFailed(f"does not answer {path} ({last}): {self._last_lines()}")
 
     def _ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:

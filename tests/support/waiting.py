@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LOOK_AGAIN = 0.05  # seconds
+POLL_S = 0.05  # seconds
 
 
 def eventually(probe: Callable[[], T | None], what: str, within: float = 20.0, otherwise: Callable[[], str] = str) -> T:
@@ -16,5 +16,5 @@ def eventually(probe: Callable[[], T | None], what: str, within: float = 20.0, o
     deadline = time.monotonic() + within
     while not (value := probe()):
         assert time.monotonic() < deadline, f"waited {within:g} s in vain until {what}; {otherwise()}"
-        time.sleep(LOOK_AGAIN)
+        time.sleep(POLL_S)
     return value
