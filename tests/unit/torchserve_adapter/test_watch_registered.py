@@ -183,3 +183,15 @@ async def test_a_registered_model_that_keeps_state_is_given_up_until_it_is_regis
         await watched.look()
 
     assert watched.models.ready
+
+
+async def test_one_that_could_not_be_unregistered_is_served_again_with_its_worker(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, READY, LOADING, READY, configured=False, registering=True)
+    await watched.look()
+
+    await watched.fail_to_unregister()
+    await watched.look()
+    assert "bert" not in watched.models.names
+    await watched.look()
+
+    assert await watched.ask() == b"answered"

@@ -142,6 +142,11 @@ class Watched:
     async def look(self) -> None:
         await self._watch.check()
 
+    async def fail_to_unregister(self) -> None:
+        with pytest.raises(NotReady):
+            async with self._watch.retiring("bert"):
+                raise NotReady("TorchServe")
+
     async def ask(self, deadline: float = math.inf) -> bytes:
         """What a client gets of the default version."""
         call = Call((), "id", lambda: False, deadline)
