@@ -14,6 +14,7 @@ import uvloop
 
 from data_plane.limits import MAX_HEAD
 from data_plane.messages import Request, Response, json_response
+from data_plane.server import connection
 from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
@@ -77,10 +78,12 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     ]
     server = HttpServer(App(Router(routes), here.metrics, 1_000_000), listener, grace_period_s=5)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
-    thread.start()
-    yield here
-    loop.call_soon_threadsafe(server.drain)
-    thread.join()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "LINGER", 0.5)  # seconds that the server's end waits for the last of them
+        thread.start()
+        yield here
+        loop.call_soon_threadsafe(server.drain)
+        thread.join()
     loop.close()
 
 
