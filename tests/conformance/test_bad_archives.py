@@ -170,7 +170,7 @@ def test_an_archive_that_cannot_be_installed_or_loaded_ends_the_server(tmp_path:
     configure(tmp_path, "bad")
     bad.write(tmp_path / "model-store/bad.mar")
 
-    with Runtime(kind, tmp_path) as runtime:
+    with Runtime(kind, tmp_path, has_torch=False) as runtime:
         exit_code = runtime.wait_exit()
 
         check(bad, exit_code, runtime.termination_message, runtime.log)
@@ -191,7 +191,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runtime(store: Path) -> Iterator[Runtime]:
-    with Runtime("mar", store.parent) as running:
+    with Runtime("mar", store.parent, has_torch=False) as running:
         yield running.wait_ready(["good"])
 
 

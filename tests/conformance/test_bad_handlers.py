@@ -41,7 +41,7 @@ def model_dir(folder: Path) -> Path:
 @pytest.fixture(scope="module", params=OURS)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     flags = ("--worker-max-memory", str(MAX_MEMORY_MIB)) if request.param == "mar" else ()
-    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("bad")), *flags) as running:
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("bad")), *flags, has_torch=False) as running:
         yield running.wait_ready(MODELS)
 
 
