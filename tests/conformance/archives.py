@@ -1,5 +1,5 @@
-"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, one
-for TorchServe's stock handlers, and one for settings that concern all models."""
+"""The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, two
+of handlers that compute with torch, and one for settings that concern all models."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import model_folder
+from tests.support import model_folder, wheels
 from tests.support.kept import kept
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS
+from tests.support.wheels import make_wheel
 
 HANDLERS = Path(__file__).parents[1] / "support/handlers"
 BATCH_SIZE = 4
@@ -26,10 +27,7 @@ probe:
   names: [one, two]
   enabled: yes
 """
-PACKAGE = {
-    "setup.py": "from setuptools import setup\n\nsetup(name='conformance-words', py_modules=['conformance_words'])\n",
-    "conformance_words.py": "WORD = 'installed from the requirements'\n",
-}
+PACKAGE = ("conformance_words", "installed from the requirements")
 
 
 @dataclass(frozen=True)
@@ -98,6 +96,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
         _alone("installed.py", "installed", fields={"requirementsFile": "requirements.txt"}),
     ),
     "stock": (
+        PROBE,
         ONNX,
         _network("image-classifier", "image_classifier", "image_network"),
         _network("object-detector", "object_detector", "box_network"),
@@ -106,11 +105,10 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     ),
     "kserve": (
         PROBE,
-        SCRIPTED,
-        _network("eager", "base_handler", "network", labels=False),
         _alone("sums.py", "sums"),
         _alone("function.py", "function", batch_size=BATCH_SIZE, fields={"envelope": "body"}),
     ),
+    "stages": (SCRIPTED, _network("eager", "base_handler", "network", labels=False)),
     "kservev2": (PROBE, FIRST),
     "json": (PROBE,),
     "body": (PROBE,),
@@ -119,6 +117,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
 # The settings of a directory; without them, a snapshot says everything of each of its models.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "stock": ("load_models=all", "default_workers_per_model=1"),
+    "stages": ("service_envelope=kserve", "load_models=all", "default_workers_per_model=1"),
     "kservev2": ("service_envelope=kservev2", "load_models=all", "default_workers_per_model=1"),
     "settings": (
         "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar",
@@ -128,18 +127,23 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def has_torch(directory: str) -> bool:
+    """Whether the handlers of a directory compute with torch."""
+    return directory in ("stock", "stages")
+
+
 def served_by(directory: str) -> tuple[str, ...]:
     """Which of our runtimes are asked of a directory.
 
-    Some show only how a worker loads and calls its handler. Both runtimes have the same code for that, and behind the
-    adapter every model imports torch again.
+    What handlers do with torch is decided within a worker, where both runtimes have the same code. Behind the adapter,
+    every model imports torch again.
     """
-    return ("mar",) if directory in ("stock", "json", "body") else OURS
+    return ("mar",) if has_torch(directory) else OURS
 
 
 def directories() -> dict[str, Path]:
     """Every model directory, by its name."""
-    sources = (Path(__file__), Path(model_folder.__file__), *sorted(HANDLERS.glob("*.py")))
+    sources = (Path(__file__), Path(model_folder.__file__), Path(wheels.__file__), *sorted(HANDLERS.glob("*.py")))
     folder = kept("conformance", _build, *sources)
     return {name: folder / _name(name) for name in DIRECTORIES}
 
@@ -149,19 +153,18 @@ def _build(folder: Path) -> None:
     for made in (weights, package):
         made.mkdir(parents=True)
     subprocess.run([sys.executable, "-W", "ignore", HANDLERS / "weights.py", weights], check=True)
-    for name, content in PACKAGE.items():
-        (package / name).write_text(content)
+    wheel = make_wheel(package, *PACKAGE)
     for name in DIRECTORIES:
-        _directory(folder / _name(name), name, weights, package)
+        _directory(folder / _name(name), name, weights, wheel)
 
 
 def _name(directory: str) -> str:
     return f"directory-{directory or 'plain'}"
 
 
-def _directory(made: Path, name: str, weights: Path, package: Path) -> None:
+def _directory(made: Path, name: str, weights: Path, wheel: Path) -> None:
     for archive in DIRECTORIES[name]:
-        _write(made / "model-store" / archive.file, archive, weights, package)
+        _write(made / "model-store" / archive.file, archive, weights, wheel)
     (made / "config").mkdir()
     (made / "config/config.properties").write_text(config(name))
 
@@ -186,11 +189,11 @@ def _with_snapshot(envelope: str) -> list[str]:
     return [*lines, f"model_snapshot={json.dumps(snapshot)}"]
 
 
-def _write(path: Path, archive: Archive, weights: Path, package: Path) -> None:
+def _write(path: Path, archive: Archive, weights: Path, wheel: Path) -> None:
     content = manifest(modelName=archive.model, modelVersion=archive.version, handler=archive.handler, **archive.fields)
     files = {name: (HANDLERS / name).read_bytes() for name in archive.files}
     files |= {name: (weights / name).read_bytes() for name in archive.weights}
     files |= archive.contents
     if requirements := archive.fields.get("requirementsFile"):
-        files[requirements] = f"conformance-words @ {package.as_uri()}\n".encode()
+        files[requirements] = f"conformance-words @ {wheel.as_uri()}\n".encode()
     write_mar(path, content, files)

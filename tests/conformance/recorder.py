@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.conformance import resnet50, torchserve_grpc
-from tests.conformance.archives import DIRECTORIES
+from tests.conformance.archives import DIRECTORIES, has_torch
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import predictions
 from tests.conformance.cases import CASES
@@ -27,7 +27,7 @@ _MEASURED = re.compile(r"^((?:Probe\w+|PredictionTime)\{.*\}) (\S+)$", re.MULTIL
 
 def record(kind: str, directory: str, folder: Path) -> Recording:
     """What one kind of server, started over the folder of a model directory, says."""
-    with Runtime(kind, folder) as runtime:
+    with Runtime(kind, folder, has_torch=has_torch(directory)) as runtime:
         runtime.wait_ready({archive.model for archive in DIRECTORIES[directory]})
         recording = Recording(
             cases={case.name: _ask(runtime, case.request) for case in CASES[directory]},

@@ -51,7 +51,7 @@ def model_dir(folder: Path, models: dict[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     models = {**MODELS, **({"mortal": MORTAL} if request.param == "mar" else {})}
-    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("sequences"), models)) as running:
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("sequences"), models), has_torch=False) as running:
         yield running.wait_ready(models)
 
 

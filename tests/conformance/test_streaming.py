@@ -54,7 +54,7 @@ def model_dir(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=EVERY_KIND)
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("streaming"))) as running:
+    with Runtime(request.param, model_dir(tmp_path_factory.mktemp("streaming")), has_torch=False) as running:
         yield running.wait_ready(MODELS)
 
 

@@ -9,8 +9,9 @@ from tests.conformance.cases import envelopes, loading, requests, results, setti
 
 CASES: Mapping[str, tuple[Case, ...]] = {
     "": (*loading.CASES, *requests.CASES, *results.CASES, *envelopes.NONE),
-    "stock": stock.CASES,
-    "kserve": (*loading.KSERVE, *envelopes.KSERVE),
+    "stock": (*stock.CASES, *results.TENSORS),
+    "stages": loading.STAGES,
+    "kserve": envelopes.KSERVE,
     "kservev2": envelopes.KSERVEV2,
     "json": envelopes.JSON_INSTANCES,
     "body": envelopes.BODY,

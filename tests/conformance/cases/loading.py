@@ -33,7 +33,7 @@ CASES = (
     _seen("extra_files", "`extraFiles`, in `model_dir` and the working directory"),
     _seen("imported", "modules beside the handler are imported"),
 )
-KSERVE = (
+STAGES = (
     Case("eager", "BaseHandler itself (`base_handler`) with `modelFile` and weights", "eager", v1("eager", ROWS)),
     Case("scripted", "BaseHandler's stages overridden, TorchScript, `index_to_name.json`", "scripted",
          v1("scripted", ROWS)),

@@ -49,7 +49,6 @@ CASES = (
     _result("nan", "NaN, as Python's JSON writes it"),
     _result("unicode", "JSON escapes what is not ASCII"),
     _result("empty", "an empty text"),
-    _result("tensor", "a tensor, as `torch.save` writes it"),
     Case("pieces", "result: parts sent with `send_intermediate_predict_response`; each leaves at once",
          "probe", predictions("probe", x_do="stream")),
     _refused("set", "a value that JSON cannot represent", "set"),
@@ -59,7 +58,6 @@ CASES = (
     _miscounted("dict", "not a list but a dict", "dict"),
     _miscounted("none", "not a list but None", "NoneType"),
     _taken("tuple", "not a list but a tuple", b"0"),
-    _taken("tensor", "not a list but a tensor of as many rows", b"0.0"),
     _response("status", "`set_response_status`", "status", 201, 201),
     _response("client-error", "`set_response_status` with an error", "status", 422, 422),
     _response("no-content", "`set_response_status` with 204, which has no body", "status", 204, 204),
@@ -75,3 +73,7 @@ CASES = (
     _raised("MemoryError", "`MemoryError`", 507, Refusal(507, "Out of memory"), ERROR_FORM),
     _raised("CUDA", "CUDA out of memory", 507, Refusal(507, "Out of memory"), ERROR_FORM),
 )  # fmt: skip
+TENSORS = (
+    _result("tensor", "a tensor, as `torch.save` writes it"),
+    _taken("tensor", "not a list but a tensor of as many rows", b"0.0"),
+)
