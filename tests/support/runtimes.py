@@ -203,7 +203,6 @@ class Runtime:
             "GRPC_PORT": str(self.grpc_port),
             "OMP_NUM_THREADS": "1",  # sums come in the same order everywhere
             "PIP_NO_INDEX": "1",
-            "PIP_NO_BUILD_ISOLATION": "0",  # means yes
             **({} if self.kind == TORCHSERVE else {"PYTHONPATH": self._path}),
             # Its sockets have the same names for every TorchServe of a machine.
             **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),
