@@ -128,14 +128,14 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "default_startup_timeout": (f"{_PLAN}::test_the_servers_own_times_are_for_models_that_say_none",),
     "number_of_gpu": ("tests/unit/mar_runtime/test_resources.py::test_gpus_are_those_there_or_fewer_if_so_configured",),
     "blacklist_env_vars": (
-        "tests/integration/mar_runtime/test_surroundings.py"
+        "tests/integration/mar_runtime/test_environment.py"
         "::test_a_handler_does_not_get_what_the_configuration_withholds",
     ),
     "install_py_dep_per_model": (
         f"{_PLAN}::test_requirements_are_installed_only_where_that_is_turned_on",
         f"{_SERVING}::test_requirements_are_the_models_own",
     ),
-    "limit_max_image_pixels": (f"{_SERVING}::test_a_handler_has_its_settings_and_its_surroundings",),
+    "limit_max_image_pixels": (f"{_SERVING}::test_a_handler_has_its_settings_and_its_environment",),
     "decode_input_request": ("tests/conformance/test_decoding.py::test_json_reaches_the_handler_as_bytes",),
     "cors_allowed_origin": (_CORS,),
     "cors_allowed_methods": (_CORS,),

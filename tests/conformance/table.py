@@ -116,10 +116,10 @@ _AROUND = (
     *_STREAMS,
     ("packages that workers have already imported, pinned by `requirementsFile`, `isvc-mar`",
      "the archive's", "the same",
-     "tests/integration/mar_runtime/test_surroundings.py"
+     "tests/integration/mar_runtime/test_environment.py"
      "::test_what_an_archive_brings_is_found_before_what_workers_have_imported"),
     ("`multiprocessing.set_start_method` in a handler, `isvc-mar`", "its choice", "the same",
-     "tests/integration/mar_runtime/test_surroundings.py::test_a_handler_chooses_how_its_processes_are_started"),
+     "tests/integration/mar_runtime/test_environment.py::test_a_handler_chooses_how_its_processes_are_started"),
     ("`OMP_NUM_THREADS`, and the metrics of `metrics_config`, `isvc-mar`", "the user's", "the same",
      "tests/integration/mar_runtime/test_settings.py::test_a_handler_has_the_users_threads_and_metrics"),
     ("`deviceType`, `deviceIds`, `isvc-mar`", "the configured GPUs", "the same",
@@ -127,10 +127,10 @@ _AROUND = (
     ("models without `deviceIds` on several GPUs, `isvc-mar`", "one counter for all workers", "the same",
      "tests/unit/mar_runtime/test_models.py::test_models_share_the_gpus_unless_their_yaml_names_some"),
     ("Python processes that a handler starts, `isvc-mar`", "find its archive's files and packages", "the same",
-     "tests/integration/mar_runtime/test_surroundings.py"
+     "tests/integration/mar_runtime/test_environment.py"
      "::test_python_processes_of_a_handler_find_what_its_archive_brings"),
     ("`blacklist_env_vars`, `isvc-mar`", "neither workers nor pip get them", "the same",
-     "tests/integration/mar_runtime/test_surroundings.py"
+     "tests/integration/mar_runtime/test_environment.py"
      "::test_a_handler_does_not_get_what_the_configuration_withholds"),
     ("a version in `model_snapshot` that is not the archive's, `isvc-mar`", "the archive's", "the same",
      "tests/unit/torchserve_compat/store/test_versions.py"

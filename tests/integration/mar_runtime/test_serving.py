@@ -92,7 +92,7 @@ def test_a_version_is_chosen_by_its_path_and_the_default_otherwise(runtime: Runt
     assert runtime.get("/v2/models/versions/versions/3.0").status == 404
 
 
-def test_a_handler_has_its_settings_and_its_surroundings(runtime: Runtime) -> None:
+def test_a_handler_has_its_settings_and_its_environment(runtime: Runtime) -> None:
     folder = str(runtime.folder / "work/models/pair@1.0/archive")
 
     assert told(runtime, "pair", "tell_settings") == {"minWorkers": 2, "probe": [1, "two"]}

@@ -21,7 +21,7 @@ MODELS = ("plain", "pinning", "hiding", "spawning")
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    folder = tmp_path_factory.mktemp("surroundings")
+    folder = tmp_path_factory.mktemp("environment")
     store = folder / "models/model-store"
     write_acting(store, "plain")
     wheel = make_wheel(folder, IMPORTED, "pinned")
