@@ -43,7 +43,7 @@ def test_what_is_left_open_is_an_error_of_its_own_file(
     (tmp_path / "test_second.py").write_text("def test_of_another_file():\n    pass\n")
 
     suite = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
-    command = [sys.executable, "-m", "pytest", *suite, *flags, str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *suite, f"--confcutdir={tmp_path}", *flags, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
     assert re.findall(r"^ERROR .*::(\w+)", ran.stdout, re.MULTILINE) == [blamed]

@@ -41,7 +41,7 @@ def test_what_is_slow_is_left_out_where_it_says_so_and_fails_where_it_does_not(t
         (tmp_path / name).write_text(content)
 
     suite = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-rA")
-    command = [sys.executable, "-m", "pytest", *suite, "--quick", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *suite, f"--confcutdir={tmp_path}", "--quick", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
     outcomes = re.findall(r"^(PASSED|FAILED) .*::(\w+)", ran.stdout, re.MULTILINE)
