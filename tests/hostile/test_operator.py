@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.limits import VALUES
 from tests.integration.conftest import apiserver, assets
 from tests.support.apiserver import ApiServer
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
@@ -47,7 +48,7 @@ POISONS = {
     "deep": predictor(f'"affinity": {nested(900)}'),
     "deeper": predictor(f'"affinity": {nested(3000)}'),
     "deepest": predictor(f'"containers": [{{"name": "a", "x": {nested(9000)}}}]'),
-    "many-fields": predictor(", ".join(f'"field{number}": 1' for number in range(80_000))),
+    "many-fields": predictor(", ".join(f'"field{number}": 1' for number in range(VALUES + 10_000))),
     "long-field": predictor('"' + "f" * 600_000 + '": 1'),
     "no-list": predictor('"containers": [{"name": "a", "env": 5}]'),
     "no-name": predictor('"containers": [{"name": "a", "env": [{}], "resources": {"limits": null}}]'),
