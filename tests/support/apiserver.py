@@ -29,12 +29,14 @@ from typing import Any
 import urllib3
 
 from tests.support.ports import free_port
+from tests.support.waiting import eventually
 
 CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
 START_TIMEOUT = 60.0  # seconds
 STOP_TIMEOUT = 10.0  # seconds
 REQUEST_TIMEOUT = 10.0  # seconds
+JSON = "application/json"
 
 # Of the kinds whose objects are searched by name; of all others it is v1.
 _API_VERSIONS = {
@@ -134,9 +136,11 @@ class ApiServer:
         found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "--output=json"))
         return found
 
-    def send(self, method: str, uri: str, body: object = None, content: str = "application/json") -> dict[str, Any]:
+    def send(
+        self, method: str, uri: str, body: object = None, *, content: str = JSON, accept: str = JSON
+    ) -> dict[str, Any]:
         """The answer to a request of an administrator; Refused when it is an error."""
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": accept}
         answer = self._connections.request(method, uri, None if body is None else json.dumps(body), headers=headers)
         found: dict[str, Any] = answer.json()
         if answer.status >= 400:
@@ -152,11 +156,18 @@ class ApiServer:
                 raise
             return None
 
+    def crds(self) -> list[dict[str, Any]]:
+        """All of them, by name."""
+        found: list[dict[str, Any]] = self.send("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")[
+            "items"
+        ]
+        return found
+
     def apply(self, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
         """The object as it is stored, once it is applied as by `kubectl apply --server-side --force-conflicts`."""
         uri = f"{_collection(manifest['apiVersion'], manifest['kind'], namespace)}/{manifest['metadata']['name']}"
         options = "fieldManager=kubectl&fieldValidation=Strict&force=true"
-        return self.send("PATCH", f"{uri}?{options}", manifest, "application/apply-patch+yaml")
+        return self.send("PATCH", f"{uri}?{options}", manifest, content="application/apply-patch+yaml")
 
     def create_namespace(self, name: str) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -219,13 +230,38 @@ def install_crds(server: ApiServer, *files: Path, manager: str = "kubectl") -> N
     """Installs CRDs, ours unless others are given, and waits until the server serves them."""
     names = [f"--filename={file}" for file in files or (CRDS,)]
     server.kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", *names)
-    wait_until_served(server, *names)
+    wait_until_served(server)
 
 
-def wait_until_served(server: ApiServer, *crds: str) -> None:
-    # Without the first wait, the second one fails on a CRD that has no conditions yet.
-    for wanted in ("jsonpath={.status.conditions}", "condition=Established"):
-        server.kubectl("wait", f"--for={wanted}", *crds, "--timeout=30s")
+def wait_until_served(server: ApiServer) -> None:
+    """Wait until the server takes objects of all CRDs, and kubectl finds their kinds."""
+
+    def served() -> bool:
+        crds, discovered = server.crds(), _discovered(server)
+        return all(_is_established(crd) and _resources_of(crd) <= discovered for crd in crds)
+
+    eventually(served, "the CRDs are served", START_TIMEOUT)
+
+
+def _is_established(crd: dict[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or []  # null at first
+    return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
+
+
+def _resources_of(crd: dict[str, Any]) -> set[tuple[str, str, str]]:
+    spec = crd["spec"]
+    return {(spec["group"], item["name"], spec["names"]["plural"]) for item in spec["versions"] if item["served"]}
+
+
+def _discovered(server: ApiServer) -> set[tuple[str, str, str]]:
+    """The group, version and plural of each resource outside of the core, as kubectl discovers them."""
+    groups = server.send("GET", "/apis", accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    return {
+        (group["metadata"]["name"], version["version"], resource["resource"])
+        for group in groups["items"]
+        for version in group["versions"]
+        for resource in version.get("resources", [])
+    }
 
 
 def _etcd(assets: Path, home: Path, url: str) -> list[str]:

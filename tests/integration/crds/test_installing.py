@@ -20,20 +20,22 @@ def empty_apiserver(assets: Path) -> Iterator[ApiServer]:
 
 
 def versions_of(server: ApiServer) -> dict[str, str]:
-    items = server.get("customresourcedefinitions", *NAMES)["items"]
-    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in server.crds()}
 
 
 def test_the_crds_are_established(apiserver: ApiServer) -> None:
-    for item in apiserver.get("customresourcedefinitions", *NAMES)["items"]:
-        conditions = {entry["type"]: entry["status"] for entry in item["status"]["conditions"]}
-        assert conditions == {"NamesAccepted": "True", "Established": "True"}, item["metadata"]["name"]
+    conditions = {
+        item["metadata"]["name"]: {entry["type"]: entry["status"] for entry in item["status"]["conditions"]}
+        for item in apiserver.crds()
+    }
+    assert conditions == {name: {"NamesAccepted": "True", "Established": "True"} for name in NAMES}
 
 
 def test_the_server_keeps_every_word_of_the_files(apiserver: ApiServer) -> None:
-    for resource in RESOURCES:
-        stored = apiserver.get("customresourcedefinition", resource.name)["spec"]
-        assert stored == build_crd(resource)["spec"] | {"conversion": {"strategy": "None"}}
+    stored = {item["metadata"]["name"]: item["spec"] for item in apiserver.crds()}
+    assert stored == {
+        resource.name: build_crd(resource)["spec"] | {"conversion": {"strategy": "None"}} for resource in RESOURCES
+    }
 
 
 def test_installing_again_changes_nothing(apiserver: ApiServer) -> None:
@@ -44,7 +46,7 @@ def test_installing_again_changes_nothing(apiserver: ApiServer) -> None:
 
 def test_they_can_be_installed_without_server_side_apply(empty_apiserver: ApiServer) -> None:
     empty_apiserver.kubectl("apply", f"--filename={CRDS}")
-    wait_until_served(empty_apiserver, f"--filename={CRDS}")
+    wait_until_served(empty_apiserver)
     before = versions_of(empty_apiserver)
     empty_apiserver.kubectl("apply", f"--filename={CRDS}")
     assert versions_of(empty_apiserver) == before
