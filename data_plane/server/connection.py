@@ -311,6 +311,7 @@ class ServerConnection(HttpToolsProtocol):
             return
 
         async def send_in_turn(*_: object) -> None:
+            self.flow.resume_reading()  # else the connection would not end with its client
             self._send_refusal(refusal)
 
         self.pipeline[0] = (cycle, send_in_turn)

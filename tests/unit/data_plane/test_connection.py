@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 import pytest
 import uvloop
 
@@ -20,6 +21,7 @@ from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, listen
 from tests.support.visitor import Visitor
+from tests.support.waiting import eventually
 
 H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
 WEBSOCKET = "Connection: upgrade\r\nUpgrade: websocket\r\n"
@@ -78,12 +80,10 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     ]
     server = HttpServer(App(Router(routes), here.metrics, 1_000_000), listener, grace_period_s=5)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "LINGER", 0.5)  # seconds that the server's end waits for the last of them
-        thread.start()
-        yield here
-        loop.call_soon_threadsafe(server.drain)
-        thread.join()
+    thread.start()
+    yield here
+    loop.call_soon_threadsafe(server.drain)
+    thread.join()
     loop.close()
 
 
@@ -286,6 +286,18 @@ def test_requests_before_a_body_that_cannot_be_read_are_answered_first(served: S
         served.release_held()
         assert [visitor.echoed() for _ in range(2)] == [posted(path="/held"), posted()]
         assert refusal(visitor)[0] == 400
+
+
+def test_their_connection_ends_with_its_client(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LINGER", 1000)
+    served.release.clear()
+    open_before = psutil.Process().num_fds()
+    with served.visit().send(post(path="/held") + CHUNKED + b"zz\r\n") as visitor:
+        served.release_held()
+        visitor.echoed()
+        refusal(visitor)
+
+    eventually(lambda: psutil.Process().num_fds() <= open_before, "the server has closed it", within=10)
 
 
 def test_a_body_that_cannot_be_read_brings_no_second_answer(served: Served) -> None:
