@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import leaks, runtimes
+from tests.support import import_path, leaks
 from tests.support.leaks import collected_after_the_module, collected_after_the_test
 from tests.support.quick import Quick
 from tests.support.scheduling import ByServer
@@ -37,7 +37,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def pytest_configure(config: pytest.Config) -> None:
     leaks.begin(config)
-    runtimes.begin(config)
+    import_path.begin(config)
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick())
 
@@ -52,7 +52,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     leaks.add_option(parser)
-    runtimes.add_option(parser)
+    import_path.add_option(parser)
     parser.addoption(
         "--rewrite-goldens",
         action="store_true",

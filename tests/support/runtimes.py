@@ -18,14 +18,12 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import psutil
-import pytest
 
+from tests.support.import_path import import_path
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-_TORCHLESS = Path(__file__).with_name("torchless")
-_TORCH_FOR_ALL = "TORCH_FOR_ALL_SERVERS"  # set by the option --torch
 TORCHSERVE = "torchserve"
 MODULES = {"adapter": "torchserve_adapter", "mar": "mar_runtime"}
 OURS = tuple(MODULES)
@@ -207,23 +205,6 @@ class Runtime:
             # Its sockets have the same names for every TorchServe of a machine.
             **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),
         }
-
-
-def add_option(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--torch", action="store_true", help="every server has torch, also where no handler of the test uses it"
-    )
-
-
-def begin(config: pytest.Config) -> None:
-    if config.getoption("--torch"):
-        os.environ[_TORCH_FOR_ALL] = "1"
-
-
-def import_path(*sources: Path, has_torch: bool) -> str:
-    """The PYTHONPATH of a server; something that stands in for torch comes first where no handler uses it."""
-    stand_in = () if has_torch or _TORCH_FOR_ALL in os.environ else (_TORCHLESS,)
-    return ":".join(map(str, (*stand_in, *sources)))
 
 
 def java_home() -> str:

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import psutil
 
+from tests.support.import_path import import_path
 from tests.support.ports import free_port
-from tests.support.runtimes import import_path
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]

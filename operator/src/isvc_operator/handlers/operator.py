@@ -39,6 +39,7 @@ class OperatorOptions:
 
 async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
     """Run until a signal stops it; raises ConfigError before anything is watched."""
+    asyncio.get_running_loop().set_exception_handler(ignore_abandoned_watches)
     cache = Cache(LABEL_SERVICE)
     async with connect(options.kubeconfig) as api:
         reconciler = Reconciler(
@@ -62,6 +63,15 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
         watching = asyncio.create_task(_watch(options, cache, worker))
         await _until_one_ends(watching, *background)
+
+
+def ignore_abandoned_watches(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what goes wrong in the event loop, except the end of kopf's watches.
+
+    kopf leaves its watches to the loop, which closes their generators at once, while one is inside another.
+    """
+    if "asyncgen" not in context:
+        loop.default_exception_handler(context)
 
 
 async def _watch(options: OperatorOptions, cache: Cache, worker: Worker) -> None:
