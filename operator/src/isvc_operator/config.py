@@ -1,7 +1,7 @@
 """The operator's configuration: the keys of KServe's ``inferenceservice-config``, with additional fields.
 
-Each key of the ConfigMap has a JSON value. Keys that this operator does not use are ignored, so that KServe's ConfigMap
-can be kept. Parsing is pure; ``handlers`` reads the files.
+Each key of the ConfigMap has a JSON value. KServe's ConfigMap can be kept: what this operator does not use is left out
+here, and named by ``ignored_settings``. Parsing is pure; ``handlers`` reads the files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from isvc_operator import __version__
+from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
 
@@ -162,7 +163,7 @@ def parse_config(data: Mapping[str, str]) -> OperatorConfig:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join([key, *(str(part) for part in first["loc"])])
-            raise ConfigError(f"inferenceservice-config: {where}: {first['msg']}") from error
+            raise ConfigError(f"{CONFIG_MAP}: {where}: {first['msg']}") from error
     return OperatorConfig.model_validate(sections)
 
 

@@ -11,9 +11,10 @@ from tests.support.operator_process import operator
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
+TEXT = "--output=jsonpath={.items[*].message}"
 
 
-def test_a_service_keeps_the_form_that_it_was_made_with(
+def test_a_service_keeps_the_form_that_it_was_made_with_and_ignored_settings_are_events(
     apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace, tmp_path: Path
 ) -> None:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
@@ -22,7 +23,10 @@ def test_a_service_keeps_the_form_that_it_was_made_with(
         folder.mkdir()
         (folder / "service").write_text(f'{{"serviceClusterIPNone": {value}}}')
 
-    with operator(apiserver, tmp_path / "first.log", f"--config-dir={headless}"):
+    (headless / "logger").write_text("{}")
+    home = another_namespace.name
+
+    with operator(apiserver, tmp_path / "first.log", f"--config-dir={headless}", f"--home={home}"):
         was_headless = made(namespace)
     with operator(apiserver, tmp_path / "second.log", f"--config-dir={other}"):
         had_an_address = made(another_namespace)
@@ -30,6 +34,8 @@ def test_a_service_keeps_the_form_that_it_was_made_with(
     with operator(apiserver, tmp_path / "third.log", f"--config-dir={headless}"):
         roll(another_namespace)
 
+    said = another_namespace.kubectl("get", "events", "--field-selector=reason=SettingsIgnored", TEXT)
+    assert said == "Ignored: logger (requests are sent to no logger)"
     assert (was_headless, form_of(namespace)) == (("None", ":8080"), ("None", ":8080"))
     assert had_an_address[0] != "None"
     assert had_an_address[1] == ""

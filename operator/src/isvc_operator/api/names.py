@@ -10,6 +10,7 @@ from typing import Final
 
 GROUP: Final = "serving.kserve.io"
 FIELD_MANAGER: Final = "isvc-operator"
+CONFIG_MAP: Final = "inferenceservice-config"
 
 # --- labels -----------------------------------------------------------------------------------------
 LABEL_SERVICE: Final = "serving.kserve.io/inferenceservice"
@@ -65,8 +66,9 @@ STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
 
-# --- condition reasons ------------------------------------------------------------------------------
+# --- reasons of conditions and Events ---------------------------------------------------------------
 HOST_TAKEN: Final = "HostTaken"
+SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 
 def predictor_name(service: str, predictor: str | None = None) -> str:

@@ -44,10 +44,11 @@ def _in_value(value: Any, name: str, path: str) -> Iterator[str]:
 def _not_in(known: Collection[str], given: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in given:
         if name not in known:
-            yield f"{path}.{one_line(name)}{_suggestion(name, known)}"
+            yield f"{path}.{one_line(name)}{suggestion(name, known)}"
 
 
-def _suggestion(name: str, known: Collection[str]) -> str:
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text."""
     if len(name) > _LONGEST:
         return ""
     spelling = {candidate.lower(): candidate for candidate in known}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError
+from isvc_operator.ignored_settings import ignored_settings
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +21,13 @@ def read_config(folder: Path | None) -> OperatorConfig:
     return parse_config(_read(folder))
 
 
-async def follow_config(folder: Path, use: Callable[[OperatorConfig], None]) -> None:
-    """Call ``use`` with each new configuration; an invalid one is logged and ignored."""
+def read_ignored(folder: Path | None) -> list[str]:
+    """Return the settings in ``folder`` that have no effect; raises ConfigError."""
+    return ignored_settings(_read(folder))
+
+
+async def follow_config(folder: Path, use: Callable[[OperatorConfig, list[str]], Awaitable[None]]) -> None:
+    """Call ``use`` with each new configuration and its ignored settings; an invalid one is logged and ignored."""
     known = _read(folder)
     while True:
         await asyncio.sleep(POLL)
@@ -35,7 +41,7 @@ async def follow_config(folder: Path, use: Callable[[OperatorConfig], None]) -> 
             log.error("%s; the previous configuration stays in use", error)
         else:
             log.info("the configuration has changed")
-            use(config)
+            await use(config, ignored_settings(data))
 
 
 def _read(folder: Path | None) -> dict[str, str]:

@@ -12,12 +12,13 @@ import kopf
 
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
-from isvc_operator.handlers.configuration import follow_config, read_config
+from isvc_operator.handlers.configuration import follow_config, read_config, read_ignored
 from isvc_operator.handlers.relist import relist_forever
 from isvc_operator.handlers.session import session_of
 from isvc_operator.handlers.watches import register, select_by_label, service_keys
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
+from isvc_operator.kube.ignored_settings import report_ignored
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.worker import Worker
 
@@ -52,11 +53,13 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
         )
         worker = Worker(reconciler.reconcile, options.parallel)
 
-        def use(config: OperatorConfig) -> None:
+        async def use(config: OperatorConfig, ignored: list[str]) -> None:
             reconciler.use(config)
             for key in service_keys(cache):
                 worker.add(key)
+            await report_ignored(api, ignored, home=options.home, now=now())
 
+        await report_ignored(api, read_ignored(options.config_dir), home=options.home, now=now())
         relist = relist_forever(api, cache, worker.add, by_namespace=bool(options.namespaces))
         background = [asyncio.create_task(worker.run()), asyncio.create_task(relist)]
         if options.config_dir is not None:

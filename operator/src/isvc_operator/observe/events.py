@@ -1,8 +1,8 @@
-"""The Events that report changes of a service to its user."""
+"""The Events that report changes of a service to its user, and ignored settings to the administrator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isvc_operator.api.inference_service import (
@@ -12,7 +12,7 @@ from isvc_operator.api.inference_service import (
     InferenceService,
     InferenceServiceStatus,
 )
-from isvc_operator.api.names import FIELD_MANAGER, HOST_TAKEN, INGRESS_READY, READY
+from isvc_operator.api.names import CONFIG_MAP, FIELD_MANAGER, HOST_TAKEN, INGRESS_READY, READY, SETTINGS_IGNORED
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
@@ -27,27 +27,39 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
         reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
         message = ready.message or f"InferenceService [{service.metadata.name}] is {state}"
         type_ = "Warning" if ready.status == "False" else "Normal"
-        events.append(_event(service, type_, reason=reason, message=message, now=now))
+        events.append(_of_service(service, type_, reason=reason, message=message, now=now))
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
-        events.append(_event(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
+        events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
     return events
 
 
-def _event(service: InferenceService, type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
+def ignored_settings_event(namespace: str, ignored: Sequence[str], now: str) -> Mapping[str, Any]:
+    """Return the Event for the settings of the operator's ConfigMap that have no effect."""
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": CONFIG_MAP, "namespace": namespace}
+    message = f"Ignored: {'; '.join(ignored)}"
+    return _event(config_map, "Warning", reason=SETTINGS_IGNORED, message=message, now=now)
+
+
+def _of_service(service: InferenceService, type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
     metadata = service.metadata
+    involved = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": metadata.name,
+        "namespace": metadata.namespace,
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    }
+    return _event(involved, type_, reason=reason, message=message, now=now)
+
+
+def _event(involved: Mapping[str, Any], type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{metadata.name}.", "namespace": metadata.namespace},
-        "involvedObject": {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": metadata.name,
-            "namespace": metadata.namespace,
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-        },
+        "metadata": {"generateName": f"{involved['name']}.", "namespace": involved["namespace"]},
+        "involvedObject": involved,
         "type": type_,
         "reason": reason,
         "message": shortened(message, EVENT_BYTES),

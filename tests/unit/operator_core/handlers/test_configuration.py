@@ -13,7 +13,7 @@ import pytest
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers import configuration
-from isvc_operator.handlers.configuration import follow_config, read_config
+from isvc_operator.handlers.configuration import follow_config, read_config, read_ignored
 
 
 def written(folder: Path, domain: str) -> OperatorConfig:
@@ -26,7 +26,11 @@ async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     """The configurations that are noticed; the folder is read in every iteration of the event loop."""
     monkeypatch.setattr(configuration, "POLL", 0)
     used: list[OperatorConfig] = []
-    task = asyncio.create_task(follow_config(folder, used.append))
+
+    async def use(config: OperatorConfig, _: list[str]) -> None:
+        used.append(config)
+
+    task = asyncio.create_task(follow_config(folder, use))
     await turns()
     try:
         yield used
@@ -56,6 +60,13 @@ def test_a_binary_file_is_ignored_if_its_name_is_no_key(tmp_path: Path) -> None:
     (tmp_path / "logo").write_bytes(b"\xff\xfe\x00")
 
     assert read_config(tmp_path) == OperatorConfig()
+
+
+def test_files_that_are_no_key_are_named(tmp_path: Path) -> None:
+    written(tmp_path, "ml.test")
+    (tmp_path / "ingres").write_text("{}")
+
+    assert read_ignored(tmp_path) == ["ingres (did you mean ingress?)"]
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
