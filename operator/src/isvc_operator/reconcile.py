@@ -98,7 +98,7 @@ class Reconciler:
                 failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
                 problem = Problem.of(failed)
         observation, requeue_after = await self._observer.observe(
-            key, service, resolved, problem=problem, held=applied.held, config=config.ingress
+            key, service, resolved, problem=problem, held=applied.held, config=config
         )
         status = derive_status(observation, now := self.now())
         await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)

@@ -17,7 +17,7 @@ from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceServiceSpec, parse_inference_service
 from isvc_operator.api.unknown_fields import unknown_fields
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
 from isvc_operator.observe.events import events_for
@@ -164,7 +164,8 @@ def derived(body: dict[str, Any]) -> str:
         problem, text = None, json.dumps([change.manifest for change in changes])
     except InvalidSpec as error:
         resolved, problem, text = None, Problem.of(error), str(error)
-    ignored = [*unknown_fields(service), *unsupported_fields(service.spec), *unsupported_annotations(service)]
+    annotations = unsupported_annotations(service, CredentialsConfig())
+    ignored = [*unknown_fields(service), *unsupported_fields(service.spec), *annotations]
     observation = Observation(service, resolved, [seen()], ingress_exists=False, problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
     assert all(len((item.message or "").encode()) <= MESSAGE_BYTES for item in status.conditions)

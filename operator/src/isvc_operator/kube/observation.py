@@ -8,7 +8,7 @@ from itertools import islice
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.unknown_fields import unknown_fields
-from isvc_operator.config import IngressConfig
+from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
@@ -39,7 +39,7 @@ class Observer:
         *,
         problem: Problem | None,
         held: bool,
-        config: IngressConfig,
+        config: OperatorConfig,
     ) -> tuple[Observation, float | None]:
         """Return the observation, and in how many seconds there may be more that no watch reports."""
         labelled = tuple(self.cache.of_service(key))
@@ -80,11 +80,11 @@ class Observer:
         return component, detail.requeue_after
 
 
-def ignored_parts(service: InferenceService, config: IngressConfig) -> tuple[str, ...]:
+def ignored_parts(service: InferenceService, config: OperatorConfig) -> tuple[str, ...]:
     """Return the fields and annotations that are unknown or not supported, for the condition ``SpecSupported``."""
     return (
         *unknown_fields(service),
         *unsupported_fields(service.spec),
-        *map(one_line, unsupported_annotations(service)),
-        *islice(refused_annotations(service, config), NAMED),
+        *map(one_line, islice(unsupported_annotations(service, config.credentials), NAMED)),
+        *islice(refused_annotations(service, config.ingress), NAMED),
     )

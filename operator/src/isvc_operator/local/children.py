@@ -54,7 +54,7 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
         for field in unknown_fields(resource):
             yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
     for service in given.services:
-        for what in (*unsupported_fields(service.spec), *unsupported_annotations(service)):
+        for what in (*unsupported_fields(service.spec), *unsupported_annotations(service, config.credentials)):
             yield f"{service.kind} {service.metadata.name}: not supported: {what}"
         for what in refused_annotations(service, config.ingress):
             yield f"{service.kind} {service.metadata.name}: {what}"

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import ANNOTATION_AUTOSCALER, PREDICTOR
-from isvc_operator.config import IngressConfig
+from isvc_operator.api.names import (
+    ANNOTATION_AUTOSCALER,
+    ANNOTATION_PVC_MODE,
+    ANNOTATION_READONLY,
+    ANNOTATION_RUNTIME,
+    ANNOTATION_SHA256,
+    ANNOTATION_STOP,
+    ANNOTATION_STORAGE_RESOURCES,
+    PREDICTOR,
+)
+from isvc_operator.api.unknown_fields import suggestion
+from isvc_operator.config import CredentialsConfig, IngressConfig
 from isvc_operator.resolve.components import specified_components
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
@@ -25,10 +35,13 @@ _COMPONENT = (
 # A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
 _DEFAULT_KEPT = "the server's default is kept; give a number above 0"
+_NO_AUTOSCALER: tuple[tuple[str, ...], str] = ((), "no autoscaler is made; with one of your own, write external")
+_NO_LOGGER: tuple[tuple[str, ...], str] = ((), "requests are sent to no logger")
 # KServe's annotations: the values that request what is done anyway, and what happens instead for any other value.
 _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/deploymentMode": (("Standard", "RawDeployment"), "the service is served as by Standard"),
     ANNOTATION_AUTOSCALER: (("none", "external", "hpa"), "no autoscaler is made; with one of your own, write external"),
+    "serving.kserve.io/disable-localmodel": (("true",), "storageInitializer.cache of the ConfigMap decides"),
     "serving.kserve.io/disable-auto-update": (("false",), "a runtime that changes rolls the pods"),
     "serving.kserve.io/enable-prometheus-scraping": (
         ("false",),
@@ -38,11 +51,24 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
         (),
         "write nodeSelector: {cloud.google.com/gke-accelerator: …} under spec.predictor",
     ),
+    "serving.kserve.io/enable-metric-aggregation": (("false",), "the metrics of each container are served as they are"),
+    "serving.kserve.io/enable-tag-routing": (("false",), "no canary is created, so no tag leads to one"),
+    "serving.kserve.io/gpu-resource-types": ((), "a container's resources are taken as they are written"),
+    "serving.kserve.io/logger-secret-file": _NO_LOGGER,
+    "serving.kserve.io/logger-secret-name": _NO_LOGGER,
+    "serving.kserve.io/logger-secret-path": _NO_LOGGER,
+    "serving.kserve.io/metrics": _NO_AUTOSCALER,
+    "serving.kserve.io/nodegroup": ((), "storageInitializer.cache of the ConfigMap keeps models on nodes"),
+    "serving.kserve.io/targetUtilizationPercentage": _NO_AUTOSCALER,
     "serving.kserve.io/storage-initializer-uid": (
         ("1000",),
         "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that",
     ),
 }
+# Those of a service that are read. Others in these domains are KServe's newer ones, or misspelled.
+_READ = (ANNOTATION_RUNTIME, ANNOTATION_STOP, ANNOTATION_READONLY, ANNOTATION_PVC_MODE, ANNOTATION_SHA256,
+         ANNOTATION_STORAGE_RESOURCES)  # fmt: skip
+_DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
@@ -50,14 +76,22 @@ def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
     return (*_missing(spec), *_predictor(spec.predictor), *_wrappers(spec), *_model(spec.predictor))
 
 
-def unsupported_annotations(service: InferenceService) -> Iterator[str]:
-    """Yield KServe's annotations that are not supported, each with what happens instead."""
+def unsupported_annotations(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
+    """Yield annotations of KServe and of this operator that are not supported, each with what happens instead."""
+    known = {*_ANNOTATIONS, *_READ, config.storage_secret_name_annotation}
     components = (component.annotations or {} for _, component in specified_components(service.spec))
     given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
     for name, value in dict.fromkeys(given):
         supported, instead = _ANNOTATIONS.get(name, ((value,), ""))
         if value not in supported:
             yield f"annotation {name}: {value} ({instead})"
+        elif name not in known and name.partition("/")[0] in _DOMAINS:
+            yield f"annotation {name}{_suggested(name, known) or ' (it is not known)'}"
+
+
+def _suggested(name: str, known: Collection[str]) -> str:
+    domain, _, own = name.partition("/")
+    return suggestion(own, {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")})
 
 
 def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.config import CredentialsConfig
 from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
 from tests.support.builders import a_service
 
@@ -121,7 +122,7 @@ def test_an_unusable_batch_setting_is_reported_with_what_happens_instead(field: 
 
 
 def told_annotations(**fields: Any) -> tuple[str, ...]:
-    return tuple(unsupported_annotations(a_service(**fields)))
+    return tuple(unsupported_annotations(a_service(**fields), CredentialsConfig()))
 
 
 ANNOTATIONS = {
@@ -136,6 +137,14 @@ ANNOTATIONS = {
         "nvidia-tesla-t4",
         "write nodeSelector: {cloud.google.com/gke-accelerator: …} under spec.predictor",
     ),
+    "disable-localmodel": ("false", "storageInitializer.cache of the ConfigMap decides"),
+    "enable-metric-aggregation": ("true", "the metrics of each container are served as they are"),
+    "enable-tag-routing": ("true", "no canary is created, so no tag leads to one"),
+    "gpu-resource-types": ("[]", "a container's resources are taken as they are written"),
+    "logger-secret-name": ("sink", "requests are sent to no logger"),
+    "metrics": ("cpu", "no autoscaler is made; with one of your own, write external"),
+    "targetUtilizationPercentage": ("80", "no autoscaler is made; with one of your own, write external"),
+    "nodegroup": ("gpus", "storageInitializer.cache of the ConfigMap keeps models on nodes"),
     "storage-initializer-uid": (
         "1337",
         "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that",
@@ -161,9 +170,39 @@ def test_an_unsupported_annotation_of_kserve_is_reported(name: str) -> None:
         ("serving.kserve.io/deploymentMode", "RawDeployment"),
         ("serving.kserve.io/autoscalerClass", "external"),
         ("serving.kserve.io/disable-auto-update", "false"),
+        ("serving.kserve.io/disable-localmodel", "true"),
+        ("serving.kserve.io/enable-tag-routing", "false"),
         ("serving.kserve.io/stop", "true"),
+        ("serving.kserve.io/storageSecretName", "minio"),
+        ("isvc-operator.io/runtime", "isvc-mar"),
+        ("storage.isvc-operator.io/pvc-mode", "direct"),
+        ("storage.isvc-operator.io/sha256", "abc"),
+        ("storage.isvc-operator.io/resources", "{}"),
+        ("storage.kserve.io/readonly", "false"),
+        ("prometheus.kserve.io/port", "8080"),
         ("team", "vision"),
     ],
 )
 def test_an_annotation_for_the_default_behaviour_is_not_reported(name: str, value: str) -> None:
     assert told_annotations(annotations={name: value}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("serving.kserve.io/stopp", "did you mean stop?"),
+        ("serving.kserve.io/zebra", "it is not known"),
+        ("isvc-operator.io/runtme", "did you mean runtime?"),
+        ("storage.isvc-operator.io/sha265", "did you mean sha256?"),
+        ("storage.kserve.io/readOnly", "did you mean readonly?"),
+    ],
+)
+def test_an_unknown_annotation_of_kserve_or_of_ours_is_reported(name: str, hint: str) -> None:
+    assert told_annotations(annotations={name: "true"}) == (f"annotation {name} ({hint})",)
+
+
+def test_the_annotation_of_secrets_has_the_name_that_the_administrator_chose() -> None:
+    name = "serving.kserve.io/mySecret"
+    config = CredentialsConfig(storage_secret_name_annotation=name)
+
+    assert list(unsupported_annotations(a_service(annotations={name: "minio"}), config)) == []
