@@ -135,7 +135,7 @@ def test_a_text_beyond_any_on_the_loop_is_not_searched_for_commas(beyond: int) -
         (b"[" + b"0.1234567890123456," * 20_000 + b"0]", True),
         (b"[" + b"0," * 100_000 + b"0]", False),
         (b'"' + b"a" * 1_000_000 + b'"', True),
-        (b'"' + b"a" * 2_000_000 + b'"', False),
+        (b'"' + b"a" * 17_000_000 + b'"', False),
     ],
     ids=["small", "few numbers", "many numbers", "a string", "a long string"],
 )
