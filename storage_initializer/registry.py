@@ -7,7 +7,7 @@ from typing import cast
 
 from storage_initializer.errors import UnsupportedSchemeError
 from storage_initializer.plan import Plan, Transfer
-from storage_initializer.schemes import INSTEAD, SCHEMES, forms
+from storage_initializer.schemes import INSTEAD, SCHEMES, foreign_service, forms
 from storage_initializer.sources import Source
 
 
@@ -18,5 +18,10 @@ def open_source(transfer: Transfer, plan: Plan) -> Source:
         raise UnsupportedSchemeError(f"{name}:// is not supported; {INSTEAD[name]}")
     if name not in SCHEMES:
         raise UnsupportedSchemeError(f"{name}:// is not a known scheme; use {forms()} or a path")
+    if service := foreign_service(transfer.source.text):
+        raise UnsupportedSchemeError(
+            f"{transfer.source.shown} is {service}, which is not supported; let a ClusterStorageContainer download it, "
+            "or copy the model to a bucket or a claim and name that"
+        )
     backend = import_module(f"storage_initializer.backends.{SCHEMES[name].backend}")
     return cast(Source, backend.open_source(transfer, plan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,8 +32,22 @@ INSTEAD: Mapping[str, str] = {
     "oci": "mount the image as a volume, or copy its files to a bucket or a claim and name that",
     "hdfs": "copy the model to a bucket or a claim and name that",
     "webhdfs": "copy the model to a bucket or a claim and name that",
+    "git": "copy the model to a bucket or a claim and name that",
 }
 """What to do instead, for schemes of KServe that are not supported."""
+_SERVICES = (
+    (
+        re.compile(r"https?://[^/?#]+\.(?:blob|dfs)\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE),
+        "Azure Blob Storage",
+    ),
+    (re.compile(r"https?://[^/?#]+\.file\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE), "Azure Files"),
+    (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
+)
+
+
+def foreign_service(uri: str) -> str | None:
+    """Return the service behind an https URI if it has to be read in its own way, which is not supported."""
+    return next((name for pattern, name in _SERVICES if pattern.fullmatch(uri)), None)
 
 
 def forms() -> str:

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.resolve.storage.sources import SCHEMES
+from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.errors import InitializerError, UnsupportedSchemeError
 from storage_initializer.plan import CachePlan, LayoutName, Plan, Transfer, make_plan
 from storage_initializer.registry import open_source
 from storage_initializer.schemes import SCHEMES as INITIALIZER_SCHEMES
+from storage_initializer.schemes import foreign_service
 from storage_initializer.uri import parse_uri
 from tests.support.builders import Manifest, a_runtime, a_service, the_children, the_shipped_runtime
 from tests.support.credentials import (
@@ -68,6 +69,22 @@ def _filled(text: str, known: Mapping[str, str]) -> str:
 def plan_of(pod: dict[str, Any]) -> Plan:
     (initializer,) = pod["initContainers"]
     return make_plan(initializer["args"], environment_of(pod))
+
+
+@pytest.mark.parametrize(
+    ("uri", "service"),
+    [
+        ("https://me.blob.core.windows.net/models/m", "Azure Blob Storage"),
+        ("HTTPS://me.DFS.core.windows.net:443/models", "Azure Blob Storage"),
+        ("https://me.file.core.windows.net/share/m", "Azure Files"),
+        ("https://git.example.com/team/model.git/", "a Git repository"),
+        ("https://example.com/model.mar", None),
+        ("s3://bucket/model.git", None),
+    ],
+)
+def test_both_know_the_services_that_are_not_read_over_https(uri: str, service: str | None) -> None:
+    assert StorageSource(uri, "/mnt/models").foreign_service == service
+    assert foreign_service(uri) == service
 
 
 @pytest.mark.parametrize(("server_type", "layout"), SERVER_TYPES.items())

@@ -114,6 +114,7 @@ def a_runtime_body(
     formats: Sequence[Fields] = (a_format(),),
     protocols: Sequence[str] = ("v1",),
     server_type: str | None = "torchserve",
+    metadata_annotations: Mapping[str, str] | None = None,
     created: str = "2026-01-01T00:00:00Z",
     container: Fields | None = None,
     sidecars: Sequence[Fields] = (),
@@ -123,8 +124,9 @@ def a_runtime_body(
     metadata: Manifest = {"name": name, "creationTimestamp": created, "uid": f"uid-of-{name}", "resourceVersion": "1"}
     if namespace is not None:
         metadata["namespace"] = namespace
-    if server_type is not None:
-        metadata["annotations"] = {"serving.kserve.io/server-type": server_type}
+    own = {} if server_type is None else {"serving.kserve.io/server-type": server_type}
+    if own or metadata_annotations:
+        metadata["annotations"] = {**own, **(metadata_annotations or {})}
     server = {"name": "kserve-container", "image": "registry.example/torchserve:1.0", **(container or {})}
     return {
         "apiVersion": "serving.kserve.io/v1alpha1",

@@ -9,7 +9,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.local.children import render_services, taken_hosts, warnings
+from isvc_operator.local.children import render_services, warnings, warnings_of_rendered
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.render.children import render
@@ -94,7 +94,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     }
     assert "bank-pay-team.example.com" in hosts["bank"]
     assert "bank-pay-team.example.com" not in hosts["bank-pay"]
-    assert list(taken_hosts(rendered)) == [
+    assert list(warnings_of_rendered(rendered)) == [
         "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
     ]
 

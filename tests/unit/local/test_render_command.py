@@ -59,6 +59,30 @@ def test_the_configuration_is_read_from_its_folder(tmp_path: Path, capsys: pytes
     ]
 
 
+def config_map(data: object) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inferenceservice-config"}, "data": data}
+
+
+def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"ingress": '{"ingressDomain": "models.test", "additionalDomainTemplates": []}', "logger": "{}"}
+    file = write_yaml(tmp_path / "config.yaml", config_map(data))
+
+    assert main(["render", str(SAMPLE), str(file)]) == 0
+
+    printed = capsys.readouterr()
+    *_, ingress = yaml.safe_load_all(printed.out)
+    assert ingress["spec"]["rules"][0]["host"] == "torchserve.default.models.test"
+    assert printed.err == (
+        "isvc: ConfigMap inferenceservice-config: no effect: logger (requests are sent to no logger)\n"
+    )
+
+
+def test_a_configmap_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", str(SAMPLE), str(write_yaml(tmp_path / "config.yaml", config_map(["a"])))]) == 2
+
+    assert capsys.readouterr().err == "isvc: ConfigMap inferenceservice-config: data is not a map of keys to texts\n"
+
+
 def test_a_field_without_effect_is_reported_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = service()
     body["spec"]["predictor"]["minReplica"] = 2

@@ -31,7 +31,7 @@ from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
-from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
+from isvc_operator.resolve.support import unsupported_parts
 from tests.support.builders import (
     NOW,
     a_crashed_pod,
@@ -164,8 +164,7 @@ def derived(body: dict[str, Any]) -> str:
         problem, text = None, json.dumps([change.manifest for change in changes])
     except InvalidSpec as error:
         resolved, problem, text = None, Problem.of(error), str(error)
-    annotations = unsupported_annotations(service, CredentialsConfig())
-    ignored = [*unknown_fields(service), *unsupported_fields(service.spec), *annotations]
+    ignored = [*unknown_fields(service), *unsupported_parts(service, CredentialsConfig())]
     observation = Observation(service, resolved, [seen()], ingress_exists=False, problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
     assert all(len((item.message or "").encode()) <= MESSAGE_BYTES for item in status.conditions)

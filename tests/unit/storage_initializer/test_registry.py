@@ -17,10 +17,29 @@ def open_uri(text: str) -> None:
     open_source(plan.transfers[0], plan)
 
 
-@pytest.mark.parametrize("scheme", ["hf", "oci", "hdfs", "webhdfs"])
+@pytest.mark.parametrize("scheme", ["hf", "oci", "hdfs", "webhdfs", "git"])
 def test_a_scheme_of_kserve_that_is_not_served_is_told_what_to_do_instead(scheme: str) -> None:
     with pytest.raises(UnsupportedSchemeError, match=rf"^{scheme}:// is not supported; .* and name that$"):
         open_uri(f"{scheme}://bucket/model")
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown", "service"),
+    [
+        ("https://me.blob.core.windows.net/models/m?sig=secret", "https://me.blob.core.windows.net/models/m?…",
+         "Azure Blob Storage"),
+        ("https://me.file.core.windows.net/share/m", "https://me.file.core.windows.net/share/m", "Azure Files"),
+        ("https://git.example.com/team/model.git", "https://git.example.com/team/model.git", "a Git repository"),
+    ],
+)  # fmt: skip
+def test_a_service_that_is_not_read_over_https_is_named(uri: str, shown: str, service: str) -> None:
+    with pytest.raises(UnsupportedSchemeError) as raised:
+        open_uri(uri)
+
+    assert str(raised.value) == (
+        f"{shown} is {service}, which is not supported; let a ClusterStorageContainer download it, or copy the model "
+        "to a bucket or a claim and name that"
+    )
 
 
 def test_an_unknown_scheme_is_told_what_is_served() -> None:

@@ -25,6 +25,8 @@ FINALIZER_KSERVE: Final = "inferenceservice.finalizers"
 
 # --- annotations ------------------------------------------------------------------------------------
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
+# On a runtime: the variables of the settings that its server reads, such as `MAX_BATCH_SIZE,REQUEST_TIMEOUT`.
+ANNOTATION_SETTINGS: Final = "isvc-operator.io/settings"
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"

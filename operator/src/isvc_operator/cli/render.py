@@ -9,10 +9,14 @@ from pathlib import Path
 
 import yaml
 
-from isvc_operator.handlers.configuration import read_config
-from isvc_operator.local.children import Rendered, render_services, taken_hosts, warnings
+from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.config import parse_config
+from isvc_operator.handlers.configuration import read_data
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.local.children import Rendered, render_services, warnings, warnings_of_rendered
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
+from isvc_operator.local.objects import configuration_in
 from isvc_operator.manifests import Manifest
 from isvc_operator.text import one_line
 
@@ -37,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         "--config-dir",
         type=Path,
         default=env.get("CONFIG_DIR"),
-        help="folder with the keys of inferenceservice-config as files [CONFIG_DIR]",
+        help="folder with the keys of inferenceservice-config as files (default: that ConfigMap in FILE) [CONFIG_DIR]",
     )
 
 
@@ -51,9 +55,11 @@ def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
     """Render the services in the files."""
     given = parse_documents(read_files(files), arguments.namespace)
     installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
-    config = read_config(arguments.config_dir)
+    data = read_data(arguments.config_dir) if arguments.config_dir else configuration_in(given.objects)
+    config = parse_config(data)
     rendered = render_services(given, installed.runtimes, config)
-    for warning in (*warnings(given, config), *taken_hosts(rendered)):
+    ignored = (f"ConfigMap {CONFIG_MAP}: no effect: {setting}" for setting in ignored_settings(data))
+    for warning in (*ignored, *warnings(given, config), *warnings_of_rendered(rendered)):
         sys.stderr.write(f"isvc: {one_line(warning)}\n")
     return rendered
 

@@ -16,23 +16,24 @@ log = logging.getLogger(__name__)
 POLL = 5.0  # seconds
 
 
-def read_config(folder: Path | None) -> OperatorConfig:
-    """Read the configuration in ``folder``, or return the defaults without one; raises ConfigError."""
-    return parse_config(_read(folder))
-
-
-def read_ignored(folder: Path | None) -> list[str]:
-    """Return the settings in ``folder`` that have no effect; raises ConfigError."""
-    return ignored_settings(_read(folder))
+def read_data(folder: Path | None) -> dict[str, str]:
+    """Return the ConfigMap's data from ``folder``, or none without one; raises ConfigError."""
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise ConfigError(f"configuration folder {folder} does not exist; mount the ConfigMap there")
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir() if path.is_file()
+    }
 
 
 async def follow_config(folder: Path, use: Callable[[OperatorConfig, list[str]], Awaitable[None]]) -> None:
     """Call ``use`` with each new configuration and its ignored settings; an invalid one is logged and ignored."""
-    known = _read(folder)
+    known = read_data(folder)
     while True:
         await asyncio.sleep(POLL)
         try:
-            data = _read(folder)
+            data = read_data(folder)
             if data == known:
                 continue
             known = data
@@ -42,13 +43,3 @@ async def follow_config(folder: Path, use: Callable[[OperatorConfig, list[str]],
         else:
             log.info("the configuration has changed")
             await use(config, ignored_settings(data))
-
-
-def _read(folder: Path | None) -> dict[str, str]:
-    if folder is None:
-        return {}
-    if not folder.is_dir():
-        raise ConfigError(f"configuration folder {folder} does not exist; mount the ConfigMap there")
-    return {
-        path.name: path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir() if path.is_file()
-    }

@@ -11,11 +11,12 @@ from typing import Any
 import kopf
 
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
-from isvc_operator.config import OperatorConfig
-from isvc_operator.handlers.configuration import follow_config, read_config, read_ignored
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.handlers.configuration import follow_config, read_data
 from isvc_operator.handlers.relist import relist_forever
 from isvc_operator.handlers.session import session_of
 from isvc_operator.handlers.watches import register, select_by_label, service_keys
+from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.ignored_settings import report_ignored
@@ -43,10 +44,11 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
     asyncio.get_running_loop().set_exception_handler(ignore_abandoned_watches)
     cache = Cache(LABEL_SERVICE)
     async with connect(options.kubeconfig) as api:
+        data = read_data(options.config_dir)
         reconciler = Reconciler(
             api=api,
             cache=cache,
-            config=read_config(options.config_dir),
+            config=parse_config(data),
             now=now,
             clock=asyncio.get_running_loop().time,
             home=options.home,
@@ -59,7 +61,7 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
                 worker.add(key)
             await report_ignored(api, ignored, home=options.home, now=now())
 
-        await report_ignored(api, read_ignored(options.config_dir), home=options.home, now=now())
+        await report_ignored(api, ignored_settings(data), home=options.home, now=now())
         relist = relist_forever(api, cache, worker.add, by_namespace=bool(options.namespaces))
         background = [asyncio.create_task(worker.run()), asyncio.create_task(relist)]
         if options.config_dir is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,9 +19,9 @@ from isvc_operator.observe.pods import first_failure, furthest, newest_revision,
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.service import Resolved, is_stopped
-from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
-from isvc_operator.text import one_line
+from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Observer:
             stopped=stopped,
             held=held,
             problem=problem,
-            ignored=ignored_parts(service, config),
+            ignored=ignored_parts(service, resolved, config),
         )
         return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
 
@@ -80,11 +80,18 @@ class Observer:
         return component, detail.requeue_after
 
 
-def ignored_parts(service: InferenceService, config: OperatorConfig) -> tuple[str, ...]:
+def ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> tuple[str, ...]:
     """Return the fields and annotations that are unknown or not supported, for the condition ``SpecSupported``."""
     return (
         *unknown_fields(service),
-        *unsupported_fields(service.spec),
-        *map(one_line, islice(unsupported_annotations(service, config.credentials), NAMED)),
+        *unsupported_parts(service, config.credentials),
+        *(_ignored_of_runtime(service, resolved.chosen) if resolved else ()),
         *islice(refused_annotations(service, config.ingress), NAMED),
     )
+
+
+def _ignored_of_runtime(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+    yield from unread_settings(service, chosen)
+    if chosen:
+        name = f"{chosen.runtime.kind} {chosen.runtime.metadata.name}"
+        yield from (f"{name}: {field}" for field in unknown_fields(chosen.runtime))

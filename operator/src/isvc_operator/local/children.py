@@ -20,7 +20,11 @@ from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
-from isvc_operator.resolve.support import refused_annotations, unsupported_annotations, unsupported_fields
+from isvc_operator.resolve.support import (
+    refused_annotations,
+    unread_settings,
+    unsupported_parts,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
         for field in unknown_fields(resource):
             yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
     for service in given.services:
-        for what in (*unsupported_fields(service.spec), *unsupported_annotations(service, config.credentials)):
+        for what in unsupported_parts(service, config.credentials):
             yield f"{service.kind} {service.metadata.name}: not supported: {what}"
         for what in refused_annotations(service, config.ingress):
             yield f"{service.kind} {service.metadata.name}: {what}"
@@ -62,11 +66,13 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
             yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
 
 
-def taken_hosts(rendered: Iterable[Rendered]) -> Iterator[str]:
-    """Yield a line for each requested host that belongs to another service."""
+def warnings_of_rendered(rendered: Iterable[Rendered]) -> Iterator[str]:
+    """Yield a line for each setting that a server may not read, and for each host that belongs to another service."""
     for item in rendered:
+        name = f"{item.service.kind} {item.service.metadata.name}"
+        for what in unread_settings(item.service, item.resolved.chosen):
+            yield f"{name}: {what}"
         for host, holder in item.resolved.hosts.taken.items():
-            name = f"{item.service.kind} {item.service.metadata.name}"
             yield f"{name}: host {host} belongs to {item.service.kind} {holder}"
 
 

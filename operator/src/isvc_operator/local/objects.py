@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.errors import ConfigError
 from isvc_operator.manifests import Manifest, Volume
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 
@@ -16,6 +18,15 @@ def as_stored(body: Mapping[str, Any]) -> Manifest:
     encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in plain.items()}
     kept = {name: value for name, value in body.items() if name != "stringData"}
     return {**kept, "data": {**(body.get("data") or {}), **encoded}} if body["kind"] == "Secret" else kept
+
+
+def configuration_in(objects: Iterable[Manifest]) -> Mapping[str, str]:
+    """Return the data of the last ConfigMap ``inferenceservice-config``, or none; raises ConfigError."""
+    found = [body for body in objects if (body["kind"], body["metadata"]["name"]) == ("ConfigMap", CONFIG_MAP)]
+    data = found[-1].get("data") if found else None
+    if not isinstance(data or {}, Mapping):
+        raise ConfigError(f"ConfigMap {CONFIG_MAP}: data is not a map of keys to texts")
+    return {str(key): str(text) for key, text in (data or {}).items()}
 
 
 def text_of(source: Mapping[str, Any], objects: Objects) -> str | None:

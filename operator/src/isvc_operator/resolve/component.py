@@ -22,7 +22,7 @@ from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.storage.plan import StoragePlan
 
 DEFAULT_PORT = 8080
-_SCALED_BY_OTHERS = ("external", "keda")
+SCALED_BY_OTHERS = ("external", "keda")
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
@@ -124,7 +124,7 @@ def with_variable(container: Container, name: str, value: str) -> dict[str, Any]
 
 def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:
     """Return the number that the user has set; None leaves it to the autoscaler."""
-    if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in _SCALED_BY_OTHERS:
+    if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in SCALED_BY_OTHERS:
         return None
     return max(1, component.min_replicas)
 

@@ -1,8 +1,8 @@
-"""The placeholders that KServe's users write: ``{{ .Name }}`` in hosts, ``{{.Labels.x}}`` in containers.
+"""The placeholders that KServe's users write: ``{{ .Name }}``, ``{{.Labels.x}}``, ``{{ index .Labels "x" }}``.
 
-KServe uses Go templates. Existing configurations use only two forms of them, a field and an entry of a map; jinja2 has
-another syntax for both. Values are inserted unchanged (KServe's HTML escaping of ``&`` and ``+`` breaks arguments). A
-missing label is an empty string.
+KServe uses Go templates. Existing configurations use only these forms of them, a field and an entry of a map; jinja2
+has another syntax for both. Values are inserted unchanged (KServe's HTML escaping of ``&`` and ``+`` breaks arguments).
+A missing label is an empty string.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from isvc_operator.api.base import ObjectMeta
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import FILLED_CHARACTERS
 
-_PLACEHOLDER = re.compile(r"\{\{-?\s*\.([A-Za-z]+)(?:\.([A-Za-z0-9_./-]+?))?\s*-?\}\}")
+_PLACEHOLDER = re.compile(
+    r"""\{\{-?\s*
+    (?: \.(?P<field>[A-Za-z]+) (?:\.(?P<entry>[A-Za-z0-9_./-]+?))?
+      | index\s+\.(?P<map>[A-Za-z]+)\s+(?: "(?P<quoted>[^"\\{}]*)" | `(?P<raw>[^`{}]*)` )
+    )\s*-?\}\}""",
+    re.VERBOSE,
+)
 
 Values = Mapping[str, str | Mapping[str, str]]
 
@@ -60,10 +66,11 @@ class _Filling:
         return _PLACEHOLDER.sub(self._replacement, text) if "{{" in text else text
 
     def _replacement(self, match: re.Match[str]) -> str:
-        value = self._values.get(match[1])
-        if isinstance(value, Mapping) and match[2] is not None:
-            value = value.get(match[2], "")
-        elif not isinstance(value, str) or match[2] is not None:
+        value = self._values.get(match["field"] or match["map"])
+        entry = next((match[name] for name in ("entry", "quoted", "raw") if match[name] is not None), None)
+        if isinstance(value, Mapping) and entry is not None:
+            value = value.get(entry, "")
+        elif not isinstance(value, str) or entry is not None:
             return match[0]
         self._left -= len(value)
         if self._left < 0:

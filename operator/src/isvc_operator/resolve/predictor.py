@@ -41,7 +41,7 @@ from isvc_operator.resolve.containers import (
     within_grace_period,
 )
 from isvc_operator.resolve.own_containers import completed, server_first
-from isvc_operator.resolve.placeholders import fill_all, values_of
+from isvc_operator.resolve.placeholders import Values, fill_all, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.settings import settings_of
 from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
@@ -68,13 +68,14 @@ def resolve_with_runtime(
     server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
     annotations = annotations_for(service.metadata, predictor, config, runtime=runtime.annotations)
     labels = _service_labels(service, chosen, server_type)
+    values = values_of(service.metadata.model_copy(update={"labels": labels}))
     return Component(
         kind=PREDICTOR,
         name=predictor_name(service.metadata.name, predictor.name),
         labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
-        server=_server(service, model, chosen, labels=labels, server_type=server_type),
-        pod=_pod(service, runtime, config),
+        server=fill_all(_server(service, model, chosen, server_type), values),
+        pod=_pod(service, runtime, config, values),
         storage=plan_storage(PREDICTOR, annotations, config=config, context=storage, server_type=server_type),
         replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
@@ -119,12 +120,7 @@ def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_typ
 
 
 def _server(
-    service: InferenceService,
-    model: ModelSpec,
-    chosen: ChosenRuntime,
-    *,
-    labels: Mapping[str, str],
-    server_type: str | None,
+    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None
 ) -> dict[str, Any]:
     predictor = service.spec.predictor
     base = within_grace_period(_server_of(chosen), pod_fields(predictor))
@@ -136,9 +132,7 @@ def _server(
     if server_type == "torchserve":
         ours = [{"name": "PROTOCOL_VERSION", "value": chosen.protocol}]
         container["env"] = merge_items(ours, container.get("env", ()), "name")
-    values = values_of(service.metadata.model_copy(update={"labels": labels}))
-    filled: dict[str, Any] = fill_all(with_service_name(container, service.metadata), values)
-    return filled
+    return with_service_name(container, service.metadata)
 
 
 def _users_container(predictor: PredictorSpec, model: ModelSpec) -> dict[str, Any]:
@@ -165,7 +159,9 @@ def _server_of(chosen: ChosenRuntime) -> Container:
     )
 
 
-def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig) -> dict[str, Any]:
+def _pod(
+    service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig, values: Values
+) -> dict[str, Any]:
     shared, own = fields_of(runtime, PodSpecFields), pod_fields(service.spec.predictor)
     pod = merge_maps({name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}, own)
     for name in _NAMED_ITEMS:
@@ -175,7 +171,7 @@ def _pod(service: InferenceService, runtime: ServingRuntimeSpec, config: Operato
         within_grace_period(item, own) for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER
     ]
     others = merge_containers(sidecars, own.get("containers", ()))
-    pod["containers"] = _beside(others, service, pod, config)
+    pod["containers"] = fill_all(_beside(others, service, pod, config), values)
     return with_pod_defaults(pod, config)
 
 

@@ -76,6 +76,11 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
     name, wanted = runtime.metadata.name, model.model_format
     if runtime.spec.disabled:
         raise InvalidSpec(f"runtime {name!r} is disabled; enable it or name another one", "RuntimeDisabled")
+    if runtime.spec.worker_spec:
+        raise InvalidSpec(
+            f"runtime {name!r} runs one model on several nodes (workerSpec), which is not supported; name another one",
+            "NoSupportingRuntime",
+        )
     if not any(_format_matches(entry, model) for entry in runtime.spec.supported_model_formats):
         raise InvalidSpec(
             f"runtime {name!r} does not serve model format {_described(wanted)}; "

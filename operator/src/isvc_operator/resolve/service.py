@@ -96,6 +96,11 @@ def resolve(
 def _predictor(
     service: InferenceService, runtimes: Runtimes, config: OperatorConfig, storage: StorageContext
 ) -> tuple[ChosenRuntime | None, Component]:
+    if service.spec.predictor.worker_spec is not None:
+        raise InvalidSpec(
+            "spec.predictor.workerSpec requests one model on several nodes, which is not supported: the pods of a "
+            "service do not work together; remove it, and choose a runtime without workerSpec"
+        )
     model = model_of(service.spec.predictor)
     if model is not None:
         chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
@@ -11,6 +12,7 @@ from isvc_operator.api.names import (
     ANNOTATION_PVC_MODE,
     ANNOTATION_READONLY,
     ANNOTATION_RUNTIME,
+    ANNOTATION_SETTINGS,
     ANNOTATION_SHA256,
     ANNOTATION_STOP,
     ANNOTATION_STORAGE_RESOURCES,
@@ -18,13 +20,16 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.api.unknown_fields import suggestion
 from isvc_operator.config import CredentialsConfig, IngressConfig
+from isvc_operator.limits import NAMED
+from isvc_operator.resolve.component import SCALED_BY_OTHERS
 from isvc_operator.resolve.components import specified_components
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
+from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.settings import is_usable, settings_of
+from isvc_operator.text import one_line
 
 _COMPONENT = (
-    "worker_spec",
     "scale_target",
     "scale_metric",
     "scale_metric_type",
@@ -71,6 +76,20 @@ _READ = (ANNOTATION_RUNTIME, ANNOTATION_STOP, ANNOTATION_READONLY, ANNOTATION_PV
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 
 
+def unsupported_parts(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
+    """Yield fields and annotations that have no effect, each with what happens instead."""
+    yield from unsupported_fields(service.spec)
+    yield from _left_to_a_scaler(service)
+    yield from map(one_line, islice(unsupported_annotations(service, config), NAMED))
+
+
+def _left_to_a_scaler(service: InferenceService) -> Iterator[str]:
+    for kind, component in specified_components(service.spec):
+        scaler = {**service.metadata.annotations, **(component.annotations or {})}.get(ANNOTATION_AUTOSCALER)
+        if scaler in SCALED_BY_OTHERS and component.min_replicas is not None:
+            yield f"spec.{kind}.minReplicas (autoscalerClass {scaler} leaves the number of pods to your own autoscaler)"
+
+
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
     """Return the paths of fields that are set and not supported, each with what happens instead."""
     return (*_missing(spec), *_predictor(spec.predictor), *_wrappers(spec), *_model(spec.predictor))
@@ -92,6 +111,20 @@ def unsupported_annotations(service: InferenceService, config: CredentialsConfig
 def _suggested(name: str, known: Collection[str]) -> str:
     domain, _, own = name.partition("/")
     return suggestion(own, {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")})
+
+
+def unread_settings(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+    """Yield the predictor's settings that its server may not read; without ``chosen``, the user's own container."""
+    if chosen is None:
+        why = "the container gets {}, and has to read it"
+        read: Collection[str] = ()
+    else:
+        name = chosen.runtime.metadata.name
+        why = f"the server of runtime {name} gets {{}}, which its annotation {ANNOTATION_SETTINGS} does not list"
+        read = chosen.runtime.metadata.annotations.get(ANNOTATION_SETTINGS, "").replace(" ", "").split(",")
+    for setting in settings_of(service.spec.predictor):
+        if setting.usable and setting.variable not in read:
+            yield f"{setting.field} ({why.format(setting.variable)})"
 
 
 def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:

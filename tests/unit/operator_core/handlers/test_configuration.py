@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.config import IngressConfig, OperatorConfig
+from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers import configuration
-from isvc_operator.handlers.configuration import follow_config, read_config, read_ignored
+from isvc_operator.handlers.configuration import follow_config, read_data
 
 
 def written(folder: Path, domain: str) -> OperatorConfig:
@@ -27,8 +27,9 @@ async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr(configuration, "POLL", 0)
     used: list[OperatorConfig] = []
 
-    async def use(config: OperatorConfig, _: list[str]) -> None:
+    async def use(config: OperatorConfig, ignored: list[str]) -> None:
         used.append(config)
+        assert ignored == (["unknown"] if (folder / "unknown").exists() else [])
 
     task = asyncio.create_task(follow_config(folder, use))
     await turns()
@@ -46,36 +47,30 @@ async def turns() -> None:
 
 
 def test_no_folder_means_the_defaults() -> None:
-    assert read_config(None) == OperatorConfig()
+    assert parse_config(read_data(None)) == OperatorConfig()
 
 
 def test_each_file_is_a_key_and_folders_are_none(tmp_path: Path) -> None:
     (tmp_path / "..data").mkdir()
     expected = written(tmp_path, "ml.test")
 
-    assert read_config(tmp_path) == expected
+    assert parse_config(read_data(tmp_path)) == expected
 
 
 def test_a_binary_file_is_ignored_if_its_name_is_no_key(tmp_path: Path) -> None:
     (tmp_path / "logo").write_bytes(b"\xff\xfe\x00")
 
-    assert read_config(tmp_path) == OperatorConfig()
-
-
-def test_files_that_are_no_key_are_named(tmp_path: Path) -> None:
-    written(tmp_path, "ml.test")
-    (tmp_path / "ingres").write_text("{}")
-
-    assert read_ignored(tmp_path) == ["ingres (did you mean ingress?)"]
+    assert parse_config(read_data(tmp_path)) == OperatorConfig()
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist; mount the ConfigMap there"):
-        read_config(tmp_path / "none")
+        read_data(tmp_path / "none")
 
 
 async def test_a_change_is_used_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "first.test")
+    (tmp_path / "unknown").write_text("{}")
     async with following(tmp_path, monkeypatch) as used:
         assert used == []
         second = written(tmp_path, "second.test")

@@ -24,14 +24,18 @@ VALUES = values_of(SERVICE.metadata)
         ("{{.Labels.tier}}", "gold"),
         ("{{ .Labels.example.com/team }}", "vision"),
         ("{{.Annotations.note}}", "hello"),
+        ('{{ index .Labels "tier" }}', "gold"),
+        ('{{index .Labels "example.com/team"}}', "vision"),
+        ("{{- index .Annotations `note` -}}", "hello"),
     ],
 )
 def test_a_form_is_replaced_by_its_value(text: str, filled: str) -> None:
     assert fill(text, VALUES) == filled
 
 
-def test_a_missing_label_is_empty_text() -> None:
-    assert fill("[{{.Labels.absent}}]", VALUES) == "[]"
+@pytest.mark.parametrize("text", ["[{{.Labels.absent}}]", '[{{ index .Labels "absent" }}]'])
+def test_a_missing_label_is_empty_text(text: str) -> None:
+    assert fill(text, VALUES) == "[]"
 
 
 def test_values_are_put_in_as_they_are() -> None:
@@ -49,6 +53,10 @@ def test_a_form_inside_a_value_is_not_filled_again() -> None:
         "{{ .Name.x }}",
         "{{ .Labels }}",
         "{{ range .Labels }}",
+        "{{ index .Labels }}",
+        "{{ index .Labels tier }}",
+        '{{ index .Name "x" }}',
+        '{{ index .Unknown "x" }}',
         "{ .Name }",
         "{{ Name }}",
         "plain",

@@ -140,6 +140,20 @@ def test_placeholders_of_runtime_and_user_are_filled() -> None:
     assert predictor.server["args"] == ["--model_name=torchserve", "--in=models", "--tier=gold"]
 
 
+def test_placeholders_of_containers_beside_the_server_are_filled() -> None:
+    theirs = {"name": "transformer-container", "image": "t:1", "args": ["--model_name={{.Name}}"]}
+    own = {"name": "side", "image": "s:1", "args": ['--team={{ index .Labels "example.com/team" }}']}
+
+    predictor = predictor_of(
+        a_runtime(sidecars=[theirs]), predictor={"containers": [own]}, labels={"example.com/team": "vision"}
+    )
+
+    assert [container["args"] for container in predictor.pod["containers"]] == [
+        ["--model_name=torchserve"],
+        ["--team=vision"],
+    ]
+
+
 def test_the_users_environment_wins_over_the_operators() -> None:
     predictor = predictor_of(model={"env": [{"name": "INFERENCE_SERVICE_NAME", "value": "mine"}]})
 

@@ -56,6 +56,14 @@ def test_a_predictor_of_nothing_is_refused_with_what_to_write() -> None:
     assert str(caught.value).startswith("spec.predictor names nothing to serve; set spec.predictor.model.modelFormat")
 
 
+def test_a_predictor_on_several_nodes_is_refused_rather_than_served_in_part() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        a_resolved(a_service(predictor={"workerSpec": {}}))
+
+    assert caught.value.reason == "InvalidPredictorSpec"
+    assert str(caught.value).startswith("spec.predictor.workerSpec requests one model on several nodes, which is not")
+
+
 @pytest.mark.parametrize(
     ("annotations", "stopped"),
     [

@@ -232,6 +232,13 @@ REFUSED = {
         "RuntimeDisabled",
         "runtime 'kserve-torchserve' is disabled; enable it or name another one",
     ),
+    "a named runtime for several nodes": (
+        a_model(runtime="kserve-torchserve"),
+        (a_runtime(workerSpec={"containers": []}),),
+        "NoSupportingRuntime",
+        "runtime 'kserve-torchserve' runs one model on several nodes (workerSpec), which is not supported; name "
+        "another one",
+    ),
     "a named runtime of another format": (
         a_model(runtime="kserve-torchserve"),
         (a_runtime(formats=[a_format("onnx", version=None)]),),

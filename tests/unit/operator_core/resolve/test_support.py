@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.config import CredentialsConfig
-from isvc_operator.resolve.support import unsupported_annotations, unsupported_fields
-from tests.support.builders import a_service
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.support import (
+    unread_settings,
+    unsupported_annotations,
+    unsupported_fields,
+    unsupported_parts,
+)
+from tests.support.builders import a_runtime, a_service
+from tests.support.tree import ROOT
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 
@@ -24,7 +33,6 @@ def test_the_story_uses_only_supported_fields() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("workerSpec", {}),
         ("scaleTarget", 5),
         ("scaleMetric", "cpu"),
         ("scaleMetricType", "Utilization"),
@@ -206,3 +214,70 @@ def test_the_annotation_of_secrets_has_the_name_that_the_administrator_chose() -
     config = CredentialsConfig(storage_secret_name_annotation=name)
 
     assert list(unsupported_annotations(a_service(annotations={name: "minio"}), config)) == []
+
+
+SETTINGS = {"batcher": {"maxBatchSize": 8, "maxLatency": 50, "timeout": 60}, "timeout": 5}
+FIELDS = {
+    "batcher.maxBatchSize": "MAX_BATCH_SIZE",
+    "batcher.maxLatency": "MAX_LATENCY",
+    "batcher.timeout": "BATCH_TIMEOUT",
+    "timeout": "REQUEST_TIMEOUT",
+}
+
+
+def unread(runtime: ServingRuntime | None, settings: dict[str, Any]) -> list[str]:
+    chosen = runtime and ChosenRuntime(runtime, cluster_wide=True, protocol="v1")
+    return list(unread_settings(a_service(predictor=settings), chosen))
+
+
+def a_runtime_that_reads(*variables: str) -> ServingRuntime:
+    return a_runtime("theirs", metadata_annotations={"isvc-operator.io/settings": ", ".join(variables)})
+
+
+def test_settings_that_a_runtimes_server_may_not_read_are_reported() -> None:
+    assert unread(a_runtime_that_reads("MAX_LATENCY", "BATCH_TIMEOUT"), SETTINGS) == [
+        "spec.predictor.batcher.maxBatchSize (the server of runtime theirs gets MAX_BATCH_SIZE, which its annotation "
+        "isvc-operator.io/settings does not list)",
+        "spec.predictor.timeout (the server of runtime theirs gets REQUEST_TIMEOUT, which its annotation "
+        "isvc-operator.io/settings does not list)",
+    ]
+
+
+def test_a_runtime_that_says_nothing_of_settings_may_read_none() -> None:
+    assert [said.split()[0] for said in unread(a_runtime(), SETTINGS)] == [f"spec.predictor.{one}" for one in FIELDS]
+
+
+def test_settings_of_the_users_own_container_are_reported() -> None:
+    assert unread(None, {"timeout": 5}) == [
+        "spec.predictor.timeout (the container gets REQUEST_TIMEOUT, and has to read it)"
+    ]
+
+
+def test_a_setting_that_is_not_passed_on_is_reported_once() -> None:
+    assert unread(None, {"timeout": 0}) == []
+
+
+@pytest.mark.parametrize("name", ["isvc-mar", "kserve-torchserve"])
+def test_the_shipped_runtimes_read_every_setting(name: str) -> None:
+    shipped = parse_serving_runtime(yaml.safe_load((ROOT / f"manifests/runtimes/{name}.yaml").read_text()))
+
+    assert unread(shipped, SETTINGS) == []
+
+
+@pytest.mark.parametrize("scaler", ["keda", "external"])
+@pytest.mark.parametrize("kind", ["predictor", "transformer"])
+def test_a_minimum_of_pods_is_reported_where_another_scaler_sets_the_number(scaler: str, kind: str) -> None:
+    annotations = {"serving.kserve.io/autoscalerClass": scaler}
+    fields = (
+        {"predictor": {"minReplicas": 2}}
+        if kind == "predictor"
+        else {"spec": {"transformer": {**CONTAINERS, "minReplicas": 2}}}
+    )
+
+    parts = unsupported_parts(a_service(annotations=annotations, **fields), CredentialsConfig())
+
+    assert list(parts) == [
+        f"spec.{kind}.minReplicas (autoscalerClass {scaler} leaves the number of pods to your own autoscaler)",
+        *unsupported_annotations(a_service(annotations=annotations), CredentialsConfig()),
+    ]
+    assert list(unsupported_parts(a_service(**fields), CredentialsConfig())) == []

@@ -57,12 +57,19 @@ def _check(
             f"ClusterStorageContainer {chosen.metadata.name} does not download {source.uri}; "
             "correct its supportedUriFormats, or name another one"
         )
-    if not chosen and source.scheme not in SCHEMES:
+    if chosen:
+        return
+    formats = ", ".join(item.metadata.name for item in usable) or "there is none"
+    if source.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        formats = ", ".join(item.metadata.name for item in usable) or "there is none"
         raise InvalidSpec(
             f"storageUri {source.uri!r} has a scheme that is not supported; use one of {known}, "
             f"or install a ClusterStorageContainer for it ({formats})"
+        )
+    if service := source.foreign_service:
+        raise InvalidSpec(
+            f"storageUri {source.uri.partition('?')[0]!r} is {service}, which the storage-initializer does not read; "
+            f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
         )
 
 

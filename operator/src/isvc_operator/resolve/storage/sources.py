@@ -46,6 +46,16 @@ SCHEMES: Final = {
     )
 }
 
+# As in the storage-initializer's schemes.py, which the same contract test compares.
+_SERVICES = (
+    (
+        re.compile(r"https?://[^/?#]+\.(?:blob|dfs)\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE),
+        "Azure Blob Storage",
+    ),
+    (re.compile(r"https?://[^/?#]+\.file\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE), "Azure Files"),
+    (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
+)
+
 
 @dataclass(frozen=True)
 class StorageSource:
@@ -64,6 +74,11 @@ class StorageSource:
     def remote(self) -> bool:
         """Whether it is read over the network; an unknown scheme is."""
         return self.scheme not in SCHEMES or SCHEMES[self.scheme].remote
+
+    @property
+    def foreign_service(self) -> str | None:
+        """The service behind an https URI that only a ClusterStorageContainer can read."""
+        return next((name for pattern, name in _SERVICES if pattern.fullmatch(self.uri)), None)
 
     @property
     def claim(self) -> str | None:

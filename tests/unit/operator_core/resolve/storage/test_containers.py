@@ -45,6 +45,31 @@ def test_one_is_taken_for_the_uris_that_it_lists(format_: dict[str, str], uri: s
     assert chosen(uri, containers=[a_storage_container(**format_)]) == ("mine" if fits else None)
 
 
+@pytest.mark.parametrize(
+    ("uri", "service"),
+    [
+        ("https://me.blob.core.windows.net/models/m?sig=secret", "Azure Blob Storage"),
+        ("https://me.dfs.core.windows.net/models/m", "Azure Blob Storage"),
+        ("https://me.file.core.windows.net/share/m", "Azure Files"),
+        ("https://git.example.com/team/model.git", "a Git repository"),
+    ],
+)
+def test_a_service_behind_https_needs_one(uri: str, service: str) -> None:
+    assert refused(uri) == (
+        f"storageUri '{uri.partition('?')[0]}' is {service}, which the storage-initializer does not read; install a "
+        "ClusterStorageContainer for it (there is none), or copy the model to a bucket or a claim"
+    )
+    assert chosen(uri, containers=[a_storage_container(prefix="https://")]) == "mine"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://example.com/m.mar", "https://blob.core.windows.net.example.com/m.mar", "https://example.com/a.git/m.mar"],
+)
+def test_another_web_server_needs_none(uri: str) -> None:
+    assert chosen(uri) is None
+
+
 def test_of_several_the_first_by_name_counts() -> None:
     containers = [a_storage_container(name, prefix="s3://") for name in ("b", "a")]
 
