@@ -41,9 +41,9 @@ _UNUSED: Mapping[str, _Unused] = {
     "localModel.enabled": _Unused("write storageInitializer.cache to keep models on the nodes", (False,)),
     "logger": _Unused("requests are sent to no logger"),
     "metricsAggregator.enableMetricAggregation": _Unused(
-        "the metrics of each server are served as they are", ("false",)
+        "the metrics of each server are served as they are", ("false", False)
     ),
-    "metricsAggregator.enablePrometheusScraping": _Unused("pods have the runtime's annotations", ("false",)),
+    "metricsAggregator.enablePrometheusScraping": _Unused("pods have the runtime's annotations", ("false", False)),
     "multiNode": _Unused("the pods of a service do not work together"),
     "opentelemetryCollector": _NO_AUTOSCALER,
     "router": _Unused("an InferenceGraph is not served"),

@@ -112,6 +112,11 @@ def test_a_setting_that_asks_for_what_is_done_is_not_named(mode: str) -> None:
     assert ignored(deploy={"defaultDeploymentMode": mode}) == []
 
 
+@pytest.mark.parametrize("value", ["false", False])
+def test_a_switch_that_is_off_is_not_named(value: object) -> None:
+    assert ignored(metricsAggregator={"enableMetricAggregation": value, "enablePrometheusScraping": value}) == []
+
+
 def test_kserves_own_explanation_of_the_keys_is_not_named() -> None:
     assert ignored_settings({"_example": "# anything"}) == []
 

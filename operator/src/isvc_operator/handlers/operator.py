@@ -61,12 +61,12 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
                 worker.add(key)
             await report_ignored(api, ignored, home=options.home, now=now())
 
-        await report_ignored(api, ignored_settings(data), home=options.home, now=now())
         relist = relist_forever(api, cache, worker.add, by_namespace=bool(options.namespaces))
         background = [asyncio.create_task(worker.run()), asyncio.create_task(relist)]
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
         watching = asyncio.create_task(_watch(options, cache, worker))
+        await report_ignored(api, ignored_settings(data), home=options.home, now=now())
         await _until_one_ends(watching, *background)
 
 

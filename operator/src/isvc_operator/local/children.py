@@ -20,11 +20,7 @@ from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
-from isvc_operator.resolve.support import (
-    refused_annotations,
-    unread_settings,
-    unsupported_parts,
-)
+from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts
 
 
 @dataclass(frozen=True)
