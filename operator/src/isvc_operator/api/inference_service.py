@@ -54,7 +54,7 @@ class Condition(ApiModel):
 
     type: str = Field(description="Type of the condition.")
     status: str = Field(description="True, False or Unknown.")
-    severity: str | None = Field(default=None, description="Info if Ready does not depend on the condition.")
+    severity: str | None = Field(default=None, description="Warning or Info if Ready does not depend on the condition.")
     reason: str | None = Field(default=None, description="The reason in one word.")
     message: str | None = Field(default=None, description="What happened and what to do about it.")
     last_transition_time: str | None = Field(default=None, description="When the condition last changed.")

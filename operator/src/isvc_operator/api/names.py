@@ -69,6 +69,7 @@ SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
 
 # --- reasons of conditions and Events ---------------------------------------------------------------
+FIELDS_IGNORED: Final = "FieldsIgnored"
 HOST_TAKEN: Final = "HostTaken"
 SETTINGS_IGNORED: Final = "SettingsIgnored"
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from isvc_operator.api.inference_service import Condition
-from isvc_operator.api.names import EXPLAINER_READY, INGRESS_READY, PREDICTOR_READY, READY, TRANSFORMER_READY
+from isvc_operator.api.names import (
+    EXPLAINER_READY,
+    INGRESS_READY,
+    PREDICTOR_READY,
+    READY,
+    SPEC_SUPPORTED,
+    STORAGE_COMPLETE,
+    TRANSFORMER_READY,
+)
 from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.text import shortened, visible
 
-# ``Ready`` depends on these; all others have severity Info. With KServe it depends on a transformer and an explainer
-# indirectly: its Ingress is created only when they are ready (contract §2.2).
+# ``Ready`` depends on these. With KServe it depends on a transformer and an explainer indirectly: its Ingress is created
+# only when they are ready (contract §2.2).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
+# A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
+_WARNINGS = (SPEC_SUPPORTED, STORAGE_COMPLETE)
+# The last words of the message of ``Ready``, which dashboards and ``kubectl get`` show, unlike other conditions.
+_SEE_SPEC_SUPPORTED = "Some settings have no effect; the condition SpecSupported lists them"
 
 
 def condition(type_: str, status: bool | None, reason: str | None = None, message: str | None = None) -> Condition:
@@ -22,20 +34,37 @@ def condition(type_: str, status: bool | None, reason: str | None = None, messag
     return Condition(
         type=type_,
         status={True: "True", False: "False", None: "Unknown"}[status],
-        severity=None if type_ in (READY, *_DEPENDENTS) else "Info",
+        severity=_severity(type_),
         reason=reason or None,
         message=shortened(visible(message), MESSAGE_BYTES) if message else None,
     )
 
 
+def _severity(type_: str) -> str | None:
+    if type_ in (READY, *_DEPENDENTS):
+        return None
+    return "Warning" if type_ in _WARNINGS else "Info"
+
+
 def ready(conditions: Sequence[Condition]) -> Condition:
-    """Return ``Ready``: False if a dependent is False, else Unknown if one is, with its reason and message."""
+    """Return ``Ready``: False if a dependent is False, else Unknown if one is, with its reason and message.
+
+    The message ends with a reference to ``SpecSupported`` if that is False.
+    """
     dependents = [item for item in conditions if item.type in _DEPENDENTS]
+    note = _SEE_SPEC_SUPPORTED if any(item.type == SPEC_SUPPORTED for item in conditions) else ""
     for status, value in (("False", False), ("Unknown", None)):
         for item in dependents:
             if item.status == status:
-                return condition(READY, value, item.reason, item.message)
-    return condition(READY, True)
+                return condition(READY, value, item.reason, _ending_with(note, item.message or ""))
+    return condition(READY, True, message=note)
+
+
+def _ending_with(note: str, message: str) -> str:
+    """Return the message with the note on a line of its own; the message is shortened so that the note fits."""
+    if not note or not message:
+        return note or message
+    return f"{shortened(message, MESSAGE_BYTES - len(note) - 1)}\n{note}"
 
 
 def merge(previous: Iterable[Condition], current: Iterable[Condition], now: str) -> list[Condition]:

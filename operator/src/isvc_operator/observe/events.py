@@ -12,25 +12,42 @@ from isvc_operator.api.inference_service import (
     InferenceService,
     InferenceServiceStatus,
 )
-from isvc_operator.api.names import CONFIG_MAP, FIELD_MANAGER, HOST_TAKEN, INGRESS_READY, READY, SETTINGS_IGNORED
+from isvc_operator.api.names import (
+    CONFIG_MAP,
+    FIELD_MANAGER,
+    FIELDS_IGNORED,
+    HOST_TAKEN,
+    INGRESS_READY,
+    READY,
+    SETTINGS_IGNORED,
+    SPEC_SUPPORTED,
+)
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
 
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
-    """Return the Events for a changed status or reason of ``Ready``, and for a host that belongs to another service."""
+    """Return the Events for changed conditions.
+
+    There is one for each status and reason of ``Ready``, one for a host that belongs to another service, and one for
+    each list of fields that have no effect.
+    """
     events = []
     ready = _changed(READY, service.status, status)
     if ready:
         became_ready = ready.status == "True"
         state = "Ready" if became_ready else "not Ready"
         reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
-        message = ready.message or f"InferenceService [{service.metadata.name}] is {state}"
+        message = (None if became_ready else ready.message) or f"InferenceService [{service.metadata.name}] is {state}"
         type_ = "Warning" if ready.status == "False" else "Normal"
         events.append(_of_service(service, type_, reason=reason, message=message, now=now))
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
+    supported = _of_type(SPEC_SUPPORTED, status)
+    if supported and supported.message != _message(_of_type(SPEC_SUPPORTED, service.status)):
+        message = supported.message or ""
+        events.append(_of_service(service, "Warning", reason=FIELDS_IGNORED, message=message, now=now))
     return events
 
 
@@ -73,6 +90,14 @@ def _event(involved: Mapping[str, Any], type_: str, *, reason: str, message: str
 
 def _changed(type_: str, before: InferenceServiceStatus, after: InferenceServiceStatus) -> Condition | None:
     """Return the new condition if its status or its reason has changed."""
-    old, new = (next((item for item in status.conditions if item.type == type_), None) for status in (before, after))
+    old, new = (_of_type(type_, status) for status in (before, after))
     same = old and new and (old.status, old.reason) == (new.status, new.reason)
     return None if same else new
+
+
+def _of_type(type_: str, status: InferenceServiceStatus) -> Condition | None:
+    return next((item for item in status.conditions if item.type == type_), None)
+
+
+def _message(condition: Condition | None) -> str | None:
+    return condition.message if condition else None

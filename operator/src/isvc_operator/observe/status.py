@@ -19,7 +19,7 @@ from isvc_operator.api.inference_service import (
     ModelStates,
     ModelStatus,
 )
-from isvc_operator.api.names import HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED, STORAGE_COMPLETE
+from isvc_operator.api.names import FIELDS_IGNORED, HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED, STORAGE_COMPLETE
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
@@ -133,7 +133,7 @@ def _spec_supported(observed: Observation) -> list[Condition]:
     if not observed.ignored:
         return []
     message = "Ignored: " + "; ".join(observed.ignored)
-    return [conds.condition(SPEC_SUPPORTED, False, "FieldsIgnored", message)]
+    return [conds.condition(SPEC_SUPPORTED, False, FIELDS_IGNORED, message)]
 
 
 def _model_status(observed: Observation, previous: InferenceServiceStatus, now: str) -> ModelStatus:

@@ -16,9 +16,16 @@ def test_a_condition_says_true_false_or_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("type_", "severity"),
-    [("Ready", None), ("PredictorReady", None), ("IngressReady", None), ("Stopped", "Info"), ("SpecSupported", "Info")],
+    [
+        ("Ready", None),
+        ("PredictorReady", None),
+        ("IngressReady", None),
+        ("Stopped", "Info"),
+        ("SpecSupported", "Warning"),
+        ("StorageComplete", "Warning"),
+    ],
 )
-def test_what_ready_does_not_depend_on_is_for_information(type_: str, severity: str | None) -> None:
+def test_what_ready_does_not_depend_on_is_a_warning_or_information(type_: str, severity: str | None) -> None:
     assert condition(type_, True).severity == severity
 
 
@@ -33,6 +40,7 @@ STARTING = condition("PredictorReady", None, "LoadingModel", "copying")
 CRASHED = condition("PredictorReady", False, "ServerFailed", "it crashed")
 NO_INGRESS = condition("IngressReady", False, "IngressNotCreated", "not there")
 INGRESS_UNKNOWN = condition("IngressReady", None, "PredictorNotResolved")
+IGNORED = condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.predictr")
 
 SUMS = {
     "all good": (GOOD, condition("Ready", True)),
@@ -48,9 +56,19 @@ SUMS = {
         condition("Ready", False, "IngressNotCreated", "not there"),
     ),
     "the ingress is unknown": ([GOOD[0], INGRESS_UNKNOWN], condition("Ready", None, "PredictorNotResolved")),
-    "what is for information does not count": (
-        [*GOOD, condition("Stopped", False), condition("SpecSupported", False, "FieldsIgnored")],
-        condition("Ready", True),
+    "what is for information does not count": ([*GOOD, condition("Stopped", False)], condition("Ready", True)),
+    "ignored settings are referred to": (
+        [*GOOD, IGNORED],
+        condition("Ready", True, message="Some settings have no effect; the condition SpecSupported lists them"),
+    ),
+    "ignored settings are referred to after a failure": (
+        [CRASHED, GOOD[1], IGNORED],
+        condition(
+            "Ready",
+            False,
+            "ServerFailed",
+            "it crashed\nSome settings have no effect; the condition SpecSupported lists them",
+        ),
     ),
 }
 
@@ -58,6 +76,14 @@ SUMS = {
 @pytest.mark.parametrize(("conditions", "expected"), SUMS.values(), ids=SUMS.keys())
 def test_ready_sums_up(conditions: list[Condition], expected: Condition) -> None:
     assert ready(conditions) == expected
+
+
+def test_a_long_failure_leaves_room_for_the_reference_to_ignored_settings() -> None:
+    message = ready([condition("PredictorReady", False, "ServerFailed", "x" * 2 * MESSAGE_BYTES), IGNORED]).message
+
+    assert message is not None
+    assert message.endswith("x…\nSome settings have no effect; the condition SpecSupported lists them")
+    assert len(message.encode()) == MESSAGE_BYTES
 
 
 # --- merge -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tests.support.builders import NAMESPACE, NOW, SERVICE_UID, a_service
 STARTING = condition("Ready", None, "LoadingModel", "copying")
 CRASHED = condition("Ready", False, "ServerFailed", "it crashed")
 GOOD = condition("Ready", True)
+IGNORED = condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.predictr")
 
 
 def event_of_change(before: Any, after: Any) -> dict[str, Any] | None:
@@ -59,6 +60,21 @@ TOLD = {
         GOOD,
         ("Normal", "InferenceServiceReady", "InferenceService [torchserve] is Ready"),
     ),
+    "readiness with ignored settings": (
+        STARTING,
+        condition("Ready", True, message="Some settings have no effect"),
+        ("Normal", "InferenceServiceReady", "InferenceService [torchserve] is Ready"),
+    ),
+    "ignored settings": (
+        None,
+        IGNORED,
+        ("Warning", "FieldsIgnored", "Ignored: spec.predictr"),
+    ),
+    "other ignored settings": (
+        IGNORED,
+        condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.transformr"),
+        ("Warning", "FieldsIgnored", "Ignored: spec.transformr"),
+    ),
     "a loss": (GOOD, CRASHED, ("Warning", "ServerFailed", "it crashed")),
     "a loss without words": (
         GOOD,
@@ -80,6 +96,7 @@ NOT_TOLD = {
     "the same again": (CRASHED, CRASHED),
     "other words for the same": (CRASHED, condition("Ready", False, "ServerFailed", "it crashed again")),
     "still ready": (GOOD, GOOD),
+    "the same ignored settings": (IGNORED, IGNORED),
 }
 
 

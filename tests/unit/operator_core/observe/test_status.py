@@ -63,7 +63,8 @@ def status_of(**seen: Any) -> dict[str, Any]:
 
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
     words = {"reason": reason, "message": message}
-    severity = {"severity": "Info"} if type_ in ("Stopped", "SpecSupported", "StorageComplete") else {}
+    severities = {"Stopped": "Info", "SpecSupported": "Warning", "StorageComplete": "Warning"}
+    severity = {"severity": severities[type_]} if type_ in severities else {}
     given = {name: text for name, text in words.items() if text}
     return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
 
@@ -279,7 +280,9 @@ def test_unsupported_fields_are_named_without_making_the_service_unready() -> No
         "conditions"
     ]
 
-    assert conditions[2] == condition("Ready", "True")
+    assert conditions[2] == condition(
+        "Ready", "True", message="Some settings have no effect; the condition SpecSupported lists them"
+    )
     assert conditions[3] == condition(
         "SpecSupported",
         "False",
