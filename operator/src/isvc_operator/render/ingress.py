@@ -11,8 +11,7 @@ from typing import Any
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import child_metadata
-from isvc_operator.render.service import PORT
-from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.component import SERVICE_PORT, Component
 from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.service import Resolved
@@ -63,4 +62,4 @@ def _all_to(component: Component) -> dict[str, Any]:
 
 
 def _backend(component: Component) -> dict[str, Any]:
-    return {"service": {"name": component.name, "port": {"number": PORT}}}
+    return {"service": {"name": component.name, "port": {"number": SERVICE_PORT}}}

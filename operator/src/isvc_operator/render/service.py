@@ -8,11 +8,9 @@ from typing import Any
 from isvc_operator.config import ServiceConfig
 from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
-from isvc_operator.resolve.component import Component, first_port
+from isvc_operator.resolve.component import SERVICE_PORT, Component, first_port
 from isvc_operator.resolve.containers import is_grpc
 from isvc_operator.resolve.service import Resolved
-
-PORT = 80
 
 
 def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
 
 def _ports(name: str, server: Container) -> list[dict[str, Any]]:
     main = first_port(server)
-    ports = [_port(main.get("name", name), PORT, main)]
+    ports = [_port(main.get("name", name), SERVICE_PORT, main)]
     for extra in (server.get("ports") or ())[1:]:
         number = extra["containerPort"]
         ports.append(_port(extra.get("name", f"port-{number}"), number, extra))

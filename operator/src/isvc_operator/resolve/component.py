@@ -22,6 +22,7 @@ from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.storage.plan import StoragePlan
 
 DEFAULT_PORT = 8080
+SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 SCALED_BY_OTHERS = ("external", "keda")
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",

@@ -43,9 +43,15 @@ def merge_items(
     base: Sequence[Mapping[str, Any]], overlay: Sequence[Mapping[str, Any]], key: str
 ) -> list[Mapping[str, Any]]:
     """Return the items of both; an overlay's item replaces the base's with the same ``key``."""
-    items = {item.get(key): item for item in base}
-    items.update({item.get(key): item for item in overlay})
+    items = {identity(item, key): item for item in base}
+    items.update({identity(item, key): item for item in overlay})
     return list(items.values())
+
+
+def identity(item: Mapping[str, Any], key: str) -> Any:
+    """Return what distinguishes the item from others of its list: its ``key``; for a port the protocol as well."""
+    value = item.get(key)
+    return (value, item.get("protocol") or "TCP") if key == "containerPort" else value
 
 
 def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:

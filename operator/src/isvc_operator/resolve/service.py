@@ -22,6 +22,7 @@ from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
+from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
@@ -75,10 +76,12 @@ def resolve(
     ``taken`` are the hosts that belong to other services (``host_claims``).
     """
     metadata = service.metadata
+    requested = components_of(service)
+    for item in requested:
+        check_lists(item.spec, item.field)
     chosen, predictor = _predictor(service, runtimes, config, storage)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
     backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
-    requested = components_of(service)
     wrappers = {
         item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)
         for item in requested[1:]
@@ -90,7 +93,10 @@ def resolve(
     disallowed = config.inference_service.service_annotation_disallowed_list
     own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
-    return Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations)
+    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations)
+    for component in resolved.components:
+        check_ports(component)
+    return resolved
 
 
 def _predictor(
@@ -104,6 +110,7 @@ def _predictor(
     model = model_of(service.spec.predictor)
     if model is not None:
         chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
+        check_lists(chosen.runtime.spec, f"{chosen.runtime.kind} {chosen.runtime.metadata.name}: spec")
         return chosen, resolve_with_runtime(service, model, chosen, config=config, storage=storage)
     if service.spec.predictor.containers:
         return None, resolve_own(service, config, storage)

@@ -1,0 +1,81 @@
+"""Refuses lists in which an item occurs twice, such as two ports of one name. Pure.
+
+The API server refuses such a list in a Deployment. A merge with the runtime's list would drop one of the two items.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.components import FRAMEWORKS
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import SERVICE_PORT, Component
+from isvc_operator.resolve.containers import identity
+from isvc_operator.text import one_line
+
+Item = Mapping[str, Any]
+# Lists and the keys of their items. Of two variables of one name, Kubernetes uses the second one.
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "resourceClaims": "name",
+    "ports": "containerPort",
+    "volumeMounts": "mountPath",
+}
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def check_lists(spec: ApiModel, field: str) -> None:
+    """Raise InvalidSpec if a list of a component or a runtime has an item twice; ``field`` is the path of ``spec``."""
+    document = spec.as_dict()
+    _check_lists(document, field)
+    for name in _CONTAINER_LISTS:
+        for index, container in enumerate(document.get(name) or ()):
+            _check_lists(container, f"{field}.{name}[{index}]")
+    for name in ("model", *FRAMEWORKS):
+        _check_lists(document.get(name) or {}, f"{field}.{name}")
+
+
+def check_ports(component: Component) -> None:
+    """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
+    for container in (component.server, *component.pod.get("containers", ())):
+        named = [port for port in container.get("ports") or () if port.get("name")]
+        if repeated := _repeated(named, lambda port: port["name"]):
+            numbers = ", ".join(str(port["containerPort"]) for port in repeated)
+            raise InvalidSpec(
+                f"container {container.get('name')} of the {component.kind} has several ports named "
+                f"{one_line(repeated[0]['name'])}: {numbers}; give each a name of its own, the runtime's included"
+            )
+    main, *others = component.front.get("ports") or [{}]
+    if main.get("containerPort") != SERVICE_PORT and any(_is_service_port(port, main) for port in others):
+        raise InvalidSpec(
+            f"port {SERVICE_PORT} of the {component.kind} is not its first one, but the Service maps its own port "
+            f"{SERVICE_PORT} to the first one; list {SERVICE_PORT} first, or use another port"
+        )
+
+
+def _check_lists(document: Mapping[str, Any], field: str) -> None:
+    for name, key in _KEYS.items():
+        items = [item for item in document.get(name) or () if item.get(key) is not None]
+        if repeated := _repeated(items, partial(identity, key=key)):
+            value = one_line(str(repeated[0][key]))
+            raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
+
+
+def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+    """Return the items of the first key that several of them have."""
+    groups: defaultdict[Any, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return next((group for group in groups.values() if len(group) > 1), [])
+
+
+def _is_service_port(port: Item, main: Item) -> bool:
+    same_protocol = port.get("protocol", "TCP") == main.get("protocol", "TCP")
+    return bool(port["containerPort"] == SERVICE_PORT and same_protocol)
