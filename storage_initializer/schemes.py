@@ -22,25 +22,25 @@ class SourceScheme:
 SCHEMES: Mapping[str, SourceScheme] = {
     "s3": SourceScheme("s3", "s3://BUCKET[/PATH]"),
     "gs": SourceScheme("gs", "gs://BUCKET[/PATH]"),
+    "hf": SourceScheme("hf", "hf://OWNER/MODEL[:REVISION]"),
     "https": SourceScheme("http", "https://HOST/FILE"),
     "http": SourceScheme("http", "http://HOST/FILE"),
     "pvc": SourceScheme("pvc", "pvc://CLAIM[/PATH]", is_remote=False),
     "file": SourceScheme("local", "file:///PATH", is_remote=False),
 }
+_COPY = "copy the model to a bucket or a claim and name that"
 INSTEAD: Mapping[str, str] = {
-    "hf": "download the model with the hf command, put it in a bucket or on a claim and name that",
-    "oci": "mount the image as a volume, or copy its files to a bucket or a claim and name that",
-    "hdfs": "copy the model to a bucket or a claim and name that",
-    "webhdfs": "copy the model to a bucket or a claim and name that",
-    "git": "copy the model to a bucket or a claim and name that",
+    "oci": "on a cluster the pod uses the image itself; here, copy its folder /models out of it and name that",
+    "hdfs": _COPY,
+    "webhdfs": _COPY,
+    "modelscope": _COPY,
+    "git": _COPY,
 }
 """What to do instead, for schemes of KServe that are not supported."""
+_AZURE = r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net)(?::\d+)?/.*"
 _SERVICES = (
-    (
-        re.compile(r"https?://[^/?#]+\.(?:blob|dfs)\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE),
-        "Azure Blob Storage",
-    ),
-    (re.compile(r"https?://[^/?#]+\.file\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE), "Azure Files"),
+    (re.compile(rf"https?://[^/?#]+\.(?:blob|dfs)\.{_AZURE}", re.IGNORECASE), "Azure Blob Storage"),
+    (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}", re.IGNORECASE), "Azure Files"),
     (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
 )
 

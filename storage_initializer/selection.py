@@ -18,7 +18,7 @@ SHA256 = "STORAGE_SHA256"
 
 @dataclass(frozen=True)
 class FileSelection:
-    """Patterns are matched with the path below the destination; ``*`` matches slashes, too.
+    """Patterns are matched with the path below the destination; ``*`` matches slashes, too, and ``onnx/`` the folder.
 
     They choose among the files of a folder: a file that the URI itself names is always wanted, as with KServe.
     """
@@ -53,6 +53,11 @@ def make_selection(environment: Mapping[str, str]) -> FileSelection:
 
 
 def _patterns(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Parse the patterns; one that ends in a slash selects a folder, as for Hugging Face's own tools."""
+    return tuple(f"{pattern}*" if pattern.endswith("/") else pattern for pattern in _listed(environment, name))
+
+
+def _listed(environment: Mapping[str, str], name: str) -> Sequence[str]:
     """Parse a JSON array, one pattern as a JSON string, or a list with commas."""
     text = environment.get(name, "").strip()
     if not _is_json(text):
@@ -61,7 +66,7 @@ def _patterns(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     patterns = [document] if isinstance(document, str) else document
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
         raise UsageError(f"{name} is {text}; write a JSON array of strings, or a list with commas")
-    return tuple(patterns)
+    return patterns
 
 
 def _is_json(text: str) -> bool:

@@ -42,8 +42,9 @@ class WholeResponse:
 
 @dataclass
 class OpenResponse:
-    """A long response, whose body is read as it arrives."""
+    """A long response to a request for ``url``, whose body is read as it arrives."""
 
+    url: str = field(repr=False)
     status: int
     headers: Mapping[str, str]
     _response: StoreResponse
@@ -129,7 +130,7 @@ class Client:
                     f"{parts.netloc}{self.describe_route(url)} responds with {response.status} {response.reason}; "
                     "see its log, or send fewer requests"
                 )
-            yield OpenResponse(response.status, response.headers, response, parts.netloc)
+            yield OpenResponse(url, response.status, response.headers, response, parts.netloc)
         finally:
             with self._lock:
                 del self._busy[connection]

@@ -9,15 +9,16 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NoReturn
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+from urllib.parse import unquote
 
 from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
+from storage_initializer.backends.redirects import following, quoted, split
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import (
     AccessDeniedError,
@@ -26,7 +27,6 @@ from storage_initializer.errors import (
     UnexpectedResponseError,
     UsageError,
 )
-from storage_initializer.limits import MAX_REDIRECTS
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.sources import Checksum, Content, SourceFile, check_length, reported_size
 from storage_initializer.uri import Uri
@@ -36,8 +36,6 @@ _START_BYTES = 512
 _PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.DOTALL | re.IGNORECASE)
 _PAGES = (".html", ".htm", ".xhtml")
 _ZIPPED = (".gz", ".tgz", ".taz", ".tar")
-_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,14 @@ class HttpAccess:
 def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
     """Return how to request the file: with the headers of KServe's ``HOST-headers``, or the URL's password."""
     user, at, host = uri.authority.rpartition("@")
-    parts = _split(f"{uri.scheme}://{host}/")
+    parts = split(f"{uri.scheme}://{host}/")
     if parts is None or not parts.hostname:
         raise UsageError(f"it names no host; write {uri.scheme}://HOST/FILE")
     headers = {"Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
     for name in (f"{parts.hostname}-headers", f"{host}-headers"):
         headers |= _headers(name, environment.get(name, ""))
     return HttpAccess(
-        url=f"{uri.scheme}://{host}/{_quoted(uri.path.partition('#')[0])}",
+        url=f"{uri.scheme}://{host}/{quoted(uri.path.partition('#')[0])}",
         origin=f"{uri.scheme}://{host}",
         headers=headers,
         trust=trust_of(environment),
@@ -158,19 +156,8 @@ class HttpSource:
     def close(self) -> None:
         self._client.close()
 
-    @contextmanager
-    def _request(self, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
-        url = self._access.url
-        for _ in range(MAX_REDIRECTS + 1):
-            own = self._access.headers if _origin(url) == self._access.origin else {}
-            with self._client.request("GET", url, {**own, **headers}) as body:
-                if body.status not in _REDIRECTS:
-                    yield body
-                    return
-                url = redirected(url, body.headers.get("Location", ""))
-        raise UnexpectedResponseError(
-            f"{self._access.origin} redirects more than {MAX_REDIRECTS} times; give the address of the file itself"
-        )
+    def _request(self, headers: Mapping[str, str]) -> AbstractContextManager[OpenResponse]:
+        return following(self._client, self._access.url, headers, own=self._access.headers)
 
     def _refuse(self, body: OpenResponse) -> NoReturn:
         origin = self._access.origin
@@ -195,41 +182,7 @@ def _headers(name: str, text: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in document.items()}
 
 
-def redirected(url: str, location: str) -> str:
-    """Return the URL that a redirect leads to. Pure."""
-    parts = _split(location)
-    target = "" if parts is None else urljoin(url, _quoted(location, also="[]#"))
-    parts = _split(target)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UnexpectedResponseError(f"{_origin(url)} redirects to nowhere; give the address of the file itself")
-    if url.startswith("https:") and parts.scheme == "http":
-        raise UnexpectedResponseError(
-            f"{_origin(url)} redirects to {_origin(target)}, and anybody on that way could change the file; "
-            "give an address that stays with https"
-        )
-    return target
-
-
-def _quoted(target: str, also: str = "") -> str:
-    """Quote blanks, umlauts and lone percent signs; what is quoted already stays."""
-    return quote(_LONE_PERCENT.sub("%25", target), safe=f"/%:@!$&'()*+,;=~?{also}")
-
-
-def _split(url: str) -> SplitResult | None:
-    """Return None for an invalid URL, such as one with an invalid port."""
-    try:
-        parts = urlsplit(url)
-        return None if parts.port == 0 else parts
-    except ValueError:
-        return None
-
-
 def _version(headers: Mapping[str, str]) -> str:
     """Return what identifies the content. A weak etag does not promise the same bytes, so it is not used."""
     etag = headers.get("ETag", "")
     return etag if etag.startswith('"') else headers.get("Last-Modified", "")
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"

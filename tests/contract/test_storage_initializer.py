@@ -13,7 +13,9 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
+from storage_initializer.backends.hf import HubAccess, hub_access
 from storage_initializer.backends.s3_access import S3Access, s3_access
+from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import InitializerError, UnsupportedSchemeError
 from storage_initializer.plan import CachePlan, LayoutName, Plan, Transfer, make_plan
 from storage_initializer.registry import open_source
@@ -77,6 +79,9 @@ def plan_of(pod: dict[str, Any]) -> Plan:
         ("https://me.blob.core.windows.net/models/m", "Azure Blob Storage"),
         ("HTTPS://me.DFS.core.windows.net:443/models", "Azure Blob Storage"),
         ("https://me.file.core.windows.net/share/m", "Azure Files"),
+        ("https://me.z01.blob.storage.azure.net/models/m", "Azure Blob Storage"),
+        ("https://me.blob.core.chinacloudapi.cn/models/m", "Azure Blob Storage"),
+        ("https://me.file.core.usgovcloudapi.net/share/m", "Azure Files"),
         ("https://git.example.com/team/model.git/", "a Git repository"),
         ("https://example.com/model.mar", None),
         ("s3://bucket/model.git", None),
@@ -213,6 +218,23 @@ def test_checksums_and_the_cache_are_read() -> None:
     assert plan.cache == CachePlan(Path("/mnt/storage-cache"), 1024)
     assert str(plan.cache.folder) in mounts
     assert plan.selection.sha256 == {"a.mar": "a" * 64}
+
+
+def test_patterns_and_the_token_of_a_hub_are_read() -> None:
+    annotations = {
+        "storage.isvc-operator.io/allow-patterns": '["*.json", "*.safetensors"]',
+        "storage.isvc-operator.io/ignore-patterns": "onnx/",
+    }
+    secret = a_secret("hub", {"HF_TOKEN": "hf_the-token"})
+
+    pod = pod_of("hf://org/bert:v1", secret, annotations=annotations)
+
+    (initializer,) = pod["initContainers"]
+    plan = make_plan(initializer["args"], environment_of(pod, secret))
+    selection, access = plan.selection, hub_access(plan.transfers[0].source, plan.environment)
+    assert (selection.allow, selection.ignore) == (("*.json", "*.safetensors"), ("onnx/*",))
+    assert access == HubAccess("https://huggingface.co", "org/bert", "v1", Trust(), "hf_the-token")
+    assert "hf_the-token" not in f"{access!r} {pod}"
 
 
 def access_of(*secrets: Manifest, **fields: Any) -> S3Access:

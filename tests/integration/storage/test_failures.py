@@ -98,12 +98,11 @@ def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None
 
 
 def test_a_scheme_that_is_not_supported(initialize: Initialize, models: Path) -> None:
-    outcome = initialize("hf://owner/model", models)
+    outcome = initialize("hdfs://owner/model", models)
 
     assert (outcome.exit_code, outcome.reason) == (
         3,
-        "hf://owner/model: hf:// is not supported; download the model with the hf command, put it in a bucket or on a "
-        "claim and name that",
+        "hdfs://owner/model: hdfs:// is not supported; copy the model to a bucket or a claim and name that",
     )
 
 
@@ -407,10 +406,10 @@ def test_a_termination_log_that_cannot_be_written_is_ignored(
 ) -> None:
     from storage_initializer.cli import main
 
-    code = main(["hf://a/b", str(tmp_path)], {"TERMINATION_LOG": str(tmp_path / "missing/folder/log")})
+    code = main(["hdfs://a/b", str(tmp_path)], {"TERMINATION_LOG": str(tmp_path / "missing/folder/log")})
 
     assert code == 3
-    assert capsys.readouterr().err.startswith("hf://a/b: hf:// is not supported")
+    assert capsys.readouterr().err.startswith("hdfs://a/b: hdfs:// is not supported")
 
 
 def test_names_that_are_not_utf_8_are_shown_escaped(initialize: Initialize, leeway: Path, models: Path) -> None:

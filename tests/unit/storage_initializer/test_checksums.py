@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.checksums import ALGORITHMS, Sum, checksum_of
+from storage_initializer.checksums import ALGORITHMS, Sum, checksum_of, git_blob
 from storage_initializer.sources import Checksum
 
 VALUES = {
@@ -23,6 +23,14 @@ def test_a_checksum_is_the_one_that_stores_give(tmp_path: Path, algorithm: str) 
     (tmp_path / "file").write_bytes(b"123456789")
 
     assert checksum_of(tmp_path / "file", algorithm) == Checksum(algorithm, VALUES[algorithm])
+
+
+def test_git_sums_up_the_size_as_well(tmp_path: Path) -> None:
+    """As ``git hash-object`` does."""
+    (tmp_path / "file").write_bytes(b"123456789")
+    expected = git_blob("e2e107ac61ac259b87c544f6e7a4eb03422c6c21", 9)
+
+    assert checksum_of(tmp_path / "file", expected.algorithm) == expected
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from storage_initializer.backends.http import HttpAccess, http_access, open_source, redirected
+from storage_initializer.backends.http import HttpAccess, http_access, open_source
+from storage_initializer.backends.redirects import redirected
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import UnexpectedResponseError, UsageError
 from storage_initializer.plan import make_plan

@@ -45,5 +45,6 @@ def test_no_scheme_is_supported_and_not() -> None:
 
 def test_all_forms_are_listed() -> None:
     assert forms() == (
-        "s3://BUCKET[/PATH], gs://BUCKET[/PATH], https://HOST/FILE, http://HOST/FILE, pvc://CLAIM[/PATH], file:///PATH"
+        "s3://BUCKET[/PATH], gs://BUCKET[/PATH], hf://OWNER/MODEL[:REVISION], https://HOST/FILE, http://HOST/FILE, "
+        "pvc://CLAIM[/PATH], file:///PATH"
     )

@@ -27,6 +27,8 @@ DIGEST = "ab" * 32
         ({"STORAGE_IGNORE_PATTERNS": ' "*.mar" '}, (PATHS[0], PATHS[3])),
         ({"STORAGE_ALLOW_PATTERNS": "[A-Z]*.md"}, PATHS[3:]),
         ({"STORAGE_ALLOW_PATTERNS": "[]"}, PATHS),
+        ({"STORAGE_ALLOW_PATTERNS": "model-store/, README.md"}, PATHS[1:]),
+        ({"STORAGE_IGNORE_PATTERNS": '["model-store/"]'}, (PATHS[0], PATHS[3])),
     ],
 )
 def test_patterns_choose_files(environment: dict[str, str], chosen: tuple[str, ...]) -> None:

@@ -35,6 +35,8 @@ ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
 # How the server reads a claim: `copy` (like any other source) or `direct` (mounted instead of the copy).
 ANNOTATION_PVC_MODE: Final = "storage.isvc-operator.io/pvc-mode"
 ANNOTATION_SHA256: Final = "storage.isvc-operator.io/sha256"
+ANNOTATION_ALLOW_PATTERNS: Final = "storage.isvc-operator.io/allow-patterns"
+ANNOTATION_IGNORE_PATTERNS: Final = "storage.isvc-operator.io/ignore-patterns"
 ANNOTATION_STORAGE_RESOURCES: Final = "storage.isvc-operator.io/resources"
 ANNOTATION_IAM_ROLE: Final = "eks.amazonaws.com/role-arn"
 # On a Secret or a ServiceAccount: s3-endpoint, s3-region, …

@@ -8,7 +8,9 @@ from itertools import islice
 from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.names import (
+    ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_AUTOSCALER,
+    ANNOTATION_IGNORE_PATTERNS,
     ANNOTATION_PVC_MODE,
     ANNOTATION_READONLY,
     ANNOTATION_RUNTIME,
@@ -72,7 +74,7 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 # Those of a service that are read. Others in these domains are KServe's newer ones, or misspelled.
 _READ = (ANNOTATION_RUNTIME, ANNOTATION_STOP, ANNOTATION_READONLY, ANNOTATION_PVC_MODE, ANNOTATION_SHA256,
-         ANNOTATION_STORAGE_RESOURCES)  # fmt: skip
+         ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS, ANNOTATION_STORAGE_RESOURCES)  # fmt: skip
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 
 

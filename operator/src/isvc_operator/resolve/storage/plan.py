@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.names import (
+    ANNOTATION_ALLOW_PATTERNS,
+    ANNOTATION_IGNORE_PATTERNS,
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
     CA_BUNDLE_CONFIG_MAP,
@@ -91,7 +93,9 @@ def plan_storage(
         folder=common_folder(copied),
         # Each of several sources contains only a part of the layout.
         layout=_LAYOUTS.get(server_type or "", "none") if len(sources) == 1 else "none",
-        provision=_checksums(annotations) + _network(request, copied, config=config, objects=context.objects),
+        provision=_checksums(annotations)
+        + _patterns(annotations)
+        + _network(request, copied, config=config, objects=context.objects),
         container=container.spec.container if container else {},
         resources=_json_object(annotations, ANNOTATION_STORAGE_RESOURCES),
     )
@@ -173,6 +177,11 @@ def _checksums(annotations: Mapping[str, str]) -> Provision:
         if not _SHA256.fullmatch(str(digest)):
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
     return Provision(env=(variable("STORAGE_SHA256", json.dumps(sums, sort_keys=True)),)) if sums else Provision()
+
+
+def _patterns(annotations: Mapping[str, str]) -> Provision:
+    names = {ANNOTATION_ALLOW_PATTERNS: "STORAGE_ALLOW_PATTERNS", ANNOTATION_IGNORE_PATTERNS: "STORAGE_IGNORE_PATTERNS"}
+    return Provision(env=tuple(variable(names[name], annotations[name]) for name in names if annotations.get(name)))
 
 
 def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:

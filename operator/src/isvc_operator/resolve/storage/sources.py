@@ -41,18 +41,17 @@ SCHEMES: Final = {
         StorageScheme("file", remote=False),
         StorageScheme("s3"),
         StorageScheme("gs"),
+        StorageScheme("hf"),
         StorageScheme("http"),
         StorageScheme("https"),
     )
 }
 
 # As in the storage-initializer's schemes.py, which the same contract test compares.
+_AZURE = r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net)(?::\d+)?/.*"
 _SERVICES = (
-    (
-        re.compile(r"https?://[^/?#]+\.(?:blob|dfs)\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE),
-        "Azure Blob Storage",
-    ),
-    (re.compile(r"https?://[^/?#]+\.file\.core\.windows\.net(?::\d+)?/.*", re.IGNORECASE), "Azure Files"),
+    (re.compile(rf"https?://[^/?#]+\.(?:blob|dfs)\.{_AZURE}", re.IGNORECASE), "Azure Blob Storage"),
+    (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}", re.IGNORECASE), "Azure Files"),
     (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
 )
 

@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {
         {"key": "hadoop", "path": "bert"},
         {"hadoop": {"type": "hdfs"}},
         "storageUri 'hdfs://bert' has a scheme that is not supported; use one of pvc://, file://, s3://, gs://, "
-        "http://, https://, or install a ClusterStorageContainer for it (there is none)",
+        "hf://, http://, https://, or install a ClusterStorageContainer for it (there is none)",
     ),
 }
 
