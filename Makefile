@@ -50,7 +50,7 @@ lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 # What can change in every minute of work: no test of it starts a process or imports torch (tests/support/quick.py).
-QUICK := tests/unit tests/golden tests/contract tests/hostile/limits \
+QUICK := tests/unit tests/golden tests/compatibility tests/contract tests/hostile/limits \
   tests/conformance/test_recordings.py tests/conformance/test_settings_table.py tests/conformance/test_table.py
 
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute

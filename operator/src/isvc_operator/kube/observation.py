@@ -21,7 +21,7 @@ from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.service import Resolved, is_stopped
-from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts
+from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
 
 
 @dataclass(frozen=True)
@@ -94,4 +94,5 @@ def _ignored_of_runtime(service: InferenceService, chosen: ChosenRuntime | None)
     yield from unread_settings(service, chosen)
     if chosen:
         name = f"{chosen.runtime.kind} {chosen.runtime.metadata.name}"
-        yield from (f"{name}: {field}" for field in unknown_fields(chosen.runtime))
+        ignored = (*unknown_fields(chosen.runtime), *unused_fields(chosen.runtime))
+        yield from (f"{name}: {field}" for field in ignored)

@@ -20,7 +20,7 @@ from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
-from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts
+from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
     for resource in resources:
         for field in unknown_fields(resource):
             yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
+    for runtime in given.runtimes:
+        for field in unused_fields(runtime):
+            yield f"{runtime.kind} {runtime.metadata.name}: not used: {field}"
     for service in given.services:
         for what in unsupported_parts(service, config.credentials):
             yield f"{service.kind} {service.metadata.name}: not supported: {what}"

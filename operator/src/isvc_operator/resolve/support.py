@@ -20,6 +20,7 @@ from isvc_operator.api.names import (
     ANNOTATION_STORAGE_RESOURCES,
     PREDICTOR,
 )
+from isvc_operator.api.serving_runtime import ServingRuntime, ServingRuntimeSpec
 from isvc_operator.api.unknown_fields import suggestion
 from isvc_operator.config import CredentialsConfig, IngressConfig
 from isvc_operator.limits import NAMED
@@ -41,6 +42,14 @@ _COMPONENT = (
 )
 # A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
+_MODEL_MESH = (
+    "grpc_endpoint",
+    "grpc_data_endpoint",
+    "http_data_endpoint",
+    "storage_helper",
+    "built_in_adapter",
+    "replicas",
+)
 _DEFAULT_KEPT = "the server's default is kept; give a number above 0"
 _NO_AUTOSCALER: tuple[tuple[str, ...], str] = ((), "no autoscaler is made; with one of your own, write external")
 _NO_LOGGER: tuple[tuple[str, ...], str] = ((), "requests are sent to no logger")
@@ -129,6 +138,15 @@ def unread_settings(service: InferenceService, chosen: ChosenRuntime | None) -> 
             yield f"{setting.field} ({why.format(setting.variable)})"
 
 
+def unused_fields(runtime: ServingRuntime) -> Iterator[str]:
+    """Yield the fields of a runtime that are known and not used, each with what happens instead."""
+    if runtime.spec.host_ipc:
+        yield "spec.hostIPC (as with KServe, pods share the node's memory only if a service sets it)"
+    for attribute in _MODEL_MESH:
+        if getattr(runtime.spec, attribute) is not None:
+            yield f"spec.{ServingRuntimeSpec.model_fields[attribute].alias} (only ModelMesh reads it)"
+
+
 def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:
     """Yield annotations that are left out of the Ingress or the Services: they could affect others' requests."""
     own = service.metadata.annotations
@@ -185,3 +203,5 @@ def _model(predictor: PredictorSpec) -> Iterator[str]:
         extension = getattr(predictor, name)
         if extension and extension.confidential and extension.confidential.enabled:
             yield f"spec.predictor.{name}.confidential (the model is read as it is)"
+        if extension and extension.storage and extension.storage.schema_path:
+            yield f"spec.predictor.{name}.storage.schemaPath (no schema is read)"

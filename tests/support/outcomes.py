@@ -1,0 +1,106 @@
+"""What becomes of a service and of the objects it is made from; and objects without one of their fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.config import parse_config
+from isvc_operator.errors import OperatorError
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.kube.observation import ignored_parts
+from isvc_operator.local.objects import as_stored
+from isvc_operator.render.children import render
+from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import resolve
+from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.requests import storage_requests
+
+Manifest = dict[str, Any]
+# The names and indices that lead to a value inside a document.
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The children and URLs, the settings that are named as ignored, or else why the service is refused."""
+
+    children: Sequence[Manifest] = ()
+    urls: tuple[str | None, ...] = ()
+    ignored: Sequence[str] = ()
+    refused: str | None = None
+
+
+def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] = ()) -> Outcome:
+    """Return what becomes of the one InferenceService among the documents, with those runtimes installed as well."""
+
+    def of_kind(*kinds: str) -> list[Manifest]:
+        return [document for document in documents if document["kind"] in kinds]
+
+    (body,) = of_kind("InferenceService")
+    data = {key: text for item in of_kind("ConfigMap") for key, text in item["data"].items()}
+    objects = [as_stored(item) for item in of_kind("ServiceAccount", "Secret")]
+    try:
+        service, config = parse_inference_service(body), parse_config(data)
+        runtimes = Runtimes(
+            namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
+            cluster=(*shipped, *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
+        )
+        storage = StorageContext(
+            requests=storage_requests(service),
+            containers=tuple(map(parse_storage_container, of_kind("ClusterStorageContainer"))),
+            objects={ObjectReference(item["kind"], item["metadata"]["name"]): item for item in objects},
+        )
+        resolved = resolve(service, runtimes, config, storage=storage)
+        ignored = (*ignored_parts(service, resolved, config), *ignored_settings(data))
+        return Outcome(render(resolved, config), (resolved.hosts.url, *resolved.hosts.urls.values()), ignored)
+    except (OperatorError, InvalidObject) as error:
+        return Outcome(refused=str(error))
+
+
+def paths_in(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of every value inside a document, those of objects and lists before those in them."""
+    items: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        yield (*path, name)
+        yield from paths_in(item, (*path, name))
+
+
+def without(document: Any, path: Path) -> Any:
+    """Return the document without the value at the path; the rest is shared with the given one."""
+    step, *inner = path
+    copy = document.copy()
+    if inner:
+        copy[step] = without(document[step], tuple(inner))
+    else:
+        del copy[step]
+    return copy
+
+
+def renamed(document: Any, path: Path) -> Any:
+    """Return the document with another name for the field at the path; the rest is shared with the given one."""
+    step, *inner = path
+    if not inner:
+        return {f"{name}Renamed" if name == step else name: value for name, value in document.items()}
+    copy = document.copy()
+    copy[step] = renamed(document[step], tuple(inner))
+    return copy
+
+
+def dotted(path: Path) -> str:
+    """Return the path as people write it: ``spec.predictor.containers[0].image``."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def a_config_map(sections: Mapping[str, Any]) -> Manifest:
+    """Return ``inferenceservice-config`` with these sections, each of which is JSON in it."""
+    data = {name: json.dumps(section) for name, section in sections.items()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inferenceservice-config"}, "data": data}
