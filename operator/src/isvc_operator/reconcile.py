@@ -78,7 +78,7 @@ class Reconciler:
             self._children.forget(key)
             await release_finalizer(self.api, self.cache, key)
             return None
-        service, problem = read_service(gathered.body)
+        service, problem = self.cache.read(gathered.body, read_service)
         resolved: Resolved | None = None
         failed: OperatorError | None = None
         config, applied = gathered.config(self.config), Applied()

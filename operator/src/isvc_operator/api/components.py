@@ -56,7 +56,11 @@ class ConfidentialSpec(ApiModel):
     """Confidential model storage."""
 
     enabled: bool | None = Field(default=None, description="Decrypt the model with a key from a key broker.")
-    resource_id: str | None = Field(default=None, description="Key to request from the broker.")
+    resource_id: str | None = Field(
+        default=None,
+        pattern="^(kbs:///[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+)?$",
+        description="Key to request from the broker: kbs:///<repository>/<type>/<tag>.",
+    )
 
 
 class PredictorExtensionSpec(ContainerFields):

@@ -6,35 +6,56 @@ compares them with the installed `kubernetes` client.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
 from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.core_shapes import Shaped
+from isvc_operator.api.rule import Rule, has_variable
+
+MAX_VARIABLES: Final = 250  # of a container
 
 # A core/v1 value, which the API server validates.
 Core = dict[str, Any]
-# A container is passed on as well, but rules and `kubectl explain` use its name. The limits are far above what a pod
-# can have; the API server needs them to estimate the cost of the rules.
-Container = Annotated[
-    Core,
-    Shaped(shapes.CONTAINER),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "properties": {"name": {"type": "string", "maxLength": 63, "description": "Name of the container."}},
-            "additionalProperties": True,
-        }
-    ),
-]
-Containers = Annotated[list[Container], Field(max_length=100)]
+# Rules use the names and values of variables. The limit is far above what a container has; the API server needs it to
+# estimate the cost of the rules.
+_VARIABLE: Final = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 253, "description": "Name of the variable."},
+        "value": {"type": "string", "description": "Value of the variable."},
+    },
+    "additionalProperties": True,
+}
+_NAME: Final = {"type": "string", "maxLength": 63, "description": "Name of the container."}
+_ENV: Final = {
+    "type": "array",
+    "maxItems": MAX_VARIABLES,
+    "items": _VARIABLE,
+    "description": "As in a pod; see: kubectl explain pod.spec.containers.env",
+}
+NO_PYTHON_PATH: Final = Rule(
+    f"!{has_variable('self', 'PYTHONPATH')}",
+    "PYTHONPATH is not allowed, because it could replace modules of the server; remove it, and install packages into "
+    "the image",
+    field=".env",
+)
+
+# A container is passed on as well, but rules and `kubectl explain` use its name and its variables.
+_CONTAINER: Final = {"type": "object", "properties": {"name": _NAME}, "additionalProperties": True}
+_SERVER: Final = _CONTAINER | {
+    "properties": {"name": _NAME, "env": _ENV},
+    "x-kubernetes-validations": [NO_PYTHON_PATH.as_dict()],
+}
+Container = Annotated[Core, Shaped(shapes.CONTAINER), WithJsonSchema(_CONTAINER)]
+Containers = Annotated[list[Annotated[Core, Shaped(shapes.CONTAINER), WithJsonSchema(_SERVER)]], Field(max_length=100)]
 
 
 # Core/v1 values with parts that the operator reads.
 Named = Annotated[Core, Shaped(shapes.NAMED)]
-Variable = Annotated[Core, Shaped(shapes.VARIABLE)]
+Variable = Annotated[Core, Shaped(shapes.VARIABLE), WithJsonSchema(_VARIABLE)]
 Port = Annotated[Core, Shaped(shapes.PORT)]
 Mount = Annotated[Core, Shaped(shapes.MOUNT)]
 Resources = Annotated[Core, Shaped(shapes.RESOURCES)]
@@ -94,7 +115,7 @@ class ContainerFields(ApiModel):
 
     args: list[str] | None = None
     command: list[str] | None = None
-    env: list[Variable] | None = None
+    env: Annotated[list[Variable], Field(max_length=MAX_VARIABLES)] | None = None
     env_from: list[Core] | None = None
     image: str | None = None
     image_pull_policy: str | None = None

@@ -1,15 +1,15 @@
-"""Validation rules across several fields, in CEL, which the API server enforces.
+"""Validation rules across several fields, in CEL.
 
-They reject what KServe's webhook rejects, and names that are invalid for child objects. An unknown format, runtime or
-field is reported by the operator in a condition instead. Each message says what is wrong and what to do. Rules of a
-base class apply to its subclasses.
+The API server enforces them when an object is written. The operator evaluates them again, because an object may be
+older than a rule (``rule_evaluation.py``). They reject what KServe's webhook rejects, and names that are invalid for
+child objects. An unknown format, runtime or field is reported by the operator in a condition instead. Each message says
+what is wrong and what to do. Rules of a base class apply to its subclasses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import (
@@ -22,30 +22,32 @@ from isvc_operator.api.components import (
     TransformerSpec,
     WorkerSpec,
 )
+from isvc_operator.api.core_fields import NO_PYTHON_PATH, ContainerFields
 from isvc_operator.api.inference_service import CanarySpec, InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import CONTAINER_SERVER
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A CEL expression that must be true, and the message and the field if it is not."""
-
-    expression: str
-    message: str
-    field: str = ""
-    only_on_create: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"rule": self.expression, "message": self.message}
-        if self.only_on_create:
-            # A name cannot be changed: the status of an existing service must still be writable.
-            result |= {"rule": f"oldSelf.hasValue() || ({self.expression})", "optionalOldSelf": True}
-        return result | ({"fieldPath": self.field} if self.field else {})
+from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
+from isvc_operator.api.rule import Rule, has_variable
+from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 
 
 def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
     """Return every rule for `model`."""
     return tuple(rule for base in reversed(model.__mro__) for rule in _RULES.get(base, ()))
+
+
+_LABEL: Final = 63  # characters, the limit of Kubernetes for the value of a label
+
+
+def _name_fits(length: str, whose: str, app: str, condition: str = "") -> Rule:
+    """Return the rule that the label ``app`` of a component's pods, ``isvc.<service>-<component>``, is not too long."""
+    room = _LABEL - len(app.replace("<name>", ""))
+    return Rule(
+        f"{condition}{length} <= {room}",
+        f"characters are too long for the name of {whose}: at most {room} are possible, because the label app of its "
+        f"pods is {app}, and Kubernetes limits a label to {_LABEL}; choose a shorter name",
+        field=".metadata.name",
+        only_on_create=True,
+        counted=length,
+    )
 
 
 _LEGACY: Final = " || ".join(f"has(self.{key})" for key in FRAMEWORKS)
@@ -55,10 +57,7 @@ _HAS_CONTAINERS: Final = "(has(self.containers) && self.containers.size() > 0)"
 _SERVER_CONTAINER: Final = (
     f"(has(self.containers) && self.containers.exists(c, has(c.name) && c.name == '{CONTAINER_SERVER}'))"
 )
-
-# `app: isvc.<service>-[<predictor>-]predictor` is a label of every pod, which is limited to 63 characters.
-_ROOM_BESIDE_PREDICTOR: Final = 63 - len("isvc.-predictor")
-_ROOM_BESIDE_TRANSFORMER: Final = 63 - len("isvc.-transformer")
+_STABLE_MODEL: Final = " || ".join(f"has(self.predictor.{key})" for key in ("model", *FRAMEWORKS))
 
 _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     InferenceService: (
@@ -69,20 +68,16 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             field=".metadata.name",
             only_on_create=True,
         ),
-        Rule(
-            "self.metadata.name.size() + (has(self.spec.predictor.name) ? self.spec.predictor.name.size() + 1 : 0)"
-            f" <= {_ROOM_BESIDE_PREDICTOR}",
-            f"longer, with spec.predictor.name, than the {_ROOM_BESIDE_PREDICTOR} characters that the labels "
-            "of its pods have room for; choose a shorter name",
-            field=".metadata.name",
-            only_on_create=True,
+        _name_fits(
+            "(self.metadata.name.size() + (has(self.spec.predictor.name) ? self.spec.predictor.name.size() + 1 : 0))",
+            "a service, with spec.predictor.name",
+            "isvc.<name>-predictor",
         ),
-        Rule(
-            f"!has(self.spec.transformer) || self.metadata.name.size() <= {_ROOM_BESIDE_TRANSFORMER}",
-            f"longer than the {_ROOM_BESIDE_TRANSFORMER} characters that the labels of a transformer's pods "
-            "have room for; choose a shorter name",
-            field=".metadata.name",
-            only_on_create=True,
+        _name_fits(
+            "self.metadata.name.size()",
+            "a service with a transformer",
+            "isvc.<name>-transformer",
+            condition="!has(self.spec.transformer) || ",
         ),
     ),
     InferenceServiceSpec: (
@@ -98,6 +93,18 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "each canary needs a predictor.name of its own, other than that of spec.predictor",
             field=".canary",
         ),
+        Rule(
+            f"!has(self.canary) || self.canary.size() == 0 || {_STABLE_MODEL} || (has(self.predictor.containers) && "
+            f"self.predictor.containers.exists(c, {has_variable('c', 'STORAGE_URI')}))",
+            "a canary needs a predictor with a model beside it; give spec.predictor a model",
+            field=".canary",
+        ),
+        Rule(
+            "!has(self.canary) || self.canary.all(c, !has(c.predictor.minReplicas) || c.predictor.minReplicas <= "
+            "(has(self.predictor.minReplicas) ? self.predictor.minReplicas : 1))",
+            "a canary has a higher minReplicas than spec.predictor, which has 1 if it names none; lower the canary's",
+            field=".canary",
+        ),
     ),
     CanarySpec: (
         Rule(
@@ -108,6 +115,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "autoScaling from its predictor",
         ),
     ),
+    ContainerFields: (NO_PYTHON_PATH,),
     ComponentExtensionSpec: (
         Rule(
             "!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || "
@@ -136,6 +144,20 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "storageUri and storageUris are both given; move storageUri into storageUris",
             field=".storageUris",
         ),
+        Rule(
+            "!has(self.containers) || !self.containers.exists(c, has(c.name) && "
+            f"c.name == '{CONTAINER_TRANSFORMER}' && {has_variable('c', 'STORAGE_URI')})",
+            f"{CONTAINER_TRANSFORMER} sets STORAGE_URI, but shares the predictor's pod and its models; remove it, or "
+            "set storageUri of the predictor",
+            field=".containers",
+        ),
+        Rule(
+            f"has(self.model) || {_LEGACY} || !{_HAS_CONTAINERS} || !has(self.containers[0].env) || "
+            "!self.containers[0].env.exists(v, has(v.name) && v.name == 'PROTOCOL' && has(v.value) && "
+            "!(v.value in ['v1', 'v2']))",
+            "the first container sets PROTOCOL to something else than v1 or v2; write one of them",
+            field=".containers",
+        ),
     ),
     PredictorExtensionSpec: (
         Rule(
@@ -147,6 +169,12 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "!has(self.storageUri) || !has(self.storage) || !has(self.storage.path)",
             "storageUri and storage.path are both given; remove one of them",
             field=".storage",
+        ),
+        Rule(
+            "!has(self.confidential) || !has(self.confidential.enabled) || !self.confidential.enabled || "
+            "(has(self.storageUri) && self.storageUri != '')",
+            "confidential.enabled needs a storageUri; give one",
+            field=".confidential",
         ),
     ),
     StorageUri: (
@@ -162,12 +190,27 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             f"has(self.art) != {_HAS_CONTAINERS}",
             "give the explainer either art or containers, and only one of them",
         ),
+        Rule(
+            "!has(self.storageUris) || !has(self.art) || !has(self.art.storageUri)",
+            "art.storageUri and storageUris are both given; move storageUri into storageUris",
+            field=".storageUris",
+        ),
     ),
     WorkerSpec: (
         Rule(
             "!has(self.containers) || self.containers.size() <= 1",
             "workerSpec may have only one container; remove the others",
             field=".containers",
+        ),
+    ),
+    ServingRuntimeSpec: (
+        Rule(
+            "!has(self.supportedModelFormats) || (has(self.disabled) && self.disabled) || "
+            "self.supportedModelFormats.all(a, !has(a.priority) || !has(a.autoSelect) || !a.autoSelect || "
+            "self.supportedModelFormats.all(b, a.name != b.name || !has(b.priority) || !has(b.autoSelect) || "
+            "!b.autoSelect || a.priority == b.priority))",
+            "a model format has two different priorities; give all of its versions the same",
+            field=".supportedModelFormats",
         ),
     ),
 }

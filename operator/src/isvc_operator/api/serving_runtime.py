@@ -23,7 +23,7 @@ CLUSTER_PLURAL: Final = "clusterservingruntimes"
 class SupportedModelFormat(ApiModel):
     """A model format that the runtime serves."""
 
-    name: str = Field(description="Name of the format: pytorch, …")
+    name: str = Field(max_length=253, description="Name of the format: pytorch, …")
     version: str | None = Field(default=None, description="Version of the format; any, if absent.")
     auto_select: bool = Field(
         default=False, description="Whether it may be selected for services that name no runtime."
@@ -82,7 +82,7 @@ class ServingRuntimeSpec(RuntimePodSpec):
     """The models that the runtime serves, and the pod that serves them."""
 
     supported_model_formats: list[SupportedModelFormat] = Field(
-        default=[], description="Formats that the runtime serves."
+        default=[], max_length=64, description="Formats that the runtime serves."
     )
     multi_model: bool | None = Field(default=None, description="Whether one pod serves many services.")
     disabled: bool = Field(default=False, description="A disabled runtime is never used.")

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from isvc_operator.api import inference_service, serving_runtime, storage_container
+from isvc_operator.api.base import ApiModel
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
 from isvc_operator.api.kinds import Role, is_a
+from isvc_operator.api.rule_evaluation import check_rules
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.config import OperatorConfig
@@ -18,7 +20,7 @@ from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.manifests import Manifest, controller_of, name_of
 from isvc_operator.resolve.runtime import Runtimes
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ApiModel)
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,27 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
 
 
 def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:
-    """Parse the service. One that is not valid, stored under another CRD, is parsed without its spec to report that."""
+    """Parse the service, and check it by the rules of its CRD: it may be older than they are.
+
+    One that is not valid, stored under another CRD, is parsed without its spec to report that.
+    """
     try:
-        return parse_inference_service(body), None
+        service = parse_inference_service(body)
     except InvalidObject as error:
-        problem = Problem.of(InvalidSpec(str(error)))
+        return _without_spec(body), Problem.of(InvalidSpec(str(error)))
+    try:
+        check_rules(InferenceService, body)
+    except InvalidObject as error:
+        return service, Problem.of(InvalidSpec(str(error)))
+    return service, None
+
+
+def _without_spec(body: Manifest) -> InferenceService:
     bare = {**body, "spec": {"predictor": {}}}
     try:
-        return parse_inference_service(bare), problem
+        return parse_inference_service(bare)
     except InvalidObject:  # its status is not valid either
-        return parse_inference_service({**bare, "status": {}}), problem
+        return parse_inference_service({**bare, "status": {}})
 
 
 def _runtimes(cache: Cache, namespace: str) -> Runtimes:
@@ -87,9 +100,11 @@ def _parsed(
 
     def attempt(body: Manifest) -> T | InvalidObject:
         try:
-            return parse(body)
+            parsed = parse(body)
+            check_rules(type(parsed), body)
         except InvalidObject as error:
             return error
+        return parsed
 
     valid, invalid = [], {}
     for body in bodies:

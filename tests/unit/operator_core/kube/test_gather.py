@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.kube.cache import Cache, ServiceKey
-from isvc_operator.kube.gather import Gathered, gather
+from isvc_operator.kube.gather import Gathered, gather, read_service
 from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (
     NAMESPACE,
@@ -21,6 +23,8 @@ from tests.support.builders import (
     a_service_body,
 )
 from tests.support.credentials import a_storage_container
+from tests.support.refused_documents import BROKEN_RULES
+from tests.support.written_services import ACCEPTED, model, service
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
 METADATA = a_child()["metadata"]
@@ -103,9 +107,12 @@ def test_the_clusters_storage_containers_are_read() -> None:
 def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many services may use a runtime, and however large it is."""
     parsed = []
-    monkeypatch.setattr(
-        "isvc_operator.kube.gather.parse_serving_runtime", lambda body: parsed.append(body["spec"]) or body["spec"]
-    )
+
+    def counted(body: dict[str, Any]) -> ServingRuntime:
+        parsed.append(body["spec"])
+        return parse_serving_runtime(body)
+
+    monkeypatch.setattr("isvc_operator.kube.gather.parse_serving_runtime", counted)
     first, second = a_runtime_body(), a_runtime_body(protocols=["v2"])
     cache = cache_with(a_service_body(), first)
 
@@ -113,5 +120,54 @@ def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.Mon
     cache.put({**second, "metadata": {**second["metadata"], "resourceVersion": "2"}})
     found += [gather(cache, KEY) for _ in range(3)]
 
+    specs = [parse_serving_runtime(body).spec for body in (first, second)]
     assert parsed == [first["spec"], second["spec"]]
-    assert [item and item.runtimes.cluster for item in found] == [(first["spec"],)] * 3 + [(second["spec"],)] * 3
+    assert [item and [one.spec for one in item.runtimes.cluster] for item in found] == [specs[:1]] * 3 + [specs[1:]] * 3
+
+
+def of_kind(kind: str) -> dict[str, tuple[dict[str, Any], str, str]]:
+    return {case: broken for case, broken in BROKEN_RULES.items() if broken[0]["kind"] == kind}
+
+
+SERVICES, RUNTIMES = of_kind("InferenceService"), of_kind("ServingRuntime")
+
+
+@pytest.mark.parametrize(("body", "path", "message"), SERVICES.values(), ids=SERVICES)
+def test_a_service_that_is_older_than_a_rule_it_breaks_is_read_with_the_problem(
+    body: dict[str, Any], path: str, message: str
+) -> None:
+    service, problem = read_service(body)
+
+    assert service == parse_inference_service(body)
+    assert problem is not None
+    assert problem.reason == "InvalidPredictorSpec"
+    assert problem.message.startswith(f"InferenceService {body['metadata']['name']} is not valid: {path}: ")
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(("body", "path", "message"), RUNTIMES.values(), ids=RUNTIMES)
+def test_a_runtime_that_is_older_than_a_rule_it_breaks_is_not_used(
+    body: dict[str, Any], path: str, message: str
+) -> None:
+    placed = {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
+
+    gathered = gather(cache_with(a_service_body(), placed), KEY)
+
+    assert gathered is not None
+    assert gathered.runtimes.namespaced == ()
+    (said,) = gathered.runtimes.unreadable.values()
+    assert said.startswith(f"ServingRuntime abacus is not valid: {path}: ")
+    assert message in said
+
+
+@pytest.mark.parametrize("body", ACCEPTED, ids=lambda body: body["metadata"]["name"])
+def test_a_service_that_keeps_the_rules_has_no_problem(body: dict[str, Any]) -> None:
+    assert read_service(body) == (parse_inference_service(body), None)
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**70), "\ud800", "\x00"], ids=repr)
+def test_a_value_that_cel_cannot_hold_is_no_problem(value: object) -> None:
+    target = {"type": "Value", "value": value}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+    assert read_service(service("a", predictor=model() | {"autoScaling": {"metrics": [metric]}}))[1] is None

@@ -58,6 +58,15 @@ async def test_a_spec_that_cannot_be_served_leaves_what_runs_alone(serving: Clus
     assert "no runtime serves model format 'pytorsh'" in serving.api.events[-1]["message"]
 
 
+async def test_a_service_that_is_older_than_a_rule_it_breaks_leaves_what_runs_alone(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytorch"}, "env": [{"name": "PYTHONPATH", "value": "/mine"}]})
+
+    assert await serving.reconcile() == [STATUS, "POST events"]
+
+    assert serving.condition("PredictorReady")["reason"] == "InvalidPredictorSpec"
+    assert "spec.predictor.model.env: PYTHONPATH is not allowed" in serving.condition("Ready")["message"]
+
+
 async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(serving: Cluster) -> None:
     serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
     await serving.reconcile()

@@ -12,6 +12,18 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "InferenceService", "metadata": {"name": name}, "spec": spec}
 
 
+def runtime(**spec: Any) -> dict[str, Any]:
+    """A ServingRuntime that is valid but for the fields given."""
+    formats = [{"name": "abacus", "version": "1", "autoSelect": True, "priority": 1}]
+    valid = {"supportedModelFormats": formats, "containers": [server_container()]}
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ServingRuntime",
+        "metadata": {"name": "abacus"},
+        "spec": valid | spec,
+    }
+
+
 def model(**fields: Any) -> dict[str, Any]:
     """A predictor with a model that is valid but for the fields given."""
     return {"model": {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway"} | fields}
