@@ -52,7 +52,7 @@ _UNUSED: Mapping[str, _Unused] = {
     "storageInitializer.ociModelMode": _NO_OCI,
 }
 # Details of what a setting above turns on, or of Istio, which Standard mode does not use.
-_DETAILS = frozenset(
+DETAILS = frozenset(
     {
         "ingress.disableHTTPRouteTimeout", "ingress.disableIstioVirtualHost", "ingress.ingressGateway",
         "ingress.knativeLocalGatewayService", "ingress.kserveIngressGateway", "ingress.localGateway",
@@ -96,7 +96,7 @@ def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[st
 
 def _in_object(path: str, document: Mapping[str, Any], section: type[BaseModel] | None) -> Iterator[str]:
     read = _fields(section) if section else {}
-    known = {*read, *(name.rpartition(".")[2] for name in (*_UNUSED, *_DETAILS) if name.startswith(f"{path}."))}
+    known = {*read, *(name.rpartition(".")[2] for name in (*_UNUSED, *DETAILS) if name.startswith(f"{path}."))}
     for name, value in document.items():
         field = f"{path}.{one_line(name)}"
         if unused := _UNUSED.get(field):

@@ -84,6 +84,12 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 # Those of a service that are read. Others in these domains are KServe's newer ones, or misspelled.
 _READ = (ANNOTATION_RUNTIME, ANNOTATION_STOP, ANNOTATION_READONLY, ANNOTATION_PVC_MODE, ANNOTATION_SHA256,
          ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS, ANNOTATION_STORAGE_RESOURCES)  # fmt: skip
+_OF_KNATIVE = (
+    "autoscaling.knative.dev",
+    "features.knative.dev",
+    "queue.sidecar.serving.knative.dev",
+    "serving.knative.dev",
+)
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 
 
@@ -117,6 +123,8 @@ def unsupported_annotations(service: InferenceService, config: CredentialsConfig
             yield f"annotation {name}: {value} ({instead})"
         elif name not in known and name.partition("/")[0] in _DOMAINS:
             yield f"annotation {name}{_suggested(name, known) or ' (it is not known)'}"
+        elif name.partition("/")[0] in _OF_KNATIVE:
+            yield f"annotation {name}: {value} (only Knative reads it)"
 
 
 def _suggested(name: str, known: Collection[str]) -> str:

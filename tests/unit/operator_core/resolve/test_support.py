@@ -209,6 +209,12 @@ def test_an_unknown_annotation_of_kserve_or_of_ours_is_reported(name: str, hint:
     assert told_annotations(annotations={name: "true"}) == (f"annotation {name} ({hint})",)
 
 
+def test_an_annotation_that_only_knative_reads_is_reported() -> None:
+    assert told_annotations(annotations={"autoscaling.knative.dev/target": "5"}) == (
+        "annotation autoscaling.knative.dev/target: 5 (only Knative reads it)",
+    )
+
+
 def test_the_annotation_of_secrets_has_the_name_that_the_administrator_chose() -> None:
     name = "serving.kserve.io/mySecret"
     config = CredentialsConfig(storage_secret_name_annotation=name)
