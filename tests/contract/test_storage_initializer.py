@@ -48,7 +48,7 @@ def pod_of(
     account = account or an_account(*(secret["metadata"]["name"] for secret in secrets))
     service = a_service(**{"model": {"storageUri": uri}, **fields})
     context = a_context(account, *secrets)
-    children = the_children(service, a_runtime(server_type=server_type), config, context)
+    children = the_children(service, a_runtime("mine", server_type=server_type), config, context)
     pod: dict[str, Any] = children["Deployment"]["spec"]["template"]["spec"]
     return pod
 

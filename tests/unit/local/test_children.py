@@ -99,6 +99,17 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     ]
 
 
+def test_a_model_that_the_server_will_not_find_is_reported() -> None:
+    reads = runtime()
+    reads["spec"]["containers"][0]["args"] = ["--model-dir=/mnt/models"]
+    body = service()
+    del body["spec"]["predictor"]["model"]["storageUri"]
+
+    (reported,) = warnings_of_rendered(render_services(parsed(reads, body), (), OperatorConfig()))
+
+    assert reported.startswith("InferenceService first: spec.predictor.model without storageUri (")
+
+
 def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
     body = service()
     body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}

@@ -35,6 +35,12 @@ def model_of(predictor: PredictorSpec) -> ModelSpec | None:
     return _with_v2(model)
 
 
+def model_field(predictor: PredictorSpec) -> str:
+    """Return the place of the predictor's model, for messages."""
+    framework = next((name for name in FRAMEWORKS if getattr(predictor, name) is not None), "model")
+    return f"spec.predictor.{framework}"
+
+
 def _as_model(framework: str, extension: PredictorExtensionSpec) -> ModelSpec:
     fields = extension.as_dict() | {"modelFormat": ModelFormat(name=framework).as_dict()}
     model = ModelSpec.model_validate(fields, by_alias=True, by_name=False)

@@ -18,6 +18,7 @@ LABEL_COMPONENT: Final = "component"
 LABEL_APP: Final = "app"
 LABEL_VISIBILITY: Final = "networking.kserve.io/visibility"
 LABEL_SERVICE_ENVELOPE: Final = "serviceEnvelope"
+LABEL_MODEL_CLASS: Final = "modelClass"
 
 # --- finalizers -------------------------------------------------------------------------------------
 # KServe's controller adds it to every service; we add none.
@@ -27,6 +28,12 @@ FINALIZER_KSERVE: Final = "inferenceservice.finalizers"
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
 # On a runtime: the variables of the settings that its server reads, such as `MAX_BATCH_SIZE,REQUEST_TIMEOUT`.
 ANNOTATION_SETTINGS: Final = "isvc-operator.io/settings"
+# On a runtime: whether it is selected only where no runtime without this annotation fits.
+ANNOTATION_YIELDS: Final = "isvc-operator.io/yields"
+# On a runtime: whether its image exists with one tag only, for CPUs and GPUs.
+ANNOTATION_FIXED_IMAGE: Final = "isvc-operator.io/fixed-image"
+# On a service: the name of its model's format, which KServe's webhook adds.
+ANNOTATION_MODEL_FORMAT: Final = "modelFormat"
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"

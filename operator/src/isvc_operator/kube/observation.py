@@ -19,9 +19,9 @@ from isvc_operator.observe.pods import first_failure, furthest, newest_revision,
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.components import components_of
-from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.service import Resolved, is_stopped
 from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
+from isvc_operator.resolve.unserved import unserved_parts
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,15 @@ def ignored_parts(service: InferenceService, resolved: Resolved | None, config: 
     return (
         *unknown_fields(service),
         *unsupported_parts(service, config.credentials),
-        *(_ignored_of_runtime(service, resolved.chosen) if resolved else ()),
+        *(_ignored_of_runtime(service, resolved) if resolved else ()),
         *islice(refused_annotations(service, config.ingress), NAMED),
     )
 
 
-def _ignored_of_runtime(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+def _ignored_of_runtime(service: InferenceService, resolved: Resolved) -> Iterator[str]:
+    chosen = resolved.chosen
     yield from unread_settings(service, chosen)
+    yield from unserved_parts(resolved)
     if chosen:
         name = f"{chosen.runtime.kind} {chosen.runtime.metadata.name}"
         ignored = (*unknown_fields(chosen.runtime), *unused_fields(chosen.runtime))

@@ -21,6 +21,7 @@ from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
+from isvc_operator.resolve.unserved import unserved_parts
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,10 @@ def warnings(given: Documents, config: OperatorConfig) -> Iterator[str]:
 
 
 def warnings_of_rendered(rendered: Iterable[Rendered]) -> Iterator[str]:
-    """Yield a line for each setting that a server may not read, and for each host that belongs to another service."""
+    """Yield a line for each setting that a server does not use, and for each host that belongs to another service."""
     for item in rendered:
         name = f"{item.service.kind} {item.service.metadata.name}"
-        for what in unread_settings(item.service, item.resolved.chosen):
+        for what in (*unread_settings(item.service, item.resolved.chosen), *unserved_parts(item.resolved)):
             yield f"{name}: {what}"
         for host, holder in item.resolved.hosts.taken.items():
             yield f"{name}: host {host} belongs to {item.service.kind} {holder}"

@@ -10,10 +10,10 @@ from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
-    ANNOTATION_SERVER_TYPE,
+    ANNOTATION_FIXED_IMAGE,
+    ANNOTATION_MODEL_FORMAT,
     CONTAINER_SERVER,
     CONTAINER_TRANSFORMER,
-    LABEL_SERVICE_ENVELOPE,
     PREDICTOR,
     predictor_name,
 )
@@ -37,12 +37,18 @@ from isvc_operator.resolve.containers import (
     merge_containers,
     merge_items,
     merge_maps,
-    with_tag,
     within_grace_period,
 )
 from isvc_operator.resolve.own_containers import completed, server_first
-from isvc_operator.resolve.placeholders import Values, fill_all, values_of
+from isvc_operator.resolve.placeholders import Values, fill_all, fill_container, values_of
 from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.server_types import (
+    ServerDefaults,
+    defaults_of,
+    image_for,
+    server_type_of,
+    with_defaults,
+)
 from isvc_operator.resolve.settings import settings_of
 from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
 from isvc_operator.resolve.storage.sources import stored_uri, with_stored_path
@@ -51,7 +57,6 @@ from isvc_operator.resolve.storage.sources import stored_uri, with_stored_path
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
 # Lists of the pod whose items have names; those of the runtime and of the user are merged.
 _NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")
-_ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
 _PROTOCOLS = ("v1", "v2")
 
 
@@ -65,18 +70,26 @@ def resolve_with_runtime(
 ) -> Component:
     """Return the predictor of a model: the runtime's pod with the service's settings."""
     predictor, runtime = service.spec.predictor, chosen.runtime.spec
-    server_type = chosen.runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE)
+    server_type = server_type_of(chosen.runtime)
     annotations = annotations_for(service.metadata, predictor, config, runtime=runtime.annotations)
-    labels = _service_labels(service, chosen, server_type)
-    values = values_of(service.metadata.model_copy(update={"labels": labels}))
+    stored = plan_storage(PREDICTOR, annotations, config=config, context=storage, server_type=server_type)
+    defaults = defaults_of(
+        server_type,
+        service.metadata,
+        model_format=model.model_format.name,
+        protocol=chosen.protocol,
+        stored=stored is not None,
+    )
+    labels = {**service.metadata.labels, **defaults.labels}
+    values = _values(service, labels, model)
     return Component(
         kind=PREDICTOR,
         name=predictor_name(service.metadata.name, predictor.name),
         labels={**(runtime.labels or {}), **labels, **(predictor.labels or {})},
         annotations=annotations,
-        server=fill_all(_server(service, model, chosen, server_type), values),
+        server=_server(service, model, chosen, defaults, values),
         pod=_pod(service, runtime, config, values),
-        storage=plan_storage(PREDICTOR, annotations, config=config, context=storage, server_type=server_type),
+        storage=stored,
         replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
     )
@@ -111,28 +124,36 @@ def protocol_of(predictor: Component) -> str:
     return protocol
 
 
-def _service_labels(service: InferenceService, chosen: ChosenRuntime, server_type: str | None) -> dict[str, str]:
-    """Return the service's labels and TorchServe's envelope, which KServe's runtime reads by a placeholder."""
-    labels = dict(service.metadata.labels)
-    if server_type == "torchserve":
-        labels.setdefault(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(chosen.protocol, "kserve"))
-    return labels
+def _values(service: InferenceService, labels: Mapping[str, str], model: ModelSpec) -> Values:
+    """Return the values of placeholders. KServe's webhook adds the annotation; some runtimes read it."""
+    annotations = {ANNOTATION_MODEL_FORMAT: model.model_format.name, **service.metadata.annotations}
+    return values_of(service.metadata.model_copy(update={"labels": labels, "annotations": annotations}))
 
 
 def _server(
-    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, server_type: str | None
+    service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, defaults: ServerDefaults, values: Values
 ) -> dict[str, Any]:
     predictor = service.spec.predictor
     base = within_grace_period(_server_of(chosen), pod_fields(predictor))
-    container = merge_container(base, _users_container(predictor, model))
-    if model.runtime_version and "image" in container:
-        container["image"] = with_tag(container["image"], model.runtime_version)
+    own = _users_container(predictor, model)
+    merged = with_defaults(merge_container(base, own), own, defaults)
+    container = fill_container(with_service_name(merged, service.metadata), values)
+    if "image" in container and not has_fixed_image(model, chosen):
+        container["image"] = image_for(container, server_type_of(chosen.runtime), model.runtime_version)
     if chosen.protocol.startswith("grpc") and "ports" in container:
         container["ports"] = sorted(container["ports"], key=lambda port: not is_grpc(port.get("name", "")))
-    if server_type == "torchserve":
-        ours = [{"name": "PROTOCOL_VERSION", "value": chosen.protocol}]
-        container["env"] = merge_items(ours, container.get("env", ()), "name")
-    return with_service_name(container, service.metadata)
+    return container
+
+
+def has_fixed_image(model: ModelSpec, chosen: ChosenRuntime) -> bool:
+    """Whether the server's image exists with one tag only: neither a version nor a GPU changes it."""
+    fixed = chosen.runtime.metadata.annotations.get(ANNOTATION_FIXED_IMAGE, "").lower() == "true"
+    return fixed and not has_own_image(model)
+
+
+def has_own_image(model: ModelSpec) -> bool:
+    """Whether the service replaces the image of its runtime."""
+    return bool(model.as_dict().get("image"))
 
 
 def _users_container(predictor: PredictorSpec, model: ModelSpec) -> dict[str, Any]:
@@ -171,8 +192,18 @@ def _pod(
         within_grace_period(item, own) for item in shared.get("containers", ()) if item.get("name") != CONTAINER_SERVER
     ]
     others = merge_containers(sidecars, own.get("containers", ()))
-    pod["containers"] = fill_all(_beside(others, service, pod, config), values)
+    pod["containers"] = [_filled(item, values) for item in _beside(others, service, pod, config)]
+    if "initContainers" in pod:
+        pod["initContainers"] = fill_all(pod["initContainers"], values)
     return with_pod_defaults(pod, config)
+
+
+def _filled(container: Container, values: Values) -> dict[str, Any]:
+    """Fill a container beside the server. As with KServe, only a transformer's other templates are an error."""
+    if container.get("name") == CONTAINER_TRANSFORMER:
+        return fill_container(container, values)
+    filled: dict[str, Any] = fill_all(container, values)
+    return filled
 
 
 def _beside(

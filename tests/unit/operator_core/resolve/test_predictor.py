@@ -66,7 +66,7 @@ def test_an_older_framework_key_makes_the_same_predictor() -> None:
 
 
 def test_labels_of_the_predictor_win_over_the_services_and_these_over_the_runtimes() -> None:
-    runtime = a_runtime(labels={"a": "runtime", "b": "runtime", "c": "runtime"}, server_type=None)
+    runtime = a_runtime("mine", labels={"a": "runtime", "b": "runtime", "c": "runtime"}, server_type=None)
 
     labels = predictor_of(
         runtime, labels={"b": "service", "c": "service"}, predictor={"labels": {"c": "predictor"}}
@@ -110,7 +110,7 @@ def test_torchserve_gets_the_protocol_by_label_and_environment(protocol: str, en
 
 
 def test_another_server_gets_only_its_services_name() -> None:
-    predictor = predictor_of(a_runtime(server_type="mlserver"))
+    predictor = predictor_of(a_runtime(server_type="sklearnserver"))
 
     assert predictor.labels == {}
     assert env_of(predictor) == {"INFERENCE_SERVICE_NAME": "torchserve"}
@@ -152,6 +152,34 @@ def test_placeholders_of_containers_beside_the_server_are_filled() -> None:
         ["--model_name=torchserve"],
         ["--team=vision"],
     ]
+
+
+def test_placeholders_of_init_containers_are_filled() -> None:
+    first = {"name": "first", "image": "f:1", "args": ["--model={{.Name}}"]}
+
+    assert predictor_of(predictor={"initContainers": [first]}).pod["initContainers"] == [
+        {**first, "args": ["--model=torchserve"]}
+    ]
+
+
+@pytest.mark.parametrize("name", ["kserve-container", "transformer-container"])
+def test_a_template_that_is_no_placeholder_is_refused_where_kserve_reads_templates(name: str) -> None:
+    odd = {"args": ["{{ .Name | upper }}"]}
+    runtime = a_runtime(container=odd) if name == "kserve-container" else a_runtime(sidecars=[{"name": name, **odd}])
+
+    with pytest.raises(InvalidSpec) as caught:
+        predictor_of(runtime)
+
+    assert str(caught.value).startswith(f"args of container {name} contains {{{{ .Name | upper }}}}, which is not ")
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_other_containers_may_have_templates_of_their_own(field: str) -> None:
+    other = {"name": "other", "image": "o:1", "args": ["--format={{ .Id | upper }}"]}
+
+    (rendered,) = predictor_of(predictor={field: [other]}).pod[field]
+
+    assert rendered["args"] == other["args"]
 
 
 def test_the_users_environment_wins_over_the_operators() -> None:

@@ -72,7 +72,7 @@ def test_any_other_source_is_copied_there_and_mounts_no_claim(uri: str) -> None:
     assert plan.claims == ()
 
 
-@pytest.mark.parametrize(("server_type", "layout"), [(None, "none"), ("mlserver", "none"), ("mar", "auto")])
+@pytest.mark.parametrize(("server_type", "layout"), [("mine", "none"), ("mlserver", "none"), ("mar", "auto")])
 def test_the_folder_is_checked_as_its_server_reads_it(server_type: str | None, layout: str) -> None:
     plan = plan_of(server_type=server_type)
 

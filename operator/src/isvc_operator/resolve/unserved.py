@@ -1,0 +1,46 @@
+"""What of a service's model has no effect on the server of its runtime: reported in a condition, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.defaulting import model_field, model_of
+from isvc_operator.api.names import MODELS_MOUNT
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.predictor import has_fixed_image, has_own_image
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.server_types import TRITON, server_type_of
+from isvc_operator.resolve.service import Resolved
+
+
+def unserved_parts(resolved: Resolved) -> Iterator[str]:
+    """Yield a version that the image does not have, and a model that the server will not find."""
+    model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
+    if model is None or chosen is None:
+        return
+    field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
+    yield from _unused_version(model, chosen, server, field)
+    if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
+        yield (
+            f"{field} without storageUri (the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
+            "where nothing puts a model; write storageUri, or an image that contains the model)"
+        )
+
+
+def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, field: str) -> Iterator[str]:
+    image, version = str(server.get("image", "")), model.runtime_version
+    if not version or image.endswith(f":{version}"):
+        return
+    why = "has only one version" if has_fixed_image(model, chosen) else "is pinned by its digest"
+    yield f"{field}.runtimeVersion: {version} ({image} {why}; write another image as {field}.image)"
+
+
+def _expects_a_model(server: Container, chosen: ChosenRuntime) -> bool:
+    """Whether the command line names the folder of models, which no volume of the runtime or the user is mounted at."""
+    mounts = [item.get("mountPath", "") for item in server.get("volumeMounts", ())]
+    named = any(MODELS_MOUNT in str(word) for word in (*server.get("command", ()), *server.get("args", ())))
+    # Triton is told to start without models.
+    return (
+        named and server_type_of(chosen.runtime) != TRITON and not any(path.startswith(MODELS_MOUNT) for path in mounts)
+    )

@@ -1,0 +1,92 @@
+"""What of a model has no effect on the server of its runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.resolve.unserved import unserved_parts
+from tests.support.builders import a_resolved, a_runtime, a_service, the_shipped_runtime
+from tests.support.kserve_runtimes import kserve_runtime
+
+NO_MODEL = (
+    "spec.predictor.{field} without storageUri (the server of runtime {runtime} reads /mnt/models, where nothing puts "
+    "a model; write storageUri, or an image that contains the model)"
+)
+
+
+def unserved(**model: Any) -> list[str]:
+    return list(unserved_parts(a_resolved(a_service(model=model), the_shipped_runtime())))
+
+
+def unserved_by_kserves(runtime: str, format_: str, **model: Any) -> list[str]:
+    fields = {"protocolVersion": None, "modelFormat": {"name": format_}, "runtime": runtime, **model}
+    return list(unserved_parts(a_resolved(a_service(model=fields), kserve_runtime(runtime))))
+
+
+# --- a version -------------------------------------------------------------------------------------------
+
+
+def test_a_version_that_our_image_does_not_have_is_reported() -> None:
+    assert unserved(runtimeVersion="0.9.0-gpu") == [
+        "spec.predictor.model.runtimeVersion: 0.9.0-gpu (localhost/isvc-operator/torchserve:0.1.0 has only one "
+        "version; write another image as spec.predictor.model.image)"
+    ]
+
+
+def test_it_is_reported_where_the_user_wrote_it() -> None:
+    service = a_service(model=None, predictor={"pytorch": {"storageUri": "pvc://leeway", "runtimeVersion": "0.9.0"}})
+
+    (reported,) = unserved_parts(a_resolved(service, the_shipped_runtime()))
+
+    assert reported.startswith("spec.predictor.pytorch.runtimeVersion: 0.9.0 ")
+
+
+def test_a_version_of_an_image_that_is_pinned_by_its_digest_is_reported() -> None:
+    runtime = a_runtime(container={"image": "registry.example/tf@sha256:0123"})
+
+    assert list(unserved_parts(a_resolved(a_service(model={"runtimeVersion": "2"}), runtime))) == [
+        "spec.predictor.model.runtimeVersion: 2 (registry.example/tf@sha256:0123 is pinned by its digest; write "
+        "another image as spec.predictor.model.image)"
+    ]
+
+
+@pytest.mark.parametrize("model", [{}, {"runtimeVersion": "0.1.0"}, {"runtimeVersion": "3", "image": "mine:1"}])
+def test_a_version_that_the_pod_gets_is_not_reported(model: dict[str, Any]) -> None:
+    assert unserved(**model) == []
+
+
+# --- no model --------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_will_find_no_model_is_reported() -> None:
+    assert unserved(storageUri=None) == [NO_MODEL.format(field="model", runtime="kserve-torchserve")]
+    assert unserved_by_kserves("kserve-sklearnserver", "sklearn", storageUri=None) == [
+        NO_MODEL.format(field="model", runtime="kserve-sklearnserver")
+    ]
+
+
+MODELS = {
+    "an image of its own": {"image": "registry.example/with-model:1"},
+    "a volume of its own": {"volumeMounts": [{"name": "models", "mountPath": "/mnt/models"}]},
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_a_model_that_comes_in_another_way_is_not_reported(model: dict[str, Any]) -> None:
+    assert unserved(storageUri=None, **model) == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "format_"),
+    [("kserve-mlserver", "sklearn"), ("kserve-tritonserver", "triton"), ("kserve-huggingfaceserver", "huggingface")],
+)
+def test_a_server_that_may_start_without_a_model_is_not_reported(runtime: str, format_: str) -> None:
+    assert unserved_by_kserves(runtime, format_, storageUri=None) == []
+
+
+def test_own_containers_are_not_reported() -> None:
+    service = a_service(model=None, predictor={"containers": [{"image": "mine", "args": ["--dir=/mnt/models"]}]})
+
+    assert list(unserved_parts(a_resolved(service))) == []
