@@ -50,8 +50,11 @@ def _at(released: datetime, environment: Mapping[str, str]) -> Mapping[str, str]
 
 
 def write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) -> None:
-    crds = sorted((source / "crds").glob("*.yaml"))
-    (dist / "install-crds.yaml").write_text("---\n".join(path.read_text() for path in crds))
+    for name, files in (
+        ("install-crds.yaml", "crds/*.yaml"),
+        ("runtimes-kserve.yaml", "manifests/runtimes-kserve/*-*.yaml"),
+    ):
+        (dist / name).write_text("---\n".join(path.read_text() for path in sorted(source.glob(files))))
     for overlay in sorted((source / "manifests" / "overlays").iterdir()):
         name = "install.yaml" if overlay.name == "default" else f"install-{overlay.name}.yaml"
         (dist / name).write_text(_run(["bash", "tests/cluster/render", overlay.name], source, environment))

@@ -1,7 +1,7 @@
 """Every child of whole services, as files: `cases/<name>/input.yaml` becomes `cases/<name>/children.yaml`.
 
 An input is an InferenceService and, if the case needs them, runtimes, what its storage refers to, and the ConfigMap
-`inferenceservice-config`. The shipped runtimes are always there.
+`inferenceservice-config`. The shipped runtimes are always there, the optional ones too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from isvc_operator.local.files import read_runtimes
 from tests.support.outcomes import outcome_of
 
 CASES = Path(__file__).parent / "cases"
-SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
+OPTIONAL = Path(__file__).parents[2] / "manifests" / "runtimes-kserve"
+SHIPPED = parse_documents([*read_runtimes(None), *read_runtimes(OPTIONAL)], "default").runtimes
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+OPTIONAL = MANIFESTS / "runtimes-kserve"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
@@ -90,9 +93,19 @@ def test_the_changelog_speaks_of_this_version_or_of_what_comes_next() -> None:
 
 def test_manifests_name_the_images_of_this_version_under_the_one_prefix() -> None:
     ours = re.compile(rf"localhost/isvc-operator/[a-z-]+:{re.escape(VERSION)}")
-    text = "\n".join(path.read_text() for path in sorted((ROOT / "manifests").rglob("*.yaml")))
 
-    images = re.findall(r"\"?image\"?:\s*\"?([^\s\",]+)", text)
+    images = images_of(path for path in MANIFESTS.rglob("*.yaml") if path.parent != OPTIONAL)
 
     assert len(images) >= 3
     assert [image for image in images if not ours.fullmatch(image)] == []
+
+
+def test_optional_manifests_name_others_images_with_their_registry_and_version() -> None:
+    images = images_of(OPTIONAL.glob("*.yaml"))
+
+    assert len(images) >= 7
+    assert [image for image in images if not re.fullmatch(r"[a-z]+(\.[a-z]+)+/[a-z/]+:v?\d[\w.-]+", image)] == []
+
+
+def images_of(paths: Iterable[Path]) -> list[str]:
+    return re.findall(r"(?<![\w-])\"?image\"?:\s*\"?([^\s\",]+)", "\n".join(path.read_text() for path in paths))

@@ -92,6 +92,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
         "install-crds.yaml",
         "install-local.yaml",
         "install.yaml",
+        "runtimes-kserve.yaml",
         "sbom.cdx.json",
     ]
 

@@ -11,6 +11,7 @@ from release.build import write_manifests
 from tests.support.apiserver import running
 from tests.support.tree import ROOT
 
+OPTIONAL = ROOT / "manifests" / "runtimes-kserve"
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
 
 
@@ -28,6 +29,8 @@ def test_kubectl_installs_the_crds_and_then_the_rest(dist: Path, assets: Path) -
 
         operator = server.get("deployment", "isvc-operator", "--namespace=isvc-system")
         runtimes = server.get("clusterservingruntimes")
+        server.kubectl("apply", "--server-side", f"--filename={dist / 'runtimes-kserve.yaml'}")
+        names = {item["metadata"]["name"] for item in server.get("clusterservingruntimes")["items"]}
 
     containers = [
         *operator["spec"]["template"]["spec"]["containers"],
@@ -36,3 +39,4 @@ def test_kubectl_installs_the_crds_and_then_the_rest(dist: Path, assets: Path) -
     assert {container["image"] for container in containers} == {
         f"registry.example.com/isvc/{name}:7" for name in ("operator", "mar", "torchserve")
     }
+    assert names == {"isvc-mar", "kserve-torchserve", *(path.stem for path in OPTIONAL.glob("*-*.yaml"))}

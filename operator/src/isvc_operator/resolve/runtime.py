@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isvc_operator.api.components import ModelFormat, ModelSpec
-from isvc_operator.api.names import ANNOTATION_RUNTIME
+from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_YIELDS
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
 
@@ -112,11 +112,19 @@ def _speaks(runtime: ServingRuntime, protocol: str) -> bool:
 
 
 def _preferred(fitting: Sequence[ServingRuntime], model: ModelSpec) -> ServingRuntime:
-    """Return the best by priority, then lowest protocol, newest, and name (each sort is stable)."""
+    """Return the best by priority, then lowest protocol, newest, and name (each sort is stable).
+
+    A runtime that yields comes after all others, whatever its priority: those of this operator take no format from a
+    runtime that KServe or the administrator has installed.
+    """
     by_name = sorted(fitting, key=lambda runtime: runtime.metadata.name)
     newest = sorted(by_name, key=lambda runtime: str(runtime.metadata.creation_timestamp or ""), reverse=True)
     lowest = sorted(newest, key=lambda runtime: _rank(_lowest_protocol(runtime)))
-    return max(lowest, key=lambda runtime: _priority(runtime, model))
+    return max(lowest, key=lambda runtime: (not _yields(runtime), _priority(runtime, model)))
+
+
+def _yields(runtime: ServingRuntime) -> bool:
+    return runtime.metadata.annotations.get(ANNOTATION_YIELDS, "").lower() == "true"
 
 
 def _priority(runtime: ServingRuntime, model: ModelSpec) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_runtimes
 from isvc_operator.render.deployment import build_deployment
 from tests.support.builders import a_resolved, a_service, the_children
+
+ROOT = Path(__file__).parents[4]
 
 Pod = dict[str, Any]
 Container = dict[str, Any]
@@ -90,27 +93,34 @@ RULES = (
 
 
 SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
-for_each_runtime = pytest.mark.parametrize("runtime", SHIPPED, ids=lambda runtime: runtime.metadata.name)
+OPTIONAL = parse_documents(read_runtimes(ROOT / "manifests" / "runtimes-kserve"), "default").runtimes
 
 
-def pod_of(runtime: ServingRuntime, **service: Any) -> Pod:
-    pod: Pod = the_children(a_service(**service), runtime)["Deployment"]["spec"]["template"]["spec"]
+def for_each(*runtimes: ServingRuntime) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("runtime", runtimes, ids=lambda runtime: runtime.metadata.name)
+
+
+def pod_of(runtime: ServingRuntime, **model: Any) -> Pod:
+    """The pod of a model of the runtime's first format."""
+    name = runtime.spec.supported_model_formats[0].name
+    fitting = {"modelFormat": {"name": name}, "protocolVersion": runtime.spec.protocol_versions[0]}
+    pod: Pod = the_children(a_service(model={**fitting, **model}), runtime)["Deployment"]["spec"]["template"]["spec"]
     return pod
 
 
-@for_each_runtime
+@for_each(*SHIPPED, *OPTIONAL)
 @pytest.mark.parametrize("uri", ["pvc://leeway", "s3://bucket/model"])
 @pytest.mark.parametrize("rule", RULES)
 def test_the_pod_is_restricted(rule: Callable[[Pod], bool], uri: str, runtime: ServingRuntime) -> None:
-    assert rule(pod_of(runtime, model={"storageUri": uri}))
+    assert rule(pod_of(runtime, storageUri=uri))
 
 
-@for_each_runtime
+@for_each(*SHIPPED)
 def test_every_container_of_ours_has_a_read_only_root(runtime: ServingRuntime) -> None:
     assert all(item["securityContext"]["readOnlyRootFilesystem"] for item in containers_of(pod_of(runtime)))
 
 
-@for_each_runtime
+@for_each(*SHIPPED, *OPTIONAL)
 def test_the_pod_gets_no_api_token(runtime: ServingRuntime) -> None:
     assert pod_of(runtime)["automountServiceAccountToken"] is False
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
+import yaml
 
 from isvc_operator.api.components import ModelSpec
-from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime
+from tests.support.kserve_runtimes import kserve_runtimes
+
+ROOT = Path(__file__).parents[4]
 
 
 def of_cluster(*runtimes: ServingRuntime) -> Runtimes:
@@ -99,6 +106,7 @@ def test_a_runtime_of_the_namespace_comes_before_any_of_the_cluster() -> None:
     assert chosen == ChosenRuntime(ours, cluster_wide=False, protocol="v1")
 
 
+YIELDS = {"isvc-operator.io/yields": "true"}
 OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
 # The first of each pair is the one to choose.
@@ -121,6 +129,14 @@ PREFERRED = {
     ),
     "the newest": (a_runtime("z", created=NEW), a_runtime("a", created=OLD)),
     "the first by name": (a_runtime("a"), a_runtime("z")),
+    "one that does not yield, whatever the priority": (
+        a_runtime("z", protocols=["v2", "v1"], created=OLD),
+        a_runtime("a", formats=[a_format(priority=9)], metadata_annotations=YIELDS, created=NEW),
+    ),
+    "of two that yield, the one of the higher priority": (
+        a_runtime("z", formats=[a_format(priority=2)], metadata_annotations=YIELDS),
+        a_runtime("a", formats=[a_format(priority=1)], metadata_annotations=YIELDS),
+    ),
 }
 
 
@@ -128,6 +144,85 @@ PREFERRED = {
 def test_of_several_runtimes_it_chooses(best: ServingRuntime, other: ServingRuntime) -> None:
     assert choose_runtime(a_model(), of_cluster(best, other)).runtime == best
     assert choose_runtime(a_model(), of_cluster(other, best)).runtime == best
+
+
+# --- beside KServe's runtimes ------------------------------------------------------------------------
+
+
+def shipped(*folders: str, created: str = NEW) -> dict[str, ServingRuntime]:
+    """The runtimes of these folders of `manifests`, by name."""
+    files = [path for folder in folders for path in (ROOT / "manifests" / folder).glob("*-*.yaml")]
+    bodies = [yaml.safe_load(path.read_text()) for path in files]
+    return {
+        body["metadata"]["name"]: parse_serving_runtime(
+            {**body, "metadata": {**body["metadata"], "creationTimestamp": created}}
+        )
+        for body in bodies
+    }
+
+
+def every_model() -> list[ModelSpec]:
+    """A model for each format of KServe's runtimes, with each version and with each protocol, or without."""
+    entries = [entry for runtime in kserve_runtimes().values() for entry in runtime.spec.supported_model_formats]
+    formats = {(entry.name, version) for entry in entries for version in (entry.version, None)}
+    return [
+        unversioned_model(modelFormat={"name": name, "version": version}, protocolVersion=protocol)
+        for name, version in sorted(formats, key=str)
+        for protocol in (None, "v1", "v2", "grpc-v1", "grpc-v2")
+    ]
+
+
+def chosen_of(model: ModelSpec, runtimes: Mapping[str, ServingRuntime]) -> str | None:
+    try:
+        return choose_runtime(model, of_cluster(*runtimes.values())).runtime.metadata.name
+    except InvalidSpec:
+        return None
+
+
+def taken(before: Mapping[str, ServingRuntime], after: Mapping[str, ServingRuntime]) -> set[tuple[str, str, str]]:
+    """The formats that another runtime serves now, with the runtimes before and after."""
+    found = {(model.model_format.name, chosen_of(model, before), chosen_of(model, after)) for model in every_model()}
+    return {(format_, old, new or "none") for format_, old, new in found if old not in (None, new)}
+
+
+@pytest.mark.parametrize("created", [OLD, NEW], ids=["before KServe's", "after KServe's"])
+def test_our_runtimes_take_pytorch_only_in_place_of_kserves_torchserve(created: str) -> None:
+    kserves = kserve_runtimes("2025-06-01T00:00:00Z")
+
+    assert taken(kserves, kserves | shipped("runtimes", created=created)) == {
+        ("pytorch", "kserve-torchserve", "isvc-mar")
+    }
+
+
+@pytest.mark.parametrize("created", [OLD, NEW], ids=["before KServe's", "after KServe's"])
+def test_they_take_no_format_where_kserves_torchserve_is_kept(created: str) -> None:
+    kserves = kserve_runtimes("2025-06-01T00:00:00Z")
+
+    assert taken(kserves, shipped("runtimes", created=created) | kserves) == set()
+
+
+@pytest.mark.parametrize("priority", [None, 1, 2, 3])
+def test_they_take_no_format_from_a_runtime_of_the_users(priority: int | None) -> None:
+    formats = [a_format(name, priority=priority) for name in ("pytorch", "onnx", "sklearn")]
+    own = {"mine": a_runtime("mine", formats=formats, protocols=["v2", "grpc-v2"], created=OLD)}
+
+    assert taken(own, own | shipped("runtimes", "runtimes-kserve")) == set()
+
+
+def test_the_optional_runtimes_take_no_format_from_the_others() -> None:
+    ours = shipped("runtimes")
+
+    assert taken(ours, ours | shipped("runtimes-kserve")) == set()
+
+
+def test_the_optional_runtimes_serve_what_kserves_of_the_same_names_serve() -> None:
+    optional = shipped("runtimes-kserve")
+    kserves = {name: runtime for name, runtime in kserve_runtimes().items() if name in optional}
+
+    assert kserves.keys() == optional.keys()
+    assert {chosen_of(model, optional) for model in every_model()} == {*optional, None}
+    assert taken(kserves, optional) == set()
+    assert taken(optional, kserves) == set()
 
 
 # --- a runtime that is named --------------------------------------------------------------------------
