@@ -74,6 +74,7 @@ verify: lint ## Check that everything generated is up to date
 	@$(BIN)/python -m isvc_operator.api.crd crds --check
 	@$(BIN)/python -m release.version
 	@$(BIN)/python -m tests.support.code_map --check
+	@$(BIN)/python -m tests.support.field_reference --check
 
 ##@ Cluster
 
