@@ -280,6 +280,9 @@ CONFIG = full(
         NUMBER: 7,
         "domainTemplate": "{{ .Name }}.{{ .IngressDomain }}",
         "additionalDomainTemplates": ["{{ .Name }}.other.example"],
+        "additionalIngressDomains": ["second.example"],
+        "pathTemplate": "/{{ .Namespace }}/{{ .Name }}",
+        "kserveIngressGateway": "gateways/kserve",
         "urlScheme": "https",
         "allowedServiceAnnotations": ["nginx.ingress.kubernetes.io/custom"],
         "storageInitializer.cpuRequest": "2",
@@ -296,8 +299,12 @@ CONFIG = full(
     },
 )
 # What a field needs beside it to have an effect.
+GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}
 NEEDED = {
-    "storageInitializer.caBundleVolumeMountPath": {"storageInitializer": {"caBundleConfigMapName": "certificates"}}
+    "storageInitializer.caBundleVolumeMountPath": {"storageInitializer": {"caBundleConfigMapName": "certificates"}},
+    "ingress.kserveIngressGateway": GATEWAY_API,
+    "ingress.disableHTTPRouteTimeout": GATEWAY_API,
+    "ingress.pathTemplate": GATEWAY_API,
 }
 
 

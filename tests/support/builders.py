@@ -363,5 +363,5 @@ def an_observation(*others: ComponentObservation, **fields: Any) -> Observation:
     service = fields.pop("service", None) or a_service()
     names = ("rollout", "pods", "failure", "stage", "log", "progress")
     predictor = seen(**{name: fields.pop(name) for name in names if name in fields})
-    known: dict[str, Any] = {"resolved": a_resolved(service), "ingress_exists": True}
+    known: dict[str, Any] = {"resolved": a_resolved(service)}
     return Observation(service=service, components=(predictor, *others), **{**known, **fields})

@@ -6,6 +6,7 @@ here, and named by ``ignored_settings``. Parsing is pure; ``handlers`` reads the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -16,6 +17,13 @@ from isvc_operator import __version__
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
+from isvc_operator.limits import ROUTE_HOSTS
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
+_GATEWAY = re.compile(rf"{_LABEL}/{_LABEL}(\.{_LABEL})*")
+# Names contain no "/". So no path of a service is inside that of another one, and a path is one claim (host_claims).
+_PATH_TEMPLATE = re.compile(r"(?!.*/\.{1,2}(/|$))(/([-A-Za-z0-9._~]|\{\{-?\s*\.(Name|Namespace)\s*-?\}\})+)+")
 
 
 class _Section(BaseModel):
@@ -26,14 +34,60 @@ class IngressConfig(_Section):
     """Key ``ingress``. The last four fields are not KServe's."""
 
     ingress_domain: str = "example.com"
+    additional_ingress_domains: tuple[str, ...] = ()
     domain_template: str = "{{ .Name }}.{{ .Namespace }}.{{ .IngressDomain }}"
+    path_template: str = ""
     ingress_class_name: str | None = None
     url_scheme: str = "http"
     disable_ingress_creation: bool = False
+    enable_gateway_api: bool = False
+    kserve_ingress_gateway: str = "kserve/kserve-ingress-gateway"
+    disable_http_route_timeout: bool = Field(default=False, alias="disableHTTPRouteTimeout")
     additional_domain_templates: tuple[str, ...] = ("{{ .Name }}-{{ .Namespace }}.{{ .IngressDomain }}",)
     annotations: dict[str, str] = Field(default_factory=dict)
     allowed_service_annotations: tuple[str, ...] = ()
     tls_secret_name: str | None = None
+
+    @field_validator("additional_ingress_domains")
+    @classmethod
+    def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for domain in value:
+            if not _DOMAIN.fullmatch(domain):
+                raise PydanticCustomError("domain", "{domain} is not a domain such as example.com", {"domain": domain})
+        return value
+
+    @field_validator("path_template")
+    @classmethod
+    def _is_path(cls, value: str) -> str:
+        if value and not _PATH_TEMPLATE.fullmatch(value):
+            raise PydanticCustomError(
+                "path",
+                "this is not a path of letters, digits, '-', '.', '_', '~', {{ .Namespace }} and {{ .Name }}; "
+                "write one such as /serving/{{ .Namespace }}/{{ .Name }}",
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_an_http_route(self) -> IngressConfig:
+        if not self.enable_gateway_api:
+            return self
+        if not _GATEWAY.fullmatch(self.kserve_ingress_gateway):
+            raise PydanticCustomError("gateway", "kserveIngressGateway is not the NAMESPACE/NAME of a Gateway")
+        hosts = (1 + len(self.additional_domain_templates)) * (1 + len(self.additional_ingress_domains))
+        if hosts > ROUTE_HOSTS:
+            raise PydanticCustomError(
+                "hosts",
+                "domainTemplate, additionalDomainTemplates and additionalIngressDomains give a service {hosts} hosts, "
+                "and an HTTPRoute can have {most}; remove some",
+                {"hosts": hosts, "most": ROUTE_HOSTS},
+            )
+        return self
+
+    @property
+    def gateway(self) -> tuple[str, str]:
+        """The namespace and the name of the Gateway that HTTPRoutes are attached to."""
+        namespace, _, name = self.kserve_ingress_gateway.partition("/")
+        return namespace, name
 
 
 class CacheConfig(_Section):

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from isvc_operator.api.unknown_fields import suggestion
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.limits import LINE_BYTES, NAMED
 from isvc_operator.text import one_line, shortened
 
@@ -35,9 +35,6 @@ _UNUSED: Mapping[str, _Unused] = {
     "deploy.deploymentRolloutStrategy": _Unused("write deploymentStrategy in the components of services"),
     "explainers": _Unused("an explainer is served if it has containers"),
     "inferenceService.serviceLabelDisallowedList": _Unused("all labels of a service are copied", ([],)),
-    "ingress.additionalIngressDomains": _Unused("write additionalDomainTemplates", ([],)),
-    "ingress.enableGatewayApi": _Unused("Ingresses are created, and no HTTPRoute", (False,)),
-    "ingress.pathTemplate": _Unused("each service has hosts of its own", ("",)),
     "localModel.enabled": _Unused("write storageInitializer.cache to keep models on the nodes", (False,)),
     "logger": _Unused("requests are sent to no logger"),
     "metricsAggregator.enableMetricAggregation": _Unused(
@@ -54,14 +51,19 @@ _UNUSED: Mapping[str, _Unused] = {
 # Details of what a setting above turns on, or of Istio, which Standard mode does not use.
 DETAILS = frozenset(
     {
-        "ingress.disableHTTPRouteTimeout", "ingress.disableIstioVirtualHost", "ingress.ingressGateway",
-        "ingress.knativeLocalGatewayService", "ingress.kserveIngressGateway", "ingress.localGateway",
-        "ingress.localGatewayService", "localModel.defaultJobImage", "localModel.disableVolumeManagement",
+        "ingress.disableIstioVirtualHost", "ingress.ingressGateway", "ingress.knativeLocalGatewayService",
+        "ingress.localGateway", "ingress.localGatewayService",
+        "localModel.defaultJobImage", "localModel.disableVolumeManagement",
         "localModel.fsGroup", "localModel.jobNamespace", "localModel.jobTTLSecondsAfterFinished",
         "localModel.reconcilationFrequencyInSecs", "storageInitializer.cpuModelcar",
         "storageInitializer.memoryModelcar", "storageInitializer.ociInsecureRegistry", "storageInitializer.uidModelcar",
     }
 )  # fmt: skip
+# Of key ingress: the settings without effect on Ingresses (False), and those without effect on HTTPRoutes (True).
+_OF_OTHER_ROUTES: Mapping[bool, tuple[str, str]] = {
+    False: ("pathTemplate", "an Ingress does not rewrite paths: write enableGatewayApi as well"),
+    True: ("tlsSecretName", "with enableGatewayApi, the listeners of the Gateway have the certificates"),
+}
 _EXAMPLE = "_example"  # the key in which KServe documents the others
 
 
@@ -90,6 +92,10 @@ def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[st
         document = None
     if isinstance(document, dict):
         yield from _in_object(key, document, section)
+        if section is IngressConfig:
+            field, instead = _OF_OTHER_ROUTES[document.get("enableGatewayApi") is True]
+            if document.get(field):
+                yield f"{key}.{field} ({instead})"
     else:
         yield f"{key} (it is no JSON object)"
 

@@ -11,6 +11,9 @@ SECRETS: Final = 100  # of a service account, which are read one by one
 URI_CHARACTERS: Final = 8192  # of a storageUri
 FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} insert into a container
 
+# --- the configuration ----------------------------------------------------------------------------------
+ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an HTTPRoute allows no more
+
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
 

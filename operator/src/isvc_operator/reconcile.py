@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from isvc_operator.api.inference_service import KIND, InferenceService
 from isvc_operator.config import OperatorConfig
@@ -82,6 +83,7 @@ class Reconciler:
         resolved: Resolved | None = None
         failed: OperatorError | None = None
         config, applied = gathered.config(self.config), Applied()
+        rendered: list[dict[str, Any]] = []
         if problem is None:
             try:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
@@ -98,7 +100,7 @@ class Reconciler:
                 failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
                 problem = Problem.of(failed)
         observation, requeue_after = await self._observer.observe(
-            key, service, resolved, problem=problem, held=applied.held, config=config
+            key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config
         )
         status = derive_status(observation, now := self.now())
         await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)

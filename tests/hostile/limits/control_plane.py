@@ -47,6 +47,13 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SERVICES}::test_what_placeholders_insert_is_limited",
     ),
     Bound(
+        what="hosts of a service with `enableGatewayApi`",
+        constant="isvc_operator.limits:ROUTE_HOSTS",
+        unit=Unit.COUNT,
+        beyond="the configuration is refused",
+        test="tests/unit/operator_core/test_config.py::test_a_configuration_is_refused_with_its_key_and_field_when_it_holds",
+    ),
+    Bound(
         what="time for the API server's response to the operator",
         constant="isvc_operator.limits:API_RESPONSE_SECONDS",
         unit=Unit.SECONDS,

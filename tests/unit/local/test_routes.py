@@ -1,4 +1,4 @@
-"""Requests find their server through the rendered Ingress and Service."""
+"""Requests find their server through the service's routes and the rendered Service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.pod import Machine, plan_pod
-from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, grpc_port, routes_of
+from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, grpc_port, ingress_routes
+from isvc_operator.render.routes import routes_of
 from tests.support.local_services import parsed, runtime, service
 
 PREDICTOR = "first-predictor"
@@ -23,9 +24,9 @@ def rendered(config: OperatorConfig) -> Rendered:
 
 
 def routes(config: OperatorConfig) -> tuple[IngressRoute, ...]:
-    children = rendered(config).children
+    only = rendered(config)
     machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: 40001)
-    return routes_of(children, [plan_pod(children[0], machine)])
+    return ingress_routes(routes_of(only.resolved), only.children, [plan_pod(only.children[0], machine)])
 
 
 def test_every_host_of_the_ingress_leads_to_the_servers_port_on_this_machine() -> None:
@@ -35,6 +36,41 @@ def test_every_host_of_the_ingress_leads_to_the_servers_port_on_this_machine() -
         IngressRoute("first-predictor.default.example.com", "/", PREDICTOR, 40001),
         IngressRoute("first-predictor-default.example.com", "/", PREDICTOR, 40001),
     )
+
+
+def test_httproutes_lead_to_the_same_ports_and_a_path_on_the_shared_host_does_as_well() -> None:
+    config = IngressConfig(
+        enable_gateway_api=True,
+        path_template="/serving/{{ .Namespace }}/{{ .Name }}",
+        additional_ingress_domains=("b.test",),
+        additional_domain_templates=(),
+    )
+    path = "/serving/default/first"
+
+    assert routes(OperatorConfig(ingress=config)) == (
+        IngressRoute("first.default.example.com", "/", PREDICTOR, 40001),
+        IngressRoute("first.default.b.test", "/", PREDICTOR, 40001),
+        IngressRoute("example.com", path, PREDICTOR, 40001, prefix=path),
+        IngressRoute("first-predictor.default.example.com", "/", PREDICTOR, 40001),
+    )
+
+
+@pytest.mark.parametrize(
+    ("requested", "target"),
+    [
+        ("/a/b/v1/models?x=/a/b", "/v1/models?x=/a/b"),
+        ("/a/b", "/"),
+        ("/a/b?x", "/?x"),
+        ("/a/b/", "/"),
+        ("/%61/b/v1", "/%61/b/v1"),
+    ],
+)
+def test_the_server_gets_the_path_without_the_prefix(requested: str, target: str) -> None:
+    assert IngressRoute("example.com", "/a/b", PREDICTOR, 1, prefix="/a/b").target(requested) == target
+
+
+def test_without_a_prefix_the_path_is_as_requested() -> None:
+    assert FIRST.target("/v1/models/m%20n?x") == "/v1/models/m%20n?x"
 
 
 def test_without_an_ingress_there_are_no_routes() -> None:
@@ -63,7 +99,7 @@ def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
     machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: next(free))
     pods = [plan_pod(only.children[0], machine)]
 
-    assert {route.port for route in routes_of(only.children, pods)} == {http_port}
+    assert {route.port for route in ingress_routes(routes_of(only.resolved), only.children, pods)} == {http_port}
     assert grpc_port(only.children, pods) == own_grpc_port
 
 
@@ -94,11 +130,12 @@ def test_a_request_takes_the_route_of_its_host_with_the_longest_path(
 
 
 def test_what_is_to_be_explained_goes_to_the_explainer() -> None:
-    explain = IngressRoute("first.example.com", "/v1/models/m:explain", "explainer", 1)
+    explain = IngressRoute("first.example.com", "/v1/models/m:explain", "explainer", 1, exact=True)
     rest = IngressRoute("first.example.com", "/", "transformer", 2)
 
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain") == explain
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explained") == rest
+    assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain/more") == rest
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:predict") == rest
 
 

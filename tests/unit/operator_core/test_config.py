@@ -43,6 +43,11 @@ def test_every_key_that_is_read() -> None:
             "disableIngressCreation": True,
             "annotations": {"a": "b"},
             "tlsSecretName": "tls",
+            "additionalIngressDomains": ["ml.example.org"],
+            "pathTemplate": "/{{ .Namespace }}/{{ .Name }}",
+            "enableGatewayApi": True,
+            "kserveIngressGateway": "gateways/kserve",
+            "disableHTTPRouteTimeout": True,
         },
         "storageInitializer": {
             "image": "mine:1",
@@ -79,6 +84,11 @@ def test_every_key_that_is_read() -> None:
             disable_ingress_creation=True,
             annotations={"a": "b"},
             tls_secret_name="tls",
+            additional_ingress_domains=("ml.example.org",),
+            path_template="/{{ .Namespace }}/{{ .Name }}",
+            enable_gateway_api=True,
+            kserve_ingress_gateway="gateways/kserve",
+            disable_http_route_timeout=True,
         ),
         storage_initializer=StorageInitializerConfig(
             image="mine:1",
@@ -125,6 +135,31 @@ UNUSABLE = {
         {"storageInitializer": '{"cpuRequest": 1}'},
         "inferenceservice-config: storageInitializer.cpuRequest: Input should be a valid string",
     ),
+    "a Gateway without a namespace": (
+        {"ingress": '{"enableGatewayApi": true, "kserveIngressGateway": "kserve"}'},
+        "inferenceservice-config: ingress: kserveIngressGateway is not the NAMESPACE/NAME of a Gateway",
+    ),
+    "more hosts than an HTTPRoute can have": (
+        {
+            "ingress": json.dumps(
+                {"enableGatewayApi": True, "additionalIngressDomains": [f"{n}.test" for n in range(8)]}
+            )
+        },
+        "inferenceservice-config: ingress: domainTemplate, additionalDomainTemplates and additionalIngressDomains give "
+        "a service 18 hosts, and an HTTPRoute can have 16; remove some",
+    ),
+    "a domain that is none": (
+        {"ingress": '{"additionalIngressDomains": ["a.test", "B_"]}'},
+        "inferenceservice-config: ingress.additionalIngressDomains: B_ is not a domain such as example.com",
+    ),
+    **{
+        f"the path template {template}": (
+            {"ingress": json.dumps({"pathTemplate": template})},
+            "inferenceservice-config: ingress.pathTemplate: this is not a path of letters, digits, '-', '.', '_', '~', "
+            "{{ .Namespace }} and {{ .Name }}; write one such as /serving/{{ .Namespace }}/{{ .Name }}",
+        )
+        for template in ("/", "a", "/a/", "/a//b", "/a/../b", "/{{ .Labels.x }}", "/{{ .Name }}?x")
+    },
     "a cache without a size": (
         {"storageInitializer": '{"cache": {"hostPath": "/x", "maxSize": "much"}}'},
         "inferenceservice-config: storageInitializer.cache.maxSize: this is not a size; write a quantity such as 100Gi",

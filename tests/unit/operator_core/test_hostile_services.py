@@ -165,7 +165,7 @@ def derived(body: dict[str, Any]) -> str:
     except InvalidSpec as error:
         resolved, problem, text = None, Problem.of(error), str(error)
     ignored = [*unknown_fields(service), *unsupported_parts(service, CredentialsConfig())]
-    observation = Observation(service, resolved, [seen()], ingress_exists=False, problem=problem, ignored=ignored)
+    observation = Observation(service, resolved, [seen()], problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
     assert all(len((item.message or "").encode()) <= MESSAGE_BYTES for item in status.conditions)
     assert all(len(event["message"].encode()) <= EVENT_BYTES for event in events_for(service, status, NOW))
@@ -317,7 +317,7 @@ def test_whatever_a_pod_says_is_quoted_and_bounded(
     component = seen(rollout=rollout, pods=[body], failure=first_failure([body]), log=log, progress=progress)
     service = parse_inference_service(a_service_body())
 
-    status = derive_status(Observation(service, None, [component], ingress_exists=False), NOW)
+    status = derive_status(Observation(service, None, [component]), NOW)
 
     assert len(json.dumps(status.as_dict())) < 8 * MESSAGE_BYTES
     for item in status.conditions:

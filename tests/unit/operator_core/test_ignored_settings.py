@@ -81,12 +81,10 @@ def test_of_kserves_own_configmap_these_have_no_effect() -> None:
 @pytest.mark.parametrize(
     ("keys", "named"),
     [
-        ({"ingress": {"enableGatewayApi": True}},
-         "ingress.enableGatewayApi: true (Ingresses are created, and no HTTPRoute)"),
         ({"ingress": {"pathTemplate": "/{{ .Name }}"}},
-         'ingress.pathTemplate: "/{{ .Name }}" (each service has hosts of its own)'),
-        ({"ingress": {"additionalIngressDomains": ["a.test"]}},
-         'ingress.additionalIngressDomains: ["a.test"] (write additionalDomainTemplates)'),
+         "ingress.pathTemplate (an Ingress does not rewrite paths: write enableGatewayApi as well)"),
+        ({"ingress": {"tlsSecretName": "a", "enableGatewayApi": True}},
+         "ingress.tlsSecretName (with enableGatewayApi, the listeners of the Gateway have the certificates)"),
         ({"deploy": {"deploymentRolloutStrategy": {}}},
          "deploy.deploymentRolloutStrategy: {} (write deploymentStrategy in the components of services)"),
         ({"metricsAggregator": {"enableMetricAggregation": "true"}},
@@ -105,6 +103,18 @@ def test_of_kserves_own_configmap_these_have_no_effect() -> None:
 )  # fmt: skip
 def test_a_setting_without_effect_is_named_with_what_happens_instead(keys: dict[str, Any], named: str) -> None:
     assert ignored(**keys) == [named]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"pathTemplate": ""},
+        {"pathTemplate": "/{{ .Name }}", "enableGatewayApi": True, "tlsSecretName": ""},
+        {"tlsSecretName": "a"},
+    ],
+)
+def test_a_setting_that_goes_with_the_kind_of_route_is_not_named(document: dict[str, Any]) -> None:
+    assert ignored(ingress=document) == []
 
 
 @pytest.mark.parametrize("mode", ["Standard", "RawDeployment"])

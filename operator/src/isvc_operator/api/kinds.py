@@ -12,7 +12,9 @@ from enum import Enum, auto
 from typing import Final
 
 from isvc_operator.api import inference_service, serving_runtime, storage_container
-from isvc_operator.api.names import GROUP
+from isvc_operator.api.names import EXPLAINER, GROUP, PREDICTOR, TRANSFORMER
+
+GATEWAY_API: Final = "gateway.networking.k8s.io"
 
 
 class Role(Enum):
@@ -32,7 +34,10 @@ class ResourceKind:
     """A row of the table.
 
     ``belongs_to``: for a superseded kind, the child kind that it is created for; both objects have the same name.
-    ``labelled_by_kserve``: whether KServe's controller creates it with the service's label, which the watch selects.
+    ``unlabelled``: the components ("" for the service itself) for which KServe's controller creates one without the
+    service's label, which the watch selects.
+    ``optional``: whether its CRD may be missing; the watch starts when it is installed. ``routes``: whether its objects
+    route requests from outside the cluster to Services.
     """
 
     name: str
@@ -41,8 +46,10 @@ class ResourceKind:
     plural: str
     role: Role
     namespaced: bool = True
-    labelled_by_kserve: bool = True
+    unlabelled: tuple[str, ...] = ()
     belongs_to: str | None = None
+    optional: bool = False
+    routes: bool = False
 
     @property
     def api_version(self) -> str:
@@ -76,7 +83,18 @@ KINDS: Final = (
     ResourceKind(storage_container.KIND, GROUP, _CONTAINERS, storage_container.PLURAL, Role.INPUT, namespaced=False),
     ResourceKind("Deployment", "apps", "v1", "deployments", Role.CHILD),
     ResourceKind("Service", "", "v1", "services", Role.CHILD),
-    ResourceKind("Ingress", "networking.k8s.io", "v1", "ingresses", Role.CHILD, labelled_by_kserve=False),
+    ResourceKind("Ingress", "networking.k8s.io", "v1", "ingresses", Role.CHILD, unlabelled=("",), routes=True),
+    ResourceKind(
+        "HTTPRoute",
+        GATEWAY_API,
+        "v1",
+        "httproutes",
+        Role.CHILD,
+        unlabelled=("", PREDICTOR, TRANSFORMER, EXPLAINER),
+        optional=True,
+        routes=True,
+    ),
+    ResourceKind("GRPCRoute", GATEWAY_API, "v1", "grpcroutes", Role.CHILD, optional=True, routes=True),
     ResourceKind("Pod", "", "v1", "pods", Role.POD),
     ResourceKind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
     ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),
@@ -107,3 +125,8 @@ def with_role(*roles: Role) -> tuple[ResourceKind, ...]:
 def is_a(name: str, role: Role) -> bool:
     """Whether the kind is in the table with this role."""
     return name in _BY_NAME and _BY_NAME[name].role is role
+
+
+def is_route(name: str) -> bool:
+    """Whether objects of the kind route requests from outside the cluster to Services."""
+    return name in _BY_NAME and _BY_NAME[name].routes

@@ -66,6 +66,8 @@ CA_BUNDLE_CONFIG_MAP: Final = "global-ca-bundle"
 PREDICTOR: Final = "predictor"
 TRANSFORMER: Final = "transformer"
 EXPLAINER: Final = "explainer"
+# The suffix of the HTTPRoute for a service's path on a host that all services share.
+PATH: Final = "path"
 
 # --- condition types --------------------------------------------------------------------------------
 READY: Final = "Ready"
@@ -91,6 +93,19 @@ def predictor_name(service: str, predictor: str | None = None) -> str:
 def wrapper_name(service: str, kind: str) -> str:
     """Return the name of the Deployment and Service of a transformer or an explainer."""
     return f"{service}-{kind}"
+
+
+def route_name(service: str, kind: str = "") -> str:
+    """Return the name of the HTTPRoute for the hosts of the service, or of a component (contract §4.1).
+
+    It has no ``predictor.name``, unlike the predictor's Deployment.
+    """
+    return f"{service}-{kind}" if kind else service
+
+
+def route_names(service: str) -> tuple[str, ...]:
+    """Return the names that the service's Ingress, HTTPRoutes and GRPCRoutes can have."""
+    return tuple(route_name(service, kind) for kind in ("", PATH, PREDICTOR, TRANSFORMER, EXPLAINER))
 
 
 def app_label(child: str) -> str:

@@ -6,6 +6,7 @@ listed once. So the first reconcile sees the whole cluster, and a restart applie
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,10 +20,18 @@ from isvc_operator.manifests import Manifest, name_of
 
 
 def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
-    """Watch every kind that the table says is watched."""
+    """Watch every kind that the table says is watched. The watch of an optional kind starts when its CRD is there."""
+    logging.getLogger("kopf._core.reactor.observation").addFilter(is_needed)
     for kind in KINDS:
         if kind.watched:
             _watch(registry, kind, cache=cache, enqueue=enqueue)
+
+
+def is_needed(record: logging.LogRecord) -> bool:
+    """Whether a line of kopf's log is needed. It warns of kinds without a CRD, also of optional ones."""
+    text = record.getMessage()
+    optional = sum(f"any_name={kind.plural!r}" in text for kind in KINDS if kind.optional)
+    return not text.startswith("Unresolved resources") or text.count("Selector(") > optional
 
 
 def select_by_label(settings: kopf.OperatorSettings) -> None:

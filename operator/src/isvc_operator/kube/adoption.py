@@ -13,7 +13,7 @@ from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, with_role
-from isvc_operator.api.names import FIELD_MANAGER, FINALIZER_KSERVE
+from isvc_operator.api.names import FIELD_MANAGER, FINALIZER_KSERVE, LABEL_SERVICE, route_name
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.client import KubeApi
@@ -45,28 +45,39 @@ async def release_finalizer(api: KubeApi, cache: Cache, key: ServiceKey) -> None
 
 @dataclass
 class UnlabelledChildren:
-    """Deletes children that KServe's controller has created without the service's label, so that no watch reports them.
+    """Labels children that KServe's controller has created without the service's label, so that the watch reports them.
 
-    Each service is checked once.
+    From then on they are replaced or deleted like other children. Each service is checked once.
     """
 
     api: KubeApi
-    _deleted: set[ServiceKey] = field(default_factory=set)
+    _checked: set[ServiceKey] = field(default_factory=set)
 
-    async def delete(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
-        """Delete them for each kind that ``children``, the rendered and the observed ones, do not have."""
-        if key in self._deleted or not managed_by_kserve(service):
+    async def label(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
+        """Label those that are not among ``children``, the rendered and the observed ones."""
+        if key in self._checked or not managed_by_kserve(service):
             return
-        replaced = {child["kind"] for child in children}
-        unlabelled = [kind.name for kind in with_role(Role.CHILD) if not kind.labelled_by_kserve]
-        for kind in unlabelled:
-            if kind not in replaced:
-                await _delete_owned(self.api, kind, namesake=service, owner_uid=service["metadata"]["uid"])
-                self._deleted.add(key)
+        known = {(child["kind"], name_of(child)) for child in children}
+        made = {
+            (kind.name, route_name(key.name, component))
+            for kind in with_role(Role.CHILD)
+            for component in kind.unlabelled
+        }
+        for kind, name in sorted(made - known):
+            await self._label(kind, key, name, service["metadata"]["uid"])
+        self._checked.add(key)
+
+    async def _label(self, kind: str, key: ServiceKey, name: str, owner_uid: str) -> None:
+        try:
+            found = json.loads(await self.api.send(requests.get(kind, key.namespace, name)))
+            if controller_of(found).get("uid") == owner_uid:
+                await self.api.send(requests.patch_metadata(found, {"labels": {LABEL_SERVICE: key.name}}))
+        except (ObjectNotFound, Conflict):  # it does not exist, or somebody changes or deletes it
+            return
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""
-        self._deleted.discard(key)
+        self._checked.discard(key)
 
 
 async def delete_superseded(api: KubeApi, child: Manifest) -> None:

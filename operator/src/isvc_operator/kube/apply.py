@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from enum import Enum, auto
 
+from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube import requests
 from isvc_operator.kube.adoption import adopt_fields, delete_superseded
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
@@ -16,10 +18,18 @@ from isvc_operator.manifests import controller_of
 from isvc_operator.plan.changes import Action, ChildChange
 
 
-async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> None:
+class Sent(Enum):
+    """The outcome of a change that has not failed."""
+
+    DONE = auto()
+    UNKNOWN_KIND = auto()  # its CRD is not installed
+
+
+async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> frozenset[str]:
     """Send all changes concurrently and cache the results; raises the first failure after all have finished.
 
-    Nothing is sent if one of the children belongs to another service: raises Conflict.
+    Nothing is sent if one of the children belongs to another service: raises Conflict. Returns the optional kinds whose
+    CRD is not installed.
     """
     for change in changes:
         _check_ownership(change, cache)
@@ -27,12 +37,17 @@ async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChang
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
+    return frozenset(
+        change.manifest["kind"] for change, sent in zip(changes, outcomes, strict=True) if sent is Sent.UNKNOWN_KIND
+    )
 
 
-async def _apply(api: KubeApi, cache: Cache, change: ChildChange) -> None:
+async def _apply(api: KubeApi, cache: Cache, change: ChildChange) -> Sent:
     try:
         response = await _send(api, change)
     except KubeError as error:
+        if _is_unknown_kind(change, error):
+            return Sent.UNKNOWN_KIND
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
             raise type(error)(error.status, _message(change, error)) from error
@@ -40,6 +55,13 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange) -> None:
         cache.remove(change.manifest)
     else:
         cache.put(json.loads(response))
+    return Sent.DONE
+
+
+def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
+    """Whether an apply, which creates what does not exist, has failed because the API server lacks the kind."""
+    optional = kind_named(change.manifest["kind"]).optional
+    return optional and isinstance(error, ObjectNotFound) and not change.deletes
 
 
 async def _send(api: KubeApi, change: ChildChange) -> str:

@@ -10,6 +10,7 @@ from isvc_operator.kube.apply import apply_changes
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.drain import Drain
+from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
 from isvc_operator.manifests import Manifest
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import plan_traffic
@@ -17,10 +18,14 @@ from isvc_operator.plan.traffic import plan_traffic
 
 @dataclass(frozen=True)
 class Applied:
-    """``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds."""
+    """``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds.
+
+    ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
+    """
 
     held: bool = False
     requeue_after: float | None = None
+    missing: frozenset[str] = frozenset()
 
 
 class Children:
@@ -30,6 +35,7 @@ class Children:
         self._api = api
         self._cache = cache
         self._drain = Drain(clock)
+        self._missing = MissingKinds(clock)
         self._unlabelled = UnlabelledChildren(api)
 
     async def apply(
@@ -40,9 +46,11 @@ class Children:
         changes = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
         traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
-        await apply_changes(self._api, self._cache, due.changes)
-        await self._unlabelled.delete(key, service, (*rendered, *observed))
-        return Applied(traffic.held, due.requeue_after)
+        self._missing.add(await apply_changes(self._api, self._cache, self._missing.left_out_of(due.changes)))
+        await self._unlabelled.label(key, service, (*rendered, *observed))
+        missing = self._missing.among(due.changes)
+        times = (due.requeue_after, RETRY_SECONDS if missing else None)
+        return Applied(traffic.held, min((seconds for seconds in times if seconds is not None), default=None), missing)
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""

@@ -37,7 +37,10 @@ class Drain:
             self.forget(key)
             return DueChanges(plan.now)
         left = self._since.setdefault(key, self.clock()) + DRAIN_SECONDS - self.clock()
-        return DueChanges(plan.now, left) if left > 0 else DueChanges([*plan.now, *plan.drained])
+        if left > 0:
+            return DueChanges(plan.now, left)
+        self.forget(key)  # what is removed next is drained for a period of its own
+        return DueChanges([*plan.now, *plan.drained])
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,12 +11,14 @@ from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.children import Applied
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, find
 from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, pods_of, stage
 from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.routes import first_problem
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.service import Resolved, is_stopped
@@ -38,10 +40,14 @@ class Observer:
         resolved: Resolved | None,
         *,
         problem: Problem | None,
-        held: bool,
+        rendered: Sequence[Manifest],
+        applied: Applied,
         config: OperatorConfig,
     ) -> tuple[Observation, float | None]:
-        """Return the observation, and in how many seconds there may be more that no watch reports."""
+        """Return the observation, and in how many seconds there may be more that no watch reports.
+
+        ``rendered`` are the children that the service should have, ``applied`` is how far that has got.
+        """
         labelled = tuple(self.cache.of_service(key))
         stopped = is_stopped(service)
         names = {item.kind: item.name for item in resolved.components} if resolved else {}
@@ -53,9 +59,9 @@ class Observer:
             service=service,
             resolved=resolved,
             components=[component for component, _ in components],
-            ingress_exists=find(labelled, "Ingress", key.name) is not None,
+            route_problem=first_problem(rendered, labelled, missing=applied.missing),
             stopped=stopped,
-            held=held,
+            held=applied.held,
             problem=problem,
             ignored=ignored_parts(service, resolved, config),
         )

@@ -227,7 +227,7 @@ class _Proxy:
     async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:
         return await self._session.request(
             request.method,
-            URL(f"http://{LOOPBACK}:{route.port}{request.raw_path}", encoded=True),
+            URL(f"http://{LOOPBACK}:{route.port}{route.target(request.raw_path)}", encoded=True),
             headers=_end_to_end(request.headers),
             data=body if request.can_read_body else None,
             skip_auto_headers=_AUTOMATIC,

@@ -1,4 +1,4 @@
-"""Routes of requests: from the rendered Ingress to a Service, and from there to a port of a pod. Pure."""
+"""Routes of requests: from the routes of a service to a Service, and from there to a port of a pod. Pure."""
 
 from __future__ import annotations
 
@@ -10,34 +10,48 @@ from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.pod import Pod
 from isvc_operator.manifests import Manifest
+from isvc_operator.render.routes import Route
 from isvc_operator.resolve.containers import is_grpc
 
 
 @dataclass(frozen=True)
 class IngressRoute:
-    """Requests for ``host`` with the path prefix ``path`` go to ``port`` of this machine, a port of ``service``."""
+    """Requests for ``host`` and ``path``, or what is below it unless it is ``exact``, go to ``port`` of this machine.
+
+    It is a port of ``service``, which gets the path without ``prefix``; ``path`` includes that.
+    """
 
     host: str
     path: str
     service: str
     port: int
+    prefix: str = ""
+    exact: bool = False
+
+    def target(self, raw_path: str) -> str:
+        """Return the path, with its query, that the service gets for one that was requested."""
+        rest = raw_path.removeprefix(self.prefix)
+        return rest if rest.startswith("/") else f"/{rest}"
 
 
-def routes_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[IngressRoute, ...]:
-    """Return the routes of one service's children; empty if none of them is an Ingress."""
+def ingress_routes(
+    routes: Iterable[Route], children: Sequence[Manifest], pods: Sequence[Pod]
+) -> tuple[IngressRoute, ...]:
+    """Return the routes of this ingress, which speaks only HTTP/1.1: those for gRPC beside REST are left out."""
     services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}
     return tuple(
         IngressRoute(
-            host=rule["host"],
-            path=path["path"],
-            service=name,
-            port=_port(services[name], path["backend"]["service"]["port"], pods),
+            host=host,
+            path=(route.prefix + rule.path).rstrip("/") or "/",
+            service=rule.service,
+            port=_port(services[rule.service], rule.port, pods),
+            prefix=route.prefix,
+            exact=rule.exact,
         )
-        for child in children
-        if child["kind"] == "Ingress"
-        for rule in child["spec"]["rules"]
-        for path in rule["http"]["paths"]
-        for name in [path["backend"]["service"]["name"]]
+        for route in routes
+        for host in route.hosts
+        for rule in route.rules
+        if route.only_grpc or not rule.grpc
     )
 
 
@@ -49,8 +63,8 @@ def find_route(routes: Iterable[IngressRoute], host: str, path: str) -> IngressR
 
 
 def _fits(path: str, route: IngressRoute) -> bool:
-    """Whether the path matches as with an Ingress' path type ``Prefix``: by whole elements."""
-    return path == route.path or path.startswith(route.path.rstrip("/") + "/")
+    """Whether the path matches by whole elements, as in an Ingress and in an HTTPRoute."""
+    return path == route.path or (not route.exact and path.startswith(route.path.rstrip("/") + "/"))
 
 
 def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
@@ -76,12 +90,10 @@ def _ports(service: Manifest, pod: Pod) -> Mapping[int, int]:
     return {**pod.ports, **own}
 
 
-def _port(service: Manifest, backend: Mapping[str, Any], pods: Iterable[Pod]) -> int:
-    """Return the backend's port, or another one if that is for gRPC: this ingress supports only HTTP/1.1."""
-    ports = sorted(
-        service["spec"]["ports"], key=lambda port: (port in _grpc(service), port["port"] != backend["number"])
-    )
-    return _target(service, ports[0], pods)
+def _port(service: Manifest, number: int, pods: Iterable[Pod]) -> int:
+    """Return the port of this machine for a port of a Service."""
+    port = next(port for port in service["spec"]["ports"] if port["port"] == number)
+    return _target(service, port, pods)
 
 
 def _grpc(service: Manifest) -> list[Mapping[str, Any]]:

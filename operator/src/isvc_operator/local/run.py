@@ -29,8 +29,9 @@ from isvc_operator.local.ingress import ingress
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group, Running, process_group
 from isvc_operator.local.readiness import until_ready
-from isvc_operator.local.routes import IngressRoute, addresses_of, grpc_port, routes_of
+from isvc_operator.local.routes import IngressRoute, addresses_of, grpc_port, ingress_routes
 from isvc_operator.manifests import Manifest
+from isvc_operator.render.routes import routes_of
 
 T = TypeVar("T")
 Write = Callable[[str], None]
@@ -139,10 +140,10 @@ def _plan(service: Rendered, settings: Settings, folder: Path) -> ServicePlan:
     )
     children, name = service.children, service.service.metadata.name
     pods = _pods(children, machine)
-    routes = routes_of(children, pods)
+    routes = ingress_routes(routes_of(service.resolved), children, pods)
     if not routes or not service.resolved.hosts.service:
         raise UnusableInput(f"InferenceService {name} {_unreachable(service)}")
-    # The first host of the Ingress is that of the default template, unless it belongs to another service.
+    # The first host is that of the default template, unless it belongs to another service.
     return ServicePlan(
         Endpoint(name, routes[0].host, settings.http_port, grpc_port(children, pods)), tuple(pods), routes
     )

@@ -25,6 +25,7 @@ from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
+from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
@@ -46,7 +47,7 @@ class Observation:
     service: InferenceService
     resolved: Resolved | None
     components: Sequence[ComponentObservation]
-    ingress_exists: bool
+    route_problem: RouteProblem | None = None
     stopped: bool = False
     held: bool = False
     problem: Problem | None = None
@@ -97,23 +98,24 @@ def _ingress_ready(observed: Observation) -> Condition:
         return conds.condition(INGRESS_READY, False, "AnnotationNotAllowed", _unguarded(guards))
     if hosts.displaced:
         return conds.condition(INGRESS_READY, False, HOST_TAKEN, _taken(hosts))
-    if observed.ingress_exists or not hosts.external:
-        taken = (HOST_TAKEN, _taken(hosts)) if hosts.taken else ()
-        return conds.condition(INGRESS_READY, True, *taken)
-    return conds.condition(INGRESS_READY, False, "IngressNotCreated", "The Ingress does not exist yet")
+    if problem := observed.route_problem:
+        return conds.condition(INGRESS_READY, False if problem.failed else None, problem.reason, problem.message)
+    taken = (HOST_TAKEN, _taken(hosts)) if hosts.taken else ()
+    return conds.condition(INGRESS_READY, True, *taken)
 
 
 def _taken(hosts: Hosts) -> str:
     taken = ", ".join(f"{host} (InferenceService {holder})" for host, holder in islice(hosts.taken.items(), NAMED))
     return (
         f"older services have hosts that this one requests: {taken}; rename this one, or let the administrator change "
-        "domainTemplate or additionalDomainTemplates"
+        "domainTemplate, additionalDomainTemplates or pathTemplate"
     )
 
 
 def _unguarded(guards: Sequence[str]) -> str:
     return (
-        f"no Ingress is created, because it would lack annotations that restrict access: {', '.join(guards[:NAMED])}; "
+        f"no Ingress or HTTPRoute is created, because it would lack annotations that restrict access: "
+        f"{', '.join(guards[:NAMED])}; "
         "let the administrator allow them (allowedServiceAnnotations in inferenceservice-config), or remove them"
     )
 

@@ -1,9 +1,12 @@
 """The order of changes to a service that is serving, so that no request is lost.
 
-Traffic moves to another component only when that is rolled out: until then the Ingress is not changed, and neither are
-the transformer and the explainer that call a predictor which is being replaced. The old component is deleted last, when
-nothing refers to it any more and ingress controllers have had time to notice (``kube/drain.py``). A component that was
-rolled out once keeps its traffic while it has no available pod, because most often the next pod is about to start.
+Traffic moves to another component only when that is rolled out: until then the routes (the Ingress, or HTTPRoutes) are
+not changed, and neither are the transformer and the explainer that call a predictor which is being replaced. The old
+component is deleted last, when nothing refers to it any more and ingress controllers have had time to notice
+(``kube/drain.py``). A component that was rolled out once keeps its traffic while it has no available pod, because most
+often the next pod is about to start.
+
+An Ingress that HTTPRoutes replace stays until they are accepted and the drain period has passed, and vice versa.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR
+from isvc_operator.api.kinds import is_route, kind_named
+from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR, route_names
 from isvc_operator.manifests import Manifest, labels_of, name_of
 from isvc_operator.observe.rollout import Rollout, rollout_of
+from isvc_operator.observe.routes import is_in_place
 from isvc_operator.plan.changes import ChildChange
 
 
@@ -39,14 +44,17 @@ def plan_traffic(
     rollouts = {**dict.fromkeys(desired, rollout_of(None)), **existing}
     removed = [change for change in changes if rendered and _is_component(change, serving) and change.deletes]
     remaining = {*desired, *(name_of(change.manifest) for change in removed)}
-    routed = {name for child in observed if _is_own_ingress(child, service) for name in _backends(child)} & remaining
+    routed = {name for child in observed if _is_own_route(child, service) for name in _backends(child)} & remaining
     waits = _waits_for_predictor(removed, desired, rollouts)
-    held = [*_held_ingress(changes, routed, rollouts), *(_clients(changes, serving) if waits else ())]
-    now = [change for change in changes if change not in removed and change not in held]
+    held = [*_held_routes(changes, routed, rollouts), *(_clients(changes, serving) if waits else ())]
+    replaced = _replaced_routes(changes, rendered)
+    later = [*removed, *held, *replaced]
+    now = [change for change in changes if change not in later]
     pending = {name: component for name, component in desired.items() if not rollouts[name].complete}
+    drained = replaced if _routes_in_place(changes, rendered, observed) else []
     if _in_use(removed, now, routed=routed, serving=serving, pending=pending):
-        return TrafficPlan(now, held=waits or bool(held))
-    return TrafficPlan(now, removed, held=bool(held))
+        return TrafficPlan(now, drained, held=waits or bool(held))
+    return TrafficPlan(now, [*drained, *removed], held=bool(held))
 
 
 def _waits_for_predictor(
@@ -64,18 +72,42 @@ def _clients(changes: Sequence[ChildChange], serving: Collection[str]) -> list[C
     return [change for change in applied if _component(change.manifest) != PREDICTOR]
 
 
-def _held_ingress(
+def _held_routes(
     changes: Sequence[ChildChange], routed: Collection[str], rollouts: Mapping[str, Rollout]
 ) -> list[ChildChange]:
-    """Return the update of the Ingress if it routes to a component that cannot replace the current ones yet."""
+    """Return the changes of routes to components that cannot replace the current ones yet.
+
+    Routes to a removed component stay until then, too.
+    """
     if not routed:
         return []
-    ingresses = [change for change in changes if change.manifest["kind"] == "Ingress" and not change.deletes]
-    return [
+    routes = [change for change in changes if is_route(change.manifest["kind"])]
+    held = [
         change
-        for change in ingresses
-        if not _can_replace({*_backends(change.manifest)}.difference(routed), routed, rollouts)
+        for change in routes
+        if not change.deletes and not _can_replace({*_backends(change.manifest)}.difference(routed), routed, rollouts)
     ]
+    return [*held, *(change for change in routes if held and change.deletes)]
+
+
+def _replaced_routes(changes: Sequence[ChildChange], rendered: Sequence[Manifest]) -> list[ChildChange]:
+    """Return the deletions of an Ingress that HTTPRoutes replace, or of HTTPRoutes that an Ingress replaces."""
+    families = {_family(child) for child in rendered if is_route(child["kind"])}
+    leaving = [change for change in changes if change.deletes and is_route(change.manifest["kind"])]
+    return [change for change in leaving if families and _family(change.manifest) not in families]
+
+
+def _family(route: Manifest) -> str:
+    """Return the API group. An HTTPRoute and a GRPCRoute of one host are never accepted together: one leaves first."""
+    return kind_named(route["kind"]).group
+
+
+def _routes_in_place(
+    changes: Sequence[ChildChange], rendered: Sequence[Manifest], observed: Sequence[Manifest]
+) -> bool:
+    """Whether every route is as rendered, and accepted."""
+    changed = any(is_route(change.manifest["kind"]) and not change.deletes for change in changes)
+    return not changed and all(is_in_place(child, observed) for child in rendered if is_route(child["kind"]))
 
 
 def _in_use(
@@ -86,11 +118,11 @@ def _in_use(
     serving: Collection[str],
     pending: Mapping[str, str],
 ) -> bool:
-    """Whether the Ingress may still route to a removed component, or a component may still call a removed predictor.
+    """Whether a route may still lead to a removed component, or a component may still call a removed predictor.
 
     Rollouts of other components are not waited for: they may need the resources of what is removed.
     """
-    if any(change.manifest["kind"] == "Ingress" for change in now):
+    if any(is_route(change.manifest["kind"]) for change in now):
         return True
     if any(name_of(change.manifest) in routed for change in removed):
         return True
@@ -108,18 +140,21 @@ def _can_replace(after: Iterable[str], before: Iterable[str], rollouts: Mapping[
 
 def _is_component(change: ChildChange, names: Collection[str]) -> bool:
     """Whether it changes the Deployment or the Service of one of these components."""
-    return change.manifest["kind"] != "Ingress" and name_of(change.manifest) in names
+    return not is_route(change.manifest["kind"]) and name_of(change.manifest) in names
 
 
-def _is_own_ingress(child: Manifest, service: str) -> bool:
-    """Whether it is the operator's Ingress; the user may have created and labelled others."""
-    return bool(child["kind"] == "Ingress" and name_of(child) == service)
+def _is_own_route(child: Manifest, service: str) -> bool:
+    """Whether it is the operator's Ingress or route; the user may have created and labelled others."""
+    return is_route(child["kind"]) and name_of(child) in route_names(service)
 
 
-def _backends(ingress: Manifest) -> Iterator[str]:
-    for rule in ingress["spec"].get("rules", ()):
+def _backends(route: Manifest) -> Iterator[str]:
+    """Yield the Services of an Ingress, an HTTPRoute or a GRPCRoute."""
+    for rule in route["spec"].get("rules", ()):
         for path in rule.get("http", {}).get("paths", ()):
             yield path["backend"].get("service", {}).get("name", "")
+        for backend in rule.get("backendRefs", ()):
+            yield backend.get("name", "")
 
 
 def _component(child: Manifest) -> str:

@@ -1,8 +1,4 @@
-"""The Ingress: it routes the service's hosts to the transformer or else the predictor, and each component's to itself.
-
-Requests for explanations are routed to the explainer. An Ingress has no patterns, so the rule has one path, with the
-name of the explainer's model.
-"""
+"""The Ingress: the rules for HTTP of all routes of a service, with the port 80 of its Services."""
 
 from __future__ import annotations
 
@@ -11,25 +7,24 @@ from typing import Any
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import child_metadata
-from isvc_operator.resolve.component import SERVICE_PORT, Component
-from isvc_operator.resolve.flags import flag_value
+from isvc_operator.render.routes import Route, Rule, routes_of
+from isvc_operator.resolve.component import SERVICE_PORT
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.transformer import MODEL_NAME
 
 
 def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] | None:
-    """Return the Ingress; None for a cluster-local service, or if annotations that restrict access would be missing."""
-    hosts = resolved.hosts
-    if not hosts.external or resolved.ingress_annotations.guards:
+    """Return the Ingress; None if the service has no routes."""
+    routes = routes_of(resolved)
+    if not routes:
         return None
     service = resolved.service.metadata
     labels = {LABEL_SERVICE: service.name}
-    paths = [*_explain(resolved.explainer), _all_to(resolved.transformer or resolved.predictor)]
-    rules = [{"host": host, "http": {"paths": paths}} for host in hosts.service]
-    for component in resolved.components:
-        own = {"paths": [_all_to(component)]}
-        rules += [{"host": host, "http": own} for host in hosts.components[component.kind]]
+    rules = [
+        {"host": host, "http": {"paths": [_path(rule) for rule in _for_http(route)]}}
+        for route in routes
+        for host in route.hosts
+    ]
     spec: dict[str, Any] = {"rules": rules}
     if config.ingress_class_name:
         spec["ingressClassName"] = config.ingress_class_name
@@ -49,17 +44,12 @@ def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
     return {**config.annotations, **resolved.ingress_annotations.allowed}
 
 
-def _explain(explainer: Component | None) -> list[dict[str, Any]]:
-    """Return the path of explanations. ingress-nginx accepts ':' and '.' only with this type, also a prefix match."""
-    if explainer is None:
-        return []
-    path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-    return [{"path": path, "pathType": "ImplementationSpecific", "backend": _backend(explainer)}]
+def _for_http(route: Route) -> list[Rule]:
+    """Return the rules, without those for gRPC beside others: most controllers serve one protocol for each host."""
+    return [rule for rule in route.rules if not rule.grpc] or list(route.rules)
 
 
-def _all_to(component: Component) -> dict[str, Any]:
-    return {"path": "/", "pathType": "Prefix", "backend": _backend(component)}
-
-
-def _backend(component: Component) -> dict[str, Any]:
-    return {"service": {"name": component.name, "port": {"number": SERVICE_PORT}}}
+def _path(rule: Rule) -> dict[str, Any]:
+    """Return the path of a rule. ingress-nginx accepts ':' and '.' only with the type of the exact ones."""
+    backend = {"service": {"name": rule.service, "port": {"number": SERVICE_PORT}}}
+    return {"path": rule.path, "pathType": "ImplementationSpecific" if rule.exact else "Prefix", "backend": backend}

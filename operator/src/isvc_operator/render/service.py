@@ -8,7 +8,7 @@ from typing import Any
 from isvc_operator.config import ServiceConfig
 from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
-from isvc_operator.resolve.component import SERVICE_PORT, Component, first_port
+from isvc_operator.resolve.component import Component, service_ports
 from isvc_operator.resolve.containers import is_grpc
 from isvc_operator.resolve.service import Resolved
 
@@ -32,12 +32,9 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
 
 
 def _ports(name: str, server: Container) -> list[dict[str, Any]]:
-    main = first_port(server)
-    ports = [_port(main.get("name", name), SERVICE_PORT, main)]
-    for extra in (server.get("ports") or ())[1:]:
-        number = extra["containerPort"]
-        ports.append(_port(extra.get("name", f"port-{number}"), number, extra))
-    return ports
+    (number, main), *others = service_ports(server)
+    ports = [_port(main.get("name", name), number, main)]
+    return ports + [_port(extra.get("name", f"port-{number}"), number, extra) for number, extra in others]
 
 
 def _port(name: str, number: int, target: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,12 @@ def first_port(container: Container) -> Mapping[str, Any]:
     return ports[0] if ports else {"containerPort": DEFAULT_PORT, "protocol": "TCP"}
 
 
+def service_ports(container: Container) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return each port of a component's Service with the port of the container that it leads to (contract §4.4)."""
+    others = (container.get("ports") or ())[1:]
+    return [(SERVICE_PORT, first_port(container)), *((int(port["containerPort"]), port) for port in others)]
+
+
 def http_port(container: Container) -> int:
     """Return the first port that is not for gRPC."""
     ports = container.get("ports") or ()

@@ -10,7 +10,7 @@ from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.placeholders import Values, fill, values_of
 
 # What the API server accepts as the host of an Ingress rule; it does not check the length of a label.
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -19,12 +19,24 @@ _NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
+class SharedPath:
+    """A service's path on a host that all services share; its servers get requests without that path."""
+
+    host: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.host}{self.path}"
+
+
+@dataclass(frozen=True)
 class Hosts:
     """The hosts of the service and, by kind, of its ``components``; that of the default template is the first.
 
     They are empty if the service can only be reached inside the cluster. ``urls`` are those of the components.
-    ``taken`` maps hosts that belong to another service to its ``namespace/name``. ``displaced``: one of those is from
-    the default template, so a URL has another host, or there is no URL.
+    ``path`` is that of the service on a host which all services share. ``taken`` maps hosts, and a path with its host,
+    that belong to another service to its ``namespace/name``. ``displaced``: one of those is for a URL, which has
+    another host then, or there is no URL.
     """
 
     service: tuple[str, ...]
@@ -34,11 +46,12 @@ class Hosts:
     address: str
     taken: Mapping[str, str] = field(default_factory=dict)
     displaced: bool = False
+    path: SharedPath | None = None
 
     @property
     def external(self) -> bool:
-        """Whether the service needs an Ingress."""
-        return bool(self.service) or any(self.components.values())
+        """Whether the service needs an Ingress or HTTPRoutes."""
+        return bool(self.service or self.path) or any(self.components.values())
 
 
 def resolve_hosts(
@@ -54,25 +67,32 @@ def resolve_hosts(
     Hosts that are ``taken`` are left out; a URL has the first one that remains.
     """
     every = {kind: _hosts(metadata, name, config) for kind, name in {"": metadata.name, **names}.items()}
+    every[""] = tuple(dict.fromkeys((*every[""], *_on_additional_domains(metadata, config))))
     free = {kind: tuple(host for host in hosts if host not in taken) for kind, hosts in every.items()}
     service, *components = free.items()
     external = has_ingress(metadata, config)
+    path = _shared_path(metadata, config)
+    places = [*([str(path)] if path and str(path) not in taken else ()), *service[1]]
     return Hosts(
         service=service[1] if external else (),
         components=dict(components) if external else {},
-        url=f"{config.url_scheme}://{service[1][0]}" if service[1] else None,
+        url=f"{config.url_scheme}://{places[0]}" if places else None,
         urls={kind: f"http://{hosts[0]}" for kind, hosts in components if hosts},
         address=address,
         taken=taken,
-        displaced=any(hosts[0] in taken for hosts in every.values()),
+        displaced=any(hosts[0] in taken for hosts in every.values()) or str(path) in taken,
+        path=path if external and str(path) not in taken else None,
     )
 
 
 def every_host(metadata: ObjectMeta, names: Mapping[str, str], config: IngressConfig) -> Iterator[str]:
-    """Yield the hosts that the service's Ingress has if no other service has one of them."""
+    """Yield the hosts, and the path with its host, that the service gets if no other service has one of them."""
     if has_ingress(metadata, config):
         for name in (metadata.name, *names.values()):
             yield from _hosts(metadata, name, config)
+        yield from _on_additional_domains(metadata, config)
+        if path := _shared_path(metadata, config):
+            yield str(path)
 
 
 def has_ingress(metadata: ObjectMeta, config: IngressConfig) -> bool:
@@ -87,7 +107,7 @@ def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:
     """Return the host for the URLs, then those of the additional templates that are valid in DNS."""
-    values = {**values_of(metadata), "Name": name, "IngressDomain": config.ingress_domain}
+    values = _values(metadata, name, config.ingress_domain)
     main = fill(config.domain_template, values)
     if not _HOST.fullmatch(main):
         raise InvalidSpec(
@@ -96,6 +116,24 @@ def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str,
         )
     others = (fill(template, values) for template in config.additional_domain_templates)
     return tuple(dict.fromkeys((main, *filter(_is_resolvable, others))))
+
+
+def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Iterator[str]:
+    """Yield the service's host on each additional domain, by each template."""
+    for domain in config.additional_ingress_domains:
+        for template in (config.domain_template, *config.additional_domain_templates):
+            if _is_resolvable(host := fill(template, _values(metadata, metadata.name, domain))):
+                yield host
+
+
+def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | None:
+    if not (config.path_template and config.enable_gateway_api):
+        return None
+    return SharedPath(config.ingress_domain, fill(config.path_template, values_of(metadata)))
+
+
+def _values(metadata: ObjectMeta, name: str, domain: str) -> Values:
+    return {**values_of(metadata), "Name": name, "IngressDomain": domain}
 
 
 def _is_resolvable(host: str) -> bool:

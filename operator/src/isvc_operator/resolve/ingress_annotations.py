@@ -75,6 +75,8 @@ _OWN_TRAFFIC: Final = frozenset(
         "external-dns.alpha.kubernetes.io/ttl", "kubernetes.io/ingress.allow-http", "kubernetes.io/tls-acme",
     )
 )  # fmt: skip
+# Of these, those that have the same effect on an HTTPRoute.
+_OF_EVERY_ROUTE: Final = frozenset({"external-dns.alpha.kubernetes.io/ttl"})
 # Enough for words, numbers, ranges and lists of them, and too little for a line of a controller's configuration.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.:/*%+_-]{0,1024}")
 # Prefixes of annotations that ingress controllers and related controllers read.
@@ -121,6 +123,9 @@ def may_reach_others(name: str, config: IngressConfig) -> bool:
 
 
 def _is_allowed(name: str, value: str, config: IngressConfig) -> bool:
+    """Gateways do not read the annotations of Ingress controllers: one that restricts access would be lost."""
+    if config.enable_gateway_api and name not in _OF_EVERY_ROUTE:
+        return _matches(name, config)
     return _matches(name, config) or (name in _OWN_TRAFFIC and _PLAIN.fullmatch(value) is not None)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, cast
 
 import kopf
 import pytest
 
+from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.handlers.watches import register, select_by_label, service_keys
+from isvc_operator.handlers.watches import is_needed, register, select_by_label, service_keys
 from isvc_operator.kube.cache import Cache, ServiceKey, key_of
 from isvc_operator.kube.requests import list_metadata
 from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
@@ -91,6 +93,8 @@ def at_version(version: str, **fields: Any) -> dict[str, Any]:
         ("deployments", a_child("Deployment")),
         ("services", a_child("Service")),
         ("ingresses", a_child("Ingress")),
+        ("httproutes", a_child("HTTPRoute")),
+        ("grpcroutes", a_child("GRPCRoute")),
         ("pods", a_ready_pod()),
     ],
 )
@@ -124,6 +128,17 @@ async def test_a_runtime_of_a_namespace_affects_the_services_there(watched: Watc
     assert await watched.event("servingruntimes", a_runtime_body(namespace="elsewhere")) == [OTHER]
 
 
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [(("httproutes",), False), (("httproutes", "grpcroutes"), False), (("httproutes", "servingruntimes"), True)],
+)
+def test_a_missing_crd_is_logged_unless_it_may_be_missing(names: tuple[str, ...], needed: bool) -> None:
+    selectors = ", ".join(f"Selector(group='g', version='v1', any_name={name!r})" for name in names)
+    text = f"Unresolved resources cannot be served (try creating their CRDs): {selectors}"
+
+    assert is_needed(logging.LogRecord("kopf", logging.WARNING, "", 0, text, None, None)) is needed
+
+
 def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> None:
     settings = kopf.OperatorSettings()
     select_by_label(settings)
@@ -133,6 +148,8 @@ def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> Non
         ("apps", "deployments"): LABEL_SERVICE,
         ("", "services"): LABEL_SERVICE,
         ("networking.k8s.io", "ingresses"): LABEL_SERVICE,
+        ("gateway.networking.k8s.io", "httproutes"): LABEL_SERVICE,
+        ("gateway.networking.k8s.io", "grpcroutes"): LABEL_SERVICE,
         ("", "pods"): LABEL_SERVICE,
     }
 
@@ -143,7 +160,7 @@ def test_what_is_listed_again_is_what_is_watched(watched: Watched) -> None:
     select_by_label(settings)
     labels = {kind.any_name: label for kind, label in dict[Any, Any](settings.watching.label_selectors).items()}
     kinds = ("InferenceService", "ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
-    requests = [list_metadata(kind, "") for kind in (*kinds, "Deployment", "Service", "Ingress", "Pod")]
+    requests = [list_metadata(kind, "") for kind in (*kinds, *(kind.name for kind in with_role(Role.CHILD)), "Pod")]
 
     listed = {(request.path.rpartition("/")[2], dict(request.query).get("labelSelector")) for request in requests}
     assert listed == {(plural, labels.get(plural)) for plural in watched.plurals()}

@@ -11,6 +11,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.observe.status import derive_status, explain
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
@@ -203,16 +204,25 @@ def test_a_server_that_never_gets_ready_is_reported_after_the_deadline() -> None
 def test_an_ingress_that_is_missing_keeps_the_service_from_being_ready() -> None:
     words = ("IngressNotCreated", "The Ingress does not exist yet")
 
-    conditions = status_of(ingress_exists=False)["conditions"]
+    conditions = status_of(route_problem=RouteProblem(*words))["conditions"]
 
     assert conditions[0] == condition("IngressReady", "False", *words)
     assert conditions[2] == condition("Ready", "False", *words)
 
 
+def test_a_route_that_the_gateway_has_not_looked_at_yet_is_not_known_to_work() -> None:
+    problem = RouteProblem("ParentStatusOutdated", "not yet", failed=False)
+
+    conditions = status_of(route_problem=problem)["conditions"]
+
+    assert conditions[0] == condition("IngressReady", "Unknown", problem.reason, problem.message)
+    assert conditions[2] == condition("Ready", "Unknown", problem.reason, problem.message)
+
+
 def test_a_service_of_the_cluster_needs_no_ingress() -> None:
     service = a_service(labels={"networking.kserve.io/visibility": "cluster-local"})
 
-    assert status_of(service=service, ingress_exists=False)["conditions"][0] == INGRESS_IS_READY
+    assert status_of(service=service)["conditions"][0] == INGRESS_IS_READY
 
 
 # --- stopped, and refused -------------------------------------------------------------------------------
@@ -223,7 +233,7 @@ def test_a_stopped_service_keeps_its_mode_and_says_that_it_is_stopped() -> None:
     words = ("Stopped", "The service is stopped by its annotation")
     gone = Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
 
-    assert status_of(service=service, resolved=None, stopped=True, rollout=gone, pods=[], ingress_exists=False) == {
+    assert status_of(service=service, resolved=None, stopped=True, rollout=gone, pods=[]) == {
         "observedGeneration": 1,
         "conditions": [
             condition("IngressReady", "False", "Stopped"),
@@ -241,7 +251,7 @@ def test_a_stopped_service_keeps_its_mode_and_says_that_it_is_stopped() -> None:
 def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> None:
     problem = Problem(reason, "what to do")
 
-    status = status_of(resolved=None, problem=problem, rollout=STARTING, pods=[], ingress_exists=False)
+    status = status_of(resolved=None, problem=problem, rollout=STARTING, pods=[])
 
     assert status == {
         "observedGeneration": 1,

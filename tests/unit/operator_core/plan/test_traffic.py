@@ -272,3 +272,89 @@ def test_traffic_is_held_while_another_component_is_not_up(
     wanted: list[Manifest], there: list[Manifest], held: bool
 ) -> None:
     assert traffic(wanted, there).held is held
+
+
+# --- an Ingress and HTTPRoutes ----------------------------------------------------------------------------
+
+GATEWAY = {"namespace": "gateways", "name": "kserve"}
+ACCEPTED = {"parents": [{"parentRef": GATEWAY, "conditions": [{"type": "Accepted", "status": "True"}]}]}
+
+
+def a_route(component: str, kind: str = "HTTPRoute", name: str = "torchserve", status: Manifest = ACCEPTED) -> Manifest:
+    rules = [{"backendRefs": [{"name": component, "port": 80}]}]
+    return {**an_object(kind, name, spec={"parentRefs": [GATEWAY], "rules": rules}), "status": status}
+
+
+def test_an_ingress_stays_until_its_httproute_is_accepted_and_for_a_drain_period() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    wanted = [*PREDICTOR, a_route("predictor")]
+
+    assert due(wanted, ALONE, drain) == ["PATCH HTTPRoute torchserve"]
+    assert due(wanted, [*ALONE, a_route("predictor", status={})], drain) == []
+    clock.passed = DRAIN_SECONDS
+    assert due(wanted, [*ALONE, a_route("predictor")], drain) == []
+    clock.passed = 2 * DRAIN_SECONDS
+    assert due(wanted, [*ALONE, a_route("predictor")], drain) == ["DELETE Ingress torchserve"]
+
+
+def test_httproutes_stay_for_a_drain_period_when_an_ingress_replaces_them() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    there = [*PREDICTOR, a_route("predictor")]
+
+    assert due(ALONE, there, drain) == NEW_INGRESS
+    assert due(ALONE, [*there, ALONE[-1]], drain) == []
+    clock.passed = DRAIN_SECONDS
+    assert due(ALONE, [*there, ALONE[-1]], drain) == ["DELETE HTTPRoute torchserve"]
+
+
+def test_a_grpcroute_replaces_an_httproute_at_once_as_no_gateway_accepts_both() -> None:
+    wanted = [*PREDICTOR, a_route("predictor", "GRPCRoute")]
+
+    assert due(wanted, [*PREDICTOR, a_route("predictor")]) == [
+        "PATCH GRPCRoute torchserve", "DELETE HTTPRoute torchserve",
+    ]  # fmt: skip
+
+
+def test_an_httproute_moves_to_a_new_component_once_it_is_rolled_out() -> None:
+    wanted = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("predictor", name="torchserve-predictor")]
+    there = [*PREDICTOR, a_route("predictor"), a_route("predictor", name="torchserve-predictor")]
+
+    assert due(wanted, there) == NEW_FRONT
+    assert due(wanted, [*there, *TRANSFORMER]) == ["PATCH HTTPRoute torchserve"]
+
+
+def test_the_httproute_of_a_removed_component_leaves_before_the_component() -> None:
+    clock = Seconds()
+    drain = Drain(clock)
+    alone = [*PREDICTOR, a_route("predictor")]
+    both = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("transformer", name="torchserve-transformer")]
+
+    assert due(alone, both, drain) == ["PATCH HTTPRoute torchserve", "DELETE HTTPRoute torchserve-transformer"]
+    clock.passed = DRAIN_SECONDS
+    assert due(alone, [*alone, *TRANSFORMER], drain) == []
+    clock.passed = 2 * DRAIN_SECONDS
+    assert due(alone, [*alone, *TRANSFORMER], drain) == GONE
+
+
+def test_httproutes_of_a_removed_component_stay_while_their_traffic_is_held() -> None:
+    renamed = [*a_component("predictor", "other"), a_route("other")]
+    there = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("transformer", name="torchserve-transformer")]
+
+    assert due(renamed, there) == ["PATCH Deployment other", "PATCH Service other"]
+
+
+def test_a_component_that_leaves_while_the_kind_of_route_changes_is_deleted_a_drain_period_after_the_old_routes() -> (
+    None
+):
+    clock = Seconds()
+    drain = Drain(clock)
+    alone = [*PREDICTOR, a_route("predictor")]
+
+    assert due(alone, [*BOTH, a_route("predictor")], drain) == []
+    clock.passed = DRAIN_SECONDS
+    assert due(alone, [*BOTH, a_route("predictor")], drain) == ["DELETE Ingress torchserve"]
+    assert due(alone, [*alone, *TRANSFORMER], drain) == []
+    clock.passed = 2 * DRAIN_SECONDS
+    assert due(alone, [*alone, *TRANSFORMER], drain) == GONE

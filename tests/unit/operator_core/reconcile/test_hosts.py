@@ -49,7 +49,7 @@ async def test_an_additional_host_of_an_older_service_is_left_to_it_and_reported
     assert (ready["status"], ready["reason"]) == ("True", "HostTaken")
     assert ready["message"] == (
         "older services have hosts that this one requests: bank.example.com (InferenceService other/older); "
-        "rename this one, or let the administrator change domainTemplate or additionalDomainTemplates"
+        "rename this one, or let the administrator change domainTemplate, additionalDomainTemplates or pathTemplate"
     )
     assert cluster.service["status"]["url"] == "http://torchserve.models.example.com"
     (event,) = [event for event in cluster.api.events if event["reason"] == "HostTaken"]
@@ -125,7 +125,7 @@ async def test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and
     ready = cluster.condition("IngressReady")
     assert (ready["status"], ready["reason"]) == ("False", "AnnotationNotAllowed")
     assert ready["message"].startswith(
-        f"no Ingress is created, because it would lack annotations that restrict access: {name}; let the "
+        f"no Ingress or HTTPRoute is created, because it would lack annotations that restrict access: {name}; let the "
     )
 
 

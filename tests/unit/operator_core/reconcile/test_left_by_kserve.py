@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.kube.drain import DRAIN_SECONDS
 from tests.support.builders import NAMESPACE, a_child, a_runtime_body, a_service_body, an_owner
 from tests.support.reconciling import Cluster, cluster_with
 
@@ -27,10 +28,26 @@ def with_kserves_ingress(**fields: Any) -> Cluster:
 async def test_kserves_ingress_is_deleted_if_none_is_rendered_and_looked_up_once(fields: dict[str, Any]) -> None:
     cluster = with_kserves_ingress(**fields)
 
-    calls = [call for call in await cluster.reconcile() if "ingresses" in call]
+    calls = [call for _ in range(3) for call in await cluster.reconcile() if "ingresses" in call]
 
-    assert calls == ["GET ingresses/torchserve", "DELETE ingresses/torchserve"]
+    assert calls == ["GET ingresses/torchserve", "PATCH ingresses/torchserve", "DELETE ingresses/torchserve"]
     assert cluster.api.get("Ingress", NAMESPACE, "torchserve") is None
+    assert await cluster.reconcile() == []
+
+
+async def test_kserves_httproutes_stay_until_the_ingress_that_replaces_them_was_there_for_a_drain_period() -> None:
+    cluster = with_kserves_ingress()
+    cluster.api.remove("Ingress", NAMESPACE, "torchserve")
+    names = ["torchserve", "torchserve-predictor"]
+    for name in names:
+        owned = {"name": name, "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
+        cluster.api.put(a_child("HTTPRoute", metadata=owned))
+
+    calls = [call for _ in range(3) for call in await cluster.reconcile() if "httproutes" in call]
+    assert [call for call in calls if not call.startswith("GET")] == [f"PATCH httproutes/{name}" for name in names]
+
+    cluster.seconds.passed += DRAIN_SECONDS
+    assert await cluster.reconcile() == [f"DELETE httproutes/{name}" for name in names]
     assert await cluster.reconcile() == []
 
 

@@ -100,6 +100,21 @@ def test_a_service_keeps_its_hosts_while_it_is_to_have_an_ingress(fields: dict[s
     assert (HOST in claims.taken_from("team", "bank-pay")) == holds
 
 
+def test_two_services_share_a_host_by_their_paths_and_a_path_belongs_to_the_older_one() -> None:
+    config = IngressConfig(enable_gateway_api=True, path_template="/of/{{ .Name }}", additional_domain_templates=())
+    claims = claims_of(a_service("a", "x"), a_service("a", "y"), a_service("b", "x", NEW), config=config)
+
+    assert claims.taken_from("a", "y") == {}
+    assert claims.taken_from("b", "x") == {"example.com/of/x": "a/x"}
+
+
+def test_hosts_on_additional_domains_count() -> None:
+    config = IngressConfig(additional_ingress_domains=("b.test",))
+    claims = claims_of(a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW), config=config)
+
+    assert claims.taken_from("team", "bank-pay")["bank-pay-team.b.test"] == "pay-team/bank"
+
+
 def test_deleting_the_older_service_affects_the_younger_one() -> None:
     older, younger, other = a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW), a_service("a", "b")
     claims = claims_of(older, younger, other)
@@ -163,7 +178,18 @@ def test_a_service_claims_exactly_the_hosts_that_its_ingress_has(case: str) -> N
     config = parse_config({k: v for item in documents if item["kind"] == "ConfigMap" for k, v in item["data"].items()})
 
     rules = [rule for child in children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]]
-    assert claimed_hosts(body, config.ingress) == {rule["host"] for rule in rules}
+    assert claimed_hosts(body, config.ingress) == {
+        *(rule["host"] for rule in rules),
+        *(place for child in children if child["kind"].endswith("Route") for place in places(child)),
+    }
+
+
+def places(route: dict[str, Any]) -> list[str]:
+    """The hosts of an HTTPRoute, with the path of one that rewrites it."""
+    (path,) = [
+        rule["matches"][0]["path"]["value"] if "URLRewrite" in str(rule) else "" for rule in route["spec"]["rules"][-1:]
+    ]
+    return [host + path for host in route["spec"]["hostnames"]]
 
 
 STEPS = st.lists(
