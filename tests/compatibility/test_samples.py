@@ -46,7 +46,8 @@ RUNTIMES = documents(HERE / "samples" / "runtimes.yaml")
 CONFIG_MAP = documents(HERE / "samples" / "config.yaml")[0]
 OURS = [item for path in sorted(SHIPPED.glob("*.yaml")) for item in documents(path) if item["kind"] != "Kustomization"]
 STORAGE = documents(HERE / "samples" / "storage.yaml")
-AROUND = [*RUNTIMES, *OURS, *STORAGE]
+# Ours are installed over KServe's of the same name.
+AROUND = [*{item["metadata"]["name"]: item for item in (*RUNTIMES, *OURS)}.values(), *STORAGE]
 
 
 @pytest.fixture(scope="module")

@@ -9,23 +9,26 @@ import yaml
 
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 
-FILE = Path(__file__).with_suffix(".yaml")
+FILE = Path(__file__).parents[1] / "compatibility" / "samples" / "runtimes.yaml"
+# The type of a server is its runtime's name without the prefix, but for these.
+_SERVER_TYPES = {"kserve-openvino": "ovms", "kserve-huggingfaceserver-multinode": "huggingfaceserver"}
 
 
-def kserve_runtime_bodies() -> dict[str, dict[str, Any]]:
-    """Each by its name."""
-    return {body["metadata"]["name"]: body for body in yaml.safe_load_all(FILE.read_text())}
+def kserve_runtime_bodies(*, annotated: bool = True) -> dict[str, dict[str, Any]]:
+    """Each by its name; older ones are not annotated with the type of their server."""
+    bodies = {body["metadata"]["name"]: body for body in yaml.safe_load_all(FILE.read_text())}
+    for name, body in bodies.items() if annotated else ():
+        server_type = _SERVER_TYPES.get(name, name.removeprefix("kserve-"))
+        body["metadata"]["annotations"] = {"serving.kserve.io/server-type": server_type}
+    return bodies
 
 
 def kserve_runtimes(created: str = "2026-01-01T00:00:00Z", *, annotated: bool = True) -> dict[str, ServingRuntime]:
-    """Each by its name; older ones are not annotated with the type of their server."""
-    runtimes = {}
-    for name, body in kserve_runtime_bodies().items():
+    """The same, parsed."""
+    bodies = kserve_runtime_bodies(annotated=annotated)
+    for body in bodies.values():
         body["metadata"]["creationTimestamp"] = created
-        if not annotated:
-            del body["metadata"]["annotations"]
-        runtimes[name] = parse_serving_runtime(body)
-    return runtimes
+    return {name: parse_serving_runtime(body) for name, body in bodies.items()}
 
 
 def kserve_runtime(name: str, *, annotated: bool = True) -> ServingRuntime:

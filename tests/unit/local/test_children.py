@@ -107,7 +107,7 @@ def test_a_model_that_the_server_will_not_find_is_reported() -> None:
 
     (reported,) = warnings_of_rendered(render_services(parsed(reads, body), (), OperatorConfig()))
 
-    assert reported.startswith("InferenceService first: spec.predictor.model without storageUri (")
+    assert reported.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
 
 
 def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:

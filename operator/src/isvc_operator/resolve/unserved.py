@@ -23,8 +23,8 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     yield from _unused_version(model, chosen, server, field)
     if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
         yield (
-            f"{field} without storageUri (the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
-            "where nothing puts a model; write storageUri, or an image that contains the model)"
+            f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
+            "where nothing puts a model; write it, or an image that contains the model)"
         )
 
 

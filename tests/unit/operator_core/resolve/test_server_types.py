@@ -17,8 +17,6 @@ ARGUMENTS_OF_TRITON = [
     "--model-store=/mnt/models",
     "--grpc-port=9000",
     "--http-port=8080",
-    "--allow-grpc=true",
-    "--allow-http=true",
 ]
 
 
@@ -136,7 +134,6 @@ def test_the_format_is_an_annotation_for_placeholders_and_not_for_the_pods() -> 
         "--model_dir=/mnt/models",
         "--http_port=8080",
         "--framework=xgboost",
-        "--nthread=1",
     ]
     assert "modelFormat" not in predictor.annotations
 
@@ -144,24 +141,24 @@ def test_the_format_is_an_annotation_for_placeholders_and_not_for_the_pods() -> 
 # --- the image -------------------------------------------------------------------------------------------
 
 IMAGES = {
-    "no GPU": ("kserve-tensorflow-serving", "tensorflow", {}, "tensorflow/serving:2.6.2"),
-    "TensorFlow": ("kserve-tensorflow-serving", "tensorflow", GPU, "tensorflow/serving:2.6.2-gpu"),
-    "TorchServe": ("kserve-torchserve", "pytorch", GPU, "pytorch/torchserve-kfs:0.9.0-gpu"),
-    "Hugging Face": ("kserve-huggingfaceserver", "huggingface", GPU, "kserve/huggingfaceserver:latest-gpu"),
-    "Triton": ("kserve-tritonserver", "triton", GPU, "nvcr.io/nvidia/tritonserver:23.05-py3"),
-    "vLLM": ("kserve-vllmserver", "vLLM", GPU, "vllm/vllm-openai:latest"),
-    "vLLM without a GPU": ("kserve-vllmserver", "vLLM", {}, "vllm/vllm-openai-cpu:latest"),
+    "no GPU": ("kserve-tensorflow-serving", "tensorflow", {}, "registry.example/tensorflow-serving:1.0"),
+    "TensorFlow": ("kserve-tensorflow-serving", "tensorflow", GPU, "registry.example/tensorflow-serving:1.0-gpu"),
+    "TorchServe": ("kserve-torchserve", "pytorch", GPU, "registry.example/kserve-torchserve:1.0-gpu"),
+    "Hugging Face": ("kserve-huggingfaceserver", "huggingface", GPU, "registry.example/huggingfaceserver:1.0-gpu"),
+    "Triton": ("kserve-tritonserver", "triton", GPU, "registry.example/kserve-tritonserver:1.0"),
+    "vLLM": ("kserve-vllmserver", "vLLM", GPU, "registry.example/vllmserver:1.0"),
+    "vLLM without a GPU": ("kserve-vllmserver", "vLLM", {}, "registry.example/vllmserver-cpu:1.0"),
     "a part of a GPU": (
         "kserve-tensorflow-serving",
         "tensorflow",
         {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}},
-        "tensorflow/serving:2.6.2-gpu",
+        "registry.example/tensorflow-serving:1.0-gpu",
     ),
     "a GPU, and a version": (
         "kserve-tensorflow-serving",
         "tensorflow",
         {**GPU, "runtimeVersion": "1.11.0-gpu"},
-        "tensorflow/serving:1.11.0-gpu",
+        "registry.example/tensorflow-serving:1.11.0-gpu",
     ),
     "an image of the user's for GPUs": (
         "kserve-tensorflow-serving",

@@ -11,8 +11,8 @@ from tests.support.builders import a_resolved, a_runtime, a_service, the_shipped
 from tests.support.kserve_runtimes import kserve_runtime
 
 NO_MODEL = (
-    "spec.predictor.{field} without storageUri (the server of runtime {runtime} reads /mnt/models, where nothing puts "
-    "a model; write storageUri, or an image that contains the model)"
+    "spec.predictor.model.storageUri (missing: the server of runtime {runtime} reads /mnt/models, where nothing puts a "
+    "model; write it, or an image that contains the model)"
 )
 
 
@@ -61,9 +61,9 @@ def test_a_version_that_the_pod_gets_is_not_reported(model: dict[str, Any]) -> N
 
 
 def test_a_server_that_will_find_no_model_is_reported() -> None:
-    assert unserved(storageUri=None) == [NO_MODEL.format(field="model", runtime="kserve-torchserve")]
+    assert unserved(storageUri=None) == [NO_MODEL.format(runtime="kserve-torchserve")]
     assert unserved_by_kserves("kserve-sklearnserver", "sklearn", storageUri=None) == [
-        NO_MODEL.format(field="model", runtime="kserve-sklearnserver")
+        NO_MODEL.format(runtime="kserve-sklearnserver")
     ]
 
 
