@@ -42,6 +42,8 @@ JSON = "application/json"
 _API_VERSIONS = {
     "deployment": "apps/v1",
     "ingress": "networking.k8s.io/v1",
+    "httproute": "gateway.networking.k8s.io/v1",
+    "grpcroute": "gateway.networking.k8s.io/v1",
     "horizontalpodautoscaler": "autoscaling/v2",
     "inferenceservice": "serving.kserve.io/v1beta1",
     "servingruntime": "serving.kserve.io/v1alpha1",

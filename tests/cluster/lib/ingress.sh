@@ -8,6 +8,10 @@ contour_examples() { # the manifests of the Contour that we build
   echo "$(module_dir contour github.com/projectcontour/contour)/examples/contour"
 }
 
+gateway_api_crds() { # the file of the CRDs that this Contour supports
+  echo "$(contour_examples)/../gateway/00-crds.yaml"
+}
+
 ingress_class() { # the one that an Ingress without a class gets
   apply << YAML
 apiVersion: networking.k8s.io/v1

@@ -31,15 +31,16 @@ def running_operator(apiserver: ApiServer, operator_log: Path) -> Iterator[None]
 
 @pytest.fixture
 def namespace(apiserver: ApiServer) -> Namespace:
-    return _new_namespace(apiserver)
+    return new_namespace(apiserver)
 
 
 @pytest.fixture
 def another_namespace(apiserver: ApiServer) -> Namespace:
-    return _new_namespace(apiserver)
+    return new_namespace(apiserver)
 
 
-def _new_namespace(server: ApiServer) -> Namespace:
+def new_namespace(server: ApiServer) -> Namespace:
+    """A namespace that no other test uses."""
     name = f"team-{next(_numbers)}"
     server.create_namespace(name)
     return Namespace(server, name)

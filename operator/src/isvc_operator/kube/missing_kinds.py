@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from isvc_operator.plan.changes import ChildChange
 
-RETRY_SECONDS = 30.0
+RETRY_SECONDS = 10.0
 
 
 @dataclass
