@@ -24,6 +24,7 @@ dockerfile_of() { # name
     operator ) echo operator/Dockerfile ;;
     mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
     mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
+    mlserver ) echo tests/e2e/mlserver/Dockerfile ;;
   esac
 }
 
@@ -35,12 +36,14 @@ sources_of() { # name → the files that go into the image
     storage-initializer ) echo pyproject.toml constraints.txt model_archive storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
+    mlserver ) echo tests/e2e/mlserver/requirements.txt ;;
   esac
 }
 
 context_of() { # name → the folder that its Dockerfile copies from
   case $1 in
     mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
+    mlserver ) echo "$ROOT/tests/e2e/mlserver" ;;
     * ) echo "$ROOT" ;;
   esac
 }
