@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from isvc_operator.api.crd import RESOURCES, build_crd
 from isvc_operator.api.schema import Schema
+from isvc_operator.local.admission import refusals
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.refused_documents import BROKEN_RULES, WRONG_SHAPES
+from tests.support.written_services import model, service
 
 
 def refusal(server: ApiServer, manifest: dict[str, Any]) -> str:
@@ -46,3 +49,60 @@ def test_no_rule_goes_without_a_case() -> None:
 @pytest.mark.parametrize(("manifest", "message"), WRONG_SHAPES.values(), ids=WRONG_SHAPES)
 def test_a_wrong_shape_is_named_with_its_place(apiserver: ApiServer, manifest: dict[str, Any], message: str) -> None:
     assert message in refusal(apiserver, manifest)
+
+
+# Documents that meet other parts of the schemas than the tables of refused documents.
+OTHERS: dict[str, dict[str, Any]] = {
+    "accepted": service("a", predictor=model()),
+    "null": service("a", predictor=model() | {"minReplicas": None}),
+    "null in a list": service("a", predictor=model(args=[None])),
+    "no object": service("a", predictor="x"),
+    "truth for a number": service("a", predictor=model() | {"minReplicas": True}),
+    "half a pod": service("a", predictor=model() | {"minReplicas": 1.5}),
+    "a pod, written with its fraction": service("a", predictor=model() | {"minReplicas": 1.0}),
+    "a number among known texts": service("a", predictor=model() | {"scaleMetric": 3}),
+    "neither number nor text": service(
+        "a", predictor=model() | {"deploymentStrategy": {"rollingUpdate": {"maxSurge": True}}}
+    ),
+    "too long": service("a", predictor=model() | {"name": "b" * 64}),
+    "too many": service("a", predictor=model() | {"containers": [{"name": "b"}] * 101}),
+    "too few": service("a", predictor={"pytorch": {}, "storageUris": []}),
+    "an empty text": service("a", predictor={"pytorch": {}, "storageUris": [{"uri": ""}]}),
+    "a number as a label of the pods": service("a", predictor=model() | {"labels": {"a": 3}}),
+    "a status, which is not created": service("a", predictor=model())
+    | {"status": {"modelStatus": {"transitionStatus": "x"}}},
+    "a name in capitals": service("A", predictor=model()),
+    "labels and annotations": service("a", predictor=model())
+    | {
+        "metadata": {
+            "name": "a",
+            "labels": {"a b": "x", "c": "-y", "d": "z" * 64, "example.com/e": ""},
+            "annotations": {"q w": "1", "/x": "2", "a/b/c": "3", "Example.com/D": "4", "e" * 64: "5"},
+        }
+    },
+    "several problems": service("1st", predictor=model(name="x") | {"minReplicas": 3, "maxReplicas": 1}),
+    "several problems of both kinds": service("1st", predictor=model(name="x") | {"minReplicas": -3, "name": "B"}),
+}
+
+
+def said_by(server: ApiServer, manifest: dict[str, Any]) -> list[str]:
+    try:
+        server.dry_run(manifest)
+    except Refused as error:
+        return [line.removeprefix("* ") for line in str(error).splitlines()[1:]]
+    return []
+
+
+def comparable(line: str) -> str:
+    """The line without what is worded otherwise: a problem of the metadata, and one of no field."""
+    found = re.match(r'metadata\.(name|labels|annotations): Invalid value: "(?!object)[^"]*"', line)
+    return found[0] if found else line.removeprefix("<nil>: Invalid value: null: ")
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [*(case[0] for case in (*BROKEN_RULES.values(), *WRONG_SHAPES.values())), *OTHERS.values()],
+    ids=[*BROKEN_RULES, *WRONG_SHAPES, *OTHERS],
+)
+def test_isvc_validate_says_what_the_api_server_says(apiserver: ApiServer, manifest: dict[str, Any]) -> None:
+    assert {*map(comparable, refusals(manifest))} == {*map(comparable, said_by(apiserver, manifest))}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import InvalidSpec
-from isvc_operator.local.children import render_services, warnings, warnings_of_rendered
+from isvc_operator.local.check import without_effect_where_rendered
+from isvc_operator.local.children import render_services
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.render.children import render
@@ -31,7 +29,7 @@ def test_the_sample_gets_the_operators_children_with_the_shipped_runtime() -> No
     given = parse_documents(read_files([SAMPLE]), "default")
     installed = parse_documents(read_runtimes(None), "default").runtimes
 
-    (rendered,) = render_services(given, installed, OperatorConfig())
+    (rendered,), _ = render_services(given, installed, OperatorConfig())
 
     (service,), runtimes, config = given.services, Runtimes(cluster=installed), OperatorConfig()
     storage = StorageContext(storage_requests(service))
@@ -43,7 +41,7 @@ def test_the_sample_gets_the_operators_children_with_the_shipped_runtime() -> No
 def test_a_runtime_of_the_file_replaces_the_installed_one_of_its_name() -> None:
     installed = parsed(runtime(command=["installed"])).runtimes
 
-    (rendered,) = render_services(parsed(service(), runtime(command=["given"])), installed, OperatorConfig())
+    (rendered,), _ = render_services(parsed(service(), runtime(command=["given"])), installed, OperatorConfig())
 
     assert server_of(rendered.children)["command"] == ["given"]
 
@@ -51,31 +49,19 @@ def test_a_runtime_of_the_file_replaces_the_installed_one_of_its_name() -> None:
 def test_a_runtime_of_another_namespace_is_not_used() -> None:
     elsewhere = {**runtime(), "kind": "ServingRuntime", "metadata": {"name": "fake", "namespace": "elsewhere"}}
 
-    with pytest.raises(InvalidSpec, match="InferenceService first: there is no ServingRuntime in this namespace"):
-        render_services(parsed(service(), elsewhere), (), OperatorConfig())
+    rendered, (invalid,) = render_services(parsed(service(), elsewhere), (), OperatorConfig())
+
+    assert rendered == []
+    assert str(invalid).startswith("InferenceService first: there is no ServingRuntime in this namespace")
 
 
 def test_a_stopped_service_is_left_out() -> None:
     stopped = service("second")
     stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
 
-    rendered = render_services(parsed(service(), stopped, runtime()), (), OperatorConfig())
+    rendered, _ = render_services(parsed(service(), stopped, runtime()), (), OperatorConfig())
 
     assert [item.service.metadata.name for item in rendered] == ["first"]
-
-
-def test_everything_without_effect_is_reported() -> None:
-    body = service()
-    body["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
-    body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
-    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
-
-    assert list(warnings(parsed(body, other), OperatorConfig())) == [
-        "Deployment other: not an object that services are made from; ignored",
-        "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
-        "InferenceService first: not supported: spec.predictor.scaleMetric",
-        "InferenceService first: stopped by its annotation serving.kserve.io/stop; left out",
-    ]
 
 
 def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_has_it() -> None:
@@ -84,7 +70,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
         body["metadata"]["namespace"] = namespace
     given = parsed(runtime(), *services)
 
-    rendered = render_services(given, (), OperatorConfig())
+    rendered, _ = render_services(given, (), OperatorConfig())
 
     hosts = {
         item.service.metadata.name: [
@@ -94,7 +80,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     }
     assert "bank-pay-team.example.com" in hosts["bank"]
     assert "bank-pay-team.example.com" not in hosts["bank-pay"]
-    assert list(warnings_of_rendered(rendered)) == [
+    assert list(without_effect_where_rendered(rendered)) == [
         "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
     ]
 
@@ -104,17 +90,8 @@ def test_a_model_that_the_server_will_not_find_is_reported() -> None:
     reads["spec"]["containers"][0]["args"] = ["--model-dir=/mnt/models"]
     body = service()
     del body["spec"]["predictor"]["model"]["storageUri"]
+    rendered, _ = render_services(parsed(reads, body), (), OperatorConfig())
 
-    (reported,) = warnings_of_rendered(render_services(parsed(reads, body), (), OperatorConfig()))
+    (reported,) = without_effect_where_rendered(rendered)
 
     assert reported.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
-
-
-def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
-    body = service()
-    body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
-
-    assert list(warnings(parsed(body), OperatorConfig())) == [
-        "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
-        "has not allowed it in allowedServiceAnnotations)"
-    ]

@@ -74,7 +74,7 @@ def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:
         (
             "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, "
             "spec: {predictor: 1}}",
-            "my.yaml: InferenceService a is not valid: spec.predictor: Input should be an object",
+            "my.yaml: InferenceService a: spec.predictor: Input should be an object",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def plan(*, predictor: dict[str, Any] | None = None, uri: str = "pvc://models", 
 
 def deployment(given: Documents) -> dict[str, Any]:
     installed = parse_documents(read_runtimes(None), "default").runtimes
-    (rendered,) = render_services(given, installed, OperatorConfig())
+    (rendered,), _ = render_services(given, installed, OperatorConfig())
     return rendered.children[0]
 
 
@@ -192,8 +192,11 @@ def planned(*objects: dict[str, Any], uri: str) -> Pod:
     account = {**ACCOUNT, "secrets": [{"name": item["metadata"]["name"]} for item in objects]}
     installed = parse_documents(read_runtimes(None), "default").runtimes
     given = parsed(service(uri=uri), runtime(), account, *objects)
-    (rendered,) = render_services(given, installed, OperatorConfig())
-    return plan_pod(rendered.children[0], machine(objects=rendered.objects))
+    rendered, invalid = render_services(given, installed, OperatorConfig())
+    for error in invalid:
+        raise error
+    (only,) = rendered
+    return plan_pod(only.children[0], machine(objects=only.objects))
 
 
 def test_the_keys_of_a_secret_in_the_file_reach_the_initializer() -> None:
@@ -227,7 +230,7 @@ def test_certificates_of_a_config_map_become_files() -> None:
     certificates = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "minios"}, "data": {"ca.crt": "PEM"}}
     account = {**ACCOUNT, "secrets": [{"name": "s3"}]}
     given = parsed(service(uri="s3://b/m"), runtime(), account, secret, certificates)
-    (rendered,) = render_services(given, (), OperatorConfig())
+    (rendered,), _ = render_services(given, (), OperatorConfig())
 
     pod = plan_pod(rendered.children[0], machine(objects=rendered.objects))
 

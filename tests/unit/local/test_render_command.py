@@ -67,7 +67,7 @@ def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytes
     data = {"ingress": '{"ingressDomain": "models.test", "additionalDomainTemplates": []}', "logger": "{}"}
     file = write_yaml(tmp_path / "config.yaml", config_map(data))
 
-    assert main(["render", str(SAMPLE), str(file)]) == 0
+    assert main(["render", str(SAMPLE), str(file)]) == 3
 
     printed = capsys.readouterr()
     *_, ingress = yaml.safe_load_all(printed.out)
@@ -87,7 +87,7 @@ def test_a_field_without_effect_is_reported_on_stderr(tmp_path: Path, capsys: py
     body = service()
     body["spec"]["predictor"]["minReplica"] = 2
 
-    assert main(["render", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 0
+    assert main(["render", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
 
     expected = "isvc: InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)\n"
     assert capsys.readouterr().err == expected
@@ -97,3 +97,23 @@ def test_a_file_that_is_not_there_is_one_line_and_exit_code_2(capsys: pytest.Cap
     assert main(["render", "/absent.yaml"]) == 2
 
     assert capsys.readouterr() == ("", "isvc: /absent.yaml cannot be read: No such file or directory\n")
+
+
+def test_nothing_is_printed_when_one_of_the_services_cannot_be_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused, unserved = service("refused"), service("unserved")
+    refused["spec"]["predictor"] |= {"minReplicas": 3, "maxReplicas": 2}
+    unserved["spec"]["predictor"]["model"]["modelFormat"]["name"] = "abacus"
+    file = write_yaml(tmp_path / "my.yaml", runtime(), service(), refused, unserved)
+
+    assert main(["render", str(file)]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    first, second = printed.err.splitlines()
+    assert first == (
+        f'isvc: {file}: InferenceService refused: spec.predictor.minReplicas: Invalid value: "object": minReplicas is '
+        "greater than maxReplicas; raise maxReplicas or lower minReplicas"
+    )
+    assert second.startswith("isvc: InferenceService unserved: no runtime serves model format 'abacus'")

@@ -19,7 +19,7 @@ PREDICTOR = "first-predictor"
 
 
 def rendered(config: OperatorConfig) -> Rendered:
-    (only,) = render_services(parsed(service(), runtime()), (), config)
+    (only,), _ = render_services(parsed(service(), runtime()), (), config)
     return only
 
 
@@ -94,7 +94,7 @@ FLAGS = ["--http-port=8080", "--grpc-port=8081"]
 def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
     ports: list[dict[str, Any]], http_port: int, own_grpc_port: int | None
 ) -> None:
-    (only,) = render_services(parsed(service(), runtime(ports=ports, args=FLAGS)), (), OperatorConfig())
+    (only,), _ = render_services(parsed(service(), runtime(ports=ports, args=FLAGS)), (), OperatorConfig())
     free = iter((40001, 40002))
     machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: next(free))
     pods = [plan_pod(only.children[0], machine)]

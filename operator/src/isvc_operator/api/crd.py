@@ -110,7 +110,7 @@ def build_crd(resource: CustomResource) -> dict[str, Any]:
             {"name": name, "type": kind, "jsonPath": path} for name, kind, path in resource.columns
         ],
         "subresources": {"status": {}} if resource.has_status else {},
-        "schema": {"openAPIV3Schema": _root(structural_schema(resource.model))},
+        "schema": {"openAPIV3Schema": schema_of(resource)},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -125,8 +125,12 @@ def build_crd(resource: CustomResource) -> dict[str, Any]:
     }
 
 
-def _root(schema: Schema) -> Schema:
-    """Return the root schema. The API server defines type and metadata; only the length of a name is added."""
+def schema_of(resource: CustomResource) -> Schema:
+    """Return the schema of the resource's objects.
+
+    The API server defines type and metadata; only the length of a name is added.
+    """
+    schema = structural_schema(resource.model)
     metadata = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}}
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
     kept = {key: value for key, value in schema.items() if key != "x-kubernetes-preserve-unknown-fields"}

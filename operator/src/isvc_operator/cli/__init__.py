@@ -12,31 +12,29 @@ from isvc_operator.cli import new as new_command
 from isvc_operator.cli import operator as operator_command
 from isvc_operator.cli import render as render_command
 from isvc_operator.cli import run as run_command
+from isvc_operator.cli import validate as validate_command
+from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INVALID
 from isvc_operator.errors import OperatorError
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.text import visible
 
-EXIT_FAILED = 1
-EXIT_INVALID = 2
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``isvc COMMAND`` and return the exit code: 0 success, 1 failure, 2 invalid input."""
+    """Run ``isvc COMMAND`` and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
     )
     parser.add_argument("--version", action="version", version=f"isvc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run_command, render_command, new_command, operator_command):
+    for module in (run_command, render_command, validate_command, new_command, operator_command):
         module.add_parser(commands, os.environ)
     arguments = parser.parse_args(argv)
     try:
-        arguments.run(arguments)
+        return arguments.run(arguments) or 0
     except RunFailed as error:
         return _fail(error, EXIT_FAILED)
     except OperatorError as error:
         return _fail(error, EXIT_INVALID)
-    return 0
 
 
 def _fail(error: OperatorError, exit_code: int) -> int:

@@ -9,28 +9,36 @@ from pathlib import Path
 
 import yaml
 
-from isvc_operator.api.names import CONFIG_MAP
-from isvc_operator.config import parse_config
+from isvc_operator.cli.exit_codes import EXIT_NO_EFFECT
 from isvc_operator.handlers.configuration import read_data
-from isvc_operator.ignored_settings import ignored_settings
-from isvc_operator.local.children import Rendered, render_services, warnings, warnings_of_rendered
+from isvc_operator.local.check import Checked, Severity, check
 from isvc_operator.local.documents import parse_documents
+from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.files import read_files, read_runtimes
-from isvc_operator.local.objects import configuration_in
 from isvc_operator.manifests import Manifest
-from isvc_operator.text import one_line
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
     """Add the command."""
     parser = commands.add_parser("render", help="print the objects that the operator would create")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML with services and runtimes")
+    add_files(parser)
     add_flags(parser, env)
     parser.set_defaults(run=run_command)
 
 
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that ``isvc render`` and ``isvc validate`` share."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="YAML with services and what they are made from; a folder of such files, or - for the standard input",
+    )
+
+
 def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
-    """Add the flags that ``isvc render`` and ``isvc run`` share."""
+    """Add the flags that ``isvc render``, ``isvc validate`` and ``isvc run`` share."""
     parser.add_argument(
         "--namespace", default="default", help="namespace of objects that name none (default: %(default)s)"
     )
@@ -45,23 +53,29 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     )
 
 
-def run_command(arguments: argparse.Namespace) -> None:
-    """Print the children of every service, and warnings to stderr."""
-    for rendered in render(arguments.files, arguments):
+def run_command(arguments: argparse.Namespace) -> int:
+    """Print the children of every service; return the exit code."""
+    checked = usable(arguments.files, arguments)
+    for rendered in checked.rendered:
         yaml.safe_dump_all(map(_without_owner, rendered.children), sys.stdout, explicit_start=True, sort_keys=False)
+    return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
 
 
-def render(files: list[Path], arguments: argparse.Namespace) -> list[Rendered]:
-    """Render the services in the files."""
-    given = parse_documents(read_files(files), arguments.namespace)
-    installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace)
-    data = read_data(arguments.config_dir) if arguments.config_dir else configuration_in(given.objects)
-    config = parse_config(data)
-    rendered = render_services(given, installed.runtimes, config)
-    ignored = (f"ConfigMap {CONFIG_MAP}: no effect: {setting}" for setting in ignored_settings(data))
-    for warning in (*ignored, *warnings(given, config), *warnings_of_rendered(rendered)):
-        sys.stderr.write(f"isvc: {one_line(warning)}\n")
-    return rendered
+def usable(files: list[Path], arguments: argparse.Namespace) -> Checked:
+    """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served."""
+    checked = check_files(files, arguments)
+    for line in checked.texts(Severity.NO_EFFECT, Severity.NOTE):
+        sys.stderr.write(f"isvc: {line}\n")
+    if errors := checked.texts(Severity.ERROR):
+        raise UnusableInput("\nisvc: ".join(errors))
+    return checked
+
+
+def check_files(files: list[Path], arguments: argparse.Namespace) -> Checked:
+    """Check the files with the runtimes and the configuration that the flags name."""
+    installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace).runtimes
+    settings = read_data(arguments.config_dir) if arguments.config_dir else None
+    return check(read_files(files), arguments.namespace, installed=installed, settings=settings)
 
 
 def _without_owner(child: Manifest) -> Manifest:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isvc_operator.cli.render import add_flags, render
+from isvc_operator.cli.render import add_flags, usable
 from isvc_operator.local.children import Rendered
 from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.files import read_bytes
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Serve until stopped, or for one request. The processes' output goes to stderr, the response to stdout."""
-    services = render([arguments.file], arguments)
+    services = usable([arguments.file], arguments).rendered
     if not services:
         raise UnusableInput(f"{arguments.file} contains no InferenceService to serve")
     settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,23 +44,52 @@ class Documents:
 
 def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
     """Parse every document; ``namespace`` is for objects that name none. Raises UnusableInput."""
+    documents, problems = read_documents(texts, namespace)
+    if problems:
+        raise UnusableInput(problems[0])
+    return documents
+
+
+def read_documents(
+    texts: Iterable[Text], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
+) -> tuple[Documents, list[str]]:
+    """Parse every document that can be used, and return what is wrong with the others.
+
+    ``refusals`` says why an object would be refused before it is parsed.
+    """
     found: defaultdict[str, list[Any]] = defaultdict(list)
+    problems: list[str] = []
     for text in texts:
-        for body in _bodies(text):
+        try:
+            documents = _documents(text)
+        except UnusableInput as error:
+            problems.append(str(error))
+            continue
+        for document in documents:
             try:
-                group, item = _read(body, text, namespace)
+                group, item = _read(document, text, namespace, refusals)
+            except UnusableInput as error:
+                problems.append(str(error))
             except InvalidObject as error:
-                raise UnusableInput(f"{text.source}: {error}") from error
-            found[group].append(item)
-    return Documents(**{group: tuple(items) for group, items in found.items()})
+                name = f"{document['kind']} {_metadata(document)['name']}"
+                problems += [f"{text.source}: {name}: {problem}" for problem in error.problems]
+            else:
+                found[group].append(item)
+    return Documents(**{group: tuple(items) for group, items in found.items()}), problems
 
 
-def _read(body: Manifest, text: Text, namespace: str) -> tuple[str, Any]:
+def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
     """Return the field of ``Documents`` that the object belongs to, and the parsed object."""
+    if not isinstance(body, Mapping) or not body.get("kind"):
+        raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
+    if too_much := excess(body):
+        raise UnusableInput(f"{text.source}: {too_much}")
     kind = body["kind"]
     if not _is_ours(body, text):
         return "ignored", f"{kind} {_metadata(body).get('name')}"
     placed = _placed(body, namespace)
+    if refused := list(refusals(placed)):
+        raise InvalidObject(kind, _metadata(body)["name"], refused)
     if kind == inference_service.KIND:
         return "services", parse_inference_service(placed)
     if kind == storage_container.KIND:
@@ -70,7 +99,7 @@ def _read(body: Manifest, text: Text, namespace: str) -> tuple[str, Any]:
     return "runtimes", parse_serving_runtime(placed)
 
 
-def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
+def _documents(text: Text) -> list[Any]:
     try:
         documents = list(yaml.safe_load_all(text.content))
     except yaml.MarkedYAMLError as error:
@@ -81,14 +110,7 @@ def _bodies(text: Text) -> Iterator[Mapping[str, Any]]:
         raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise UnusableInput(f"{text.source}: nested deeper than any object that can be used") from error
-    for document in documents:
-        if document is None:
-            continue
-        if not isinstance(document, Mapping) or not document.get("kind"):
-            raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
-        if too_much := excess(document):
-            raise UnusableInput(f"{text.source}: {too_much}")
-        yield document
+    return [document for document in documents if document is not None]
 
 
 def _is_ours(body: Mapping[str, Any], text: Text) -> bool:

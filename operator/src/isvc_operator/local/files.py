@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -10,11 +11,28 @@ from isvc_operator.local.documents import Text
 from isvc_operator.local.errors import UnusableInput
 
 _CHECKOUT = Path(__file__).parents[4]
+_STANDARD_INPUT = Path("-")
+_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def read_files(paths: Iterable[Path]) -> list[Text]:
-    """Read the files; raises UnusableInput for one that cannot be read."""
-    return [Text(str(path), read_bytes(path).decode("utf-8", errors="replace")) for path in paths]
+    """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput."""
+    return [_text(file) for path in paths for file in _files(path)]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    if not found:
+        raise UnusableInput(f"folder {path} has no file that ends with {', '.join(_SUFFIXES)}")
+    return found
+
+
+def _text(path: Path) -> Text:
+    if path == _STANDARD_INPUT:
+        return Text("standard input", sys.stdin.buffer.read().decode("utf-8", errors="replace"))
+    return Text(str(path), read_bytes(path).decode("utf-8", errors="replace"))
 
 
 def read_bytes(path: Path) -> bytes:

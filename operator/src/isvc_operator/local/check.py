@@ -1,0 +1,108 @@
+"""Checks files: what the API server would refuse, what the operator could not serve, and what has no effect. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import ConfigError
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.local.admission import refusals
+from isvc_operator.local.children import Rendered, render_services
+from isvc_operator.local.documents import Documents, Text, read_documents
+from isvc_operator.local.objects import configuration_in
+from isvc_operator.resolve.service import is_stopped
+from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
+from isvc_operator.resolve.unserved import unserved_parts
+from isvc_operator.text import one_line
+
+
+class Severity(Enum):
+    """What a finding means for the service: it is not created or not served, served otherwise, or nothing."""
+
+    ERROR = "error"
+    NO_EFFECT = "no effect"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line about one object, or about a file."""
+
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The services that can be served, with their children, and what was found."""
+
+    rendered: tuple[Rendered, ...]
+    findings: tuple[Finding, ...]
+
+    def texts(self, *severities: Severity) -> list[str]:
+        """Return the lines of these severities."""
+        return [finding.text for finding in self.findings if finding.severity in severities]
+
+
+def check(
+    texts: Iterable[Text], namespace: str, *, installed: Sequence[ServingRuntime], settings: Mapping[str, str] | None
+) -> Checked:
+    """Check the files; ``settings`` is the data of ``inferenceservice-config``, by default that ConfigMap in them."""
+    given, problems = read_documents(texts, namespace, refusals)
+    data: Mapping[str, str] = {}
+    config = OperatorConfig()
+    try:
+        data = configuration_in(given.objects) if settings is None else settings
+        config = parse_config(data)
+    except ConfigError as error:
+        problems.append(str(error))
+    rendered, invalid = render_services(given, installed, config)
+    findings = [
+        *(Finding(Severity.NO_EFFECT, f"ConfigMap {CONFIG_MAP}: no effect: {it}") for it in ignored_settings(data)),
+        *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, config)),
+        *(Finding(Severity.NO_EFFECT, line) for line in without_effect_where_rendered(rendered)),
+        *(Finding(Severity.NOTE, line) for line in _left_out(given)),
+        *(Finding(Severity.ERROR, line) for line in (*problems, *map(str, invalid))),
+    ]
+    return Checked(tuple(rendered), tuple(Finding(item.severity, one_line(item.text)) for item in findings))
+
+
+def without_effect(given: Documents, config: OperatorConfig) -> Iterator[str]:
+    """Yield a line for each part of the objects that has no effect."""
+    resources: tuple[InferenceService | ServingRuntime, ...] = (*given.services, *given.runtimes)
+    for resource in resources:
+        for field in unknown_fields(resource):
+            yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
+    for runtime in given.runtimes:
+        for field in unused_fields(runtime):
+            yield f"{runtime.kind} {runtime.metadata.name}: not used: {field}"
+    for service in given.services:
+        for what in unsupported_parts(service, config.credentials):
+            yield f"{service.kind} {service.metadata.name}: not supported: {what}"
+        for what in refused_annotations(service, config.ingress):
+            yield f"{service.kind} {service.metadata.name}: {what}"
+
+
+def without_effect_where_rendered(rendered: Iterable[Rendered]) -> Iterator[str]:
+    """Yield a line for each setting that a server does not use, and for each host that belongs to another service."""
+    for item in rendered:
+        name = f"{item.service.kind} {item.service.metadata.name}"
+        for what in (*unread_settings(item.service, item.resolved.chosen), *unserved_parts(item.resolved)):
+            yield f"{name}: {what}"
+        for host, holder in item.resolved.hosts.taken.items():
+            yield f"{name}: host {host} belongs to {item.service.kind} {holder}"
+
+
+def _left_out(given: Documents) -> Iterator[str]:
+    for name in given.ignored:
+        yield f"{name}: not an object that services are made from; ignored"
+    for service in given.services:
+        if is_stopped(service):
+            yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"

@@ -1,0 +1,108 @@
+"""What is found in files: what would be refused, what could not be served, what has no effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from isvc_operator.config import OperatorConfig
+from isvc_operator.local.check import Checked, Finding, Severity, check, without_effect
+from isvc_operator.local.documents import Text
+from tests.support.local_services import parsed, runtime, service
+
+ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE
+
+
+def checked(*documents: Any, settings: dict[str, str] | None = None) -> Checked:
+    text = Text("my.yaml", yaml.safe_dump_all(documents))
+    return check([text], "default", installed=parsed(runtime()).runtimes, settings=settings)
+
+
+def test_a_service_that_is_served_as_it_is_written_has_no_finding() -> None:
+    found = checked(service())
+
+    assert ([item.service.metadata.name for item in found.rendered], found.findings) == (["first"], ())
+
+
+def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
+    refused, unserved, stopped = service("refused"), service("unserved"), service("stopped")
+    refused["spec"]["predictor"] |= {"minReplicas": "2", "name": "A"}
+    unserved["spec"]["predictor"]["model"]["modelFormat"]["name"] = "abacus"
+    stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
+    ignored = service("ignored")
+    ignored["spec"]["predictor"] |= {"minReplica": 2}
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
+
+    found = checked(refused, unserved, stopped, ignored, other, service())
+
+    assert [item.service.metadata.name for item in found.rendered] == ["ignored", "first"]
+    assert found.findings == (
+        Finding(
+            NO_EFFECT,
+            "InferenceService ignored: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+        ),
+        Finding(NOTE, "Deployment other: not an object that services are made from; ignored"),
+        Finding(NOTE, "InferenceService stopped: stopped by its annotation serving.kserve.io/stop; left out"),
+        Finding(
+            ERROR,
+            'my.yaml: InferenceService refused: spec.predictor.minReplicas: Invalid value: "string": '
+            'spec.predictor.minReplicas in body must be of type integer: "string"',
+        ),
+        Finding(
+            ERROR,
+            'my.yaml: InferenceService refused: spec.predictor.name: Invalid value: "A": spec.predictor.name in body '
+            "should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'",
+        ),
+        Finding(
+            ERROR,
+            "my.yaml: InferenceService refused: some validation rules were not checked because the object was invalid; "
+            "correct the existing errors to complete validation",
+        ),
+        Finding(
+            ERROR,
+            "InferenceService unserved: no runtime serves model format 'abacus' with protocol v1; available: 'fake' "
+            "(runtime fake, protocols nothing). Correct spec.predictor.model, or install a runtime that serves it",
+        ),
+    )
+
+
+def test_what_only_the_operator_refuses_is_an_error() -> None:
+    body = service(env={"A": "b"})
+    body["spec"]["predictor"]["model"]["ports"] = [{"containerPort": "http"}]
+
+    assert checked(body).findings == (
+        Finding(
+            ERROR,
+            "my.yaml: InferenceService first: spec.predictor.model.ports[0].containerPort: Input should be a valid "
+            "integer",
+        ),
+    )
+
+
+def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() -> None:
+    assert checked(service(), settings={"logger": "{}"}).texts(NO_EFFECT) == [
+        "ConfigMap inferenceservice-config: no effect: logger (requests are sent to no logger)"
+    ]
+    (error,) = checked(service(), settings={"ingress": "{"}).texts(ERROR)
+    assert error.startswith("inferenceservice-config")
+
+
+def test_each_part_without_effect_is_named() -> None:
+    body = service()
+    body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
+
+    assert list(without_effect(parsed(body), OperatorConfig())) == [
+        "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+        "InferenceService first: not supported: spec.predictor.scaleMetric",
+    ]
+
+
+def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
+    body = service()
+    body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
+
+    assert list(without_effect(parsed(body), OperatorConfig())) == [
+        "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
+        "has not allowed it in allowedServiceAnnotations)"
+    ]

@@ -1,0 +1,102 @@
+"""``isvc validate``: what was found on stdout, and an exit code that says how bad it is."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.cli import main
+from isvc_operator.local.admission import _validator
+from tests.support.local_services import runtime, service, write_yaml
+
+
+def test_what_is_served_as_written_is_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", service(), runtime()))]) == 0
+
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = service()
+    body["spec"]["predictor"]["minReplica"] = 2
+
+    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
+
+    assert capsys.readouterr().out == (
+        "no effect: InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)\n"
+    )
+
+
+def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused, ignored = service("refused"), service("ignored")
+    refused["spec"]["predictor"]["model"]["name"] = "mine"
+    ignored["spec"]["predictor"]["minReplica"] = 2
+    file = write_yaml(tmp_path / "my.yaml", refused, ignored, runtime())
+
+    assert main(["validate", str(file)]) == 2
+
+    assert capsys.readouterr().out.splitlines() == [
+        "no effect: InferenceService ignored: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+        f'error: {file}: InferenceService refused: spec.predictor.model.name: Invalid value: "object": name is not '
+        "allowed here, the container is always named kserve-container; remove it",
+    ]
+
+
+def test_files_may_lie_in_folders_and_come_from_the_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "services" / "deep"
+    folder.mkdir(parents=True)
+    unserved = service("from-a-folder")
+    unserved["spec"]["predictor"]["model"]["name"] = "mine"
+    write_yaml(folder / "my.yml", unserved)
+    (folder / "notes.txt").write_text("no YAML: [")
+    unserved["metadata"]["name"] = "from-stdin"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(unserved).encode())))
+
+    assert main(["validate", str(tmp_path), "-"]) == 2
+
+    errors = [line.split(": spec.")[0] for line in capsys.readouterr().out.splitlines()]
+    assert errors == [
+        f"error: {folder}/my.yml: InferenceService from-a-folder",
+        "error: standard input: InferenceService from-stdin",
+    ]
+
+
+def test_an_empty_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(tmp_path)]) == 2
+
+    assert capsys.readouterr().err == f"isvc: folder {tmp_path} has no file that ends with .yaml, .yml, .json\n"
+
+
+def test_a_runtime_and_a_configuration_of_the_files_are_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = runtime()
+    broken["spec"]["containers"][0]["env"] = [{"name": "PYTHONPATH", "value": "/mine"}]
+    data = {"ingress": '{"domainTemplate": "{{ .Name }}_{{ .Namespace }}.test"}'}
+    configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inferenceservice-config"}}
+    first = write_yaml(tmp_path / "first.yaml", broken, service())
+    second = write_yaml(tmp_path / "second.yaml", runtime(), service(), {**configuration, "data": data})
+
+    assert main(["validate", str(first)]) == 2
+    assert "ClusterServingRuntime fake: spec.containers[0].env: " in capsys.readouterr().out
+    assert main(["validate", str(second)]) == 2
+    assert "host 'first_default.test'" in capsys.readouterr().out
+
+
+def test_a_library_that_is_not_installed_is_named_with_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    monkeypatch.setattr("isvc_operator.local.admission._validator", _validator.__wrapped__)
+
+    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", service()))]) == 2
+
+    assert "pip install 'isvc-operator[validate]'" in "".join(capsys.readouterr())
