@@ -72,7 +72,7 @@ def _of_metadata(metadata: Any) -> Iterator[str]:
     for field in ("labels", "annotations"):
         given = metadata.get(field)
         for key, value in given.items() if isinstance(given, Mapping) else ():
-            if not _KEY.fullmatch(str(key).lower()):
+            if not _KEY.fullmatch(str(key).lower() if field == "annotations" else str(key)):
                 yield f"metadata.{field}: Invalid value: {_quoted(key)}: not a valid key, such as example.com/my-name"
             if field == "labels" and isinstance(value, str) and not _LABEL.fullmatch(value):
                 yield (

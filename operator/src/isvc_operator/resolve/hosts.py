@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +13,11 @@ from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.placeholders import Values, fill, values_of
 
-# What the API server accepts as the host of an Ingress rule; it does not check the length of a label.
-_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_LABEL = 63  # characters, in DNS
+_HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# Characters, in DNS. The API server does not check those of a label.
+_LONGEST_LABEL = 63
+_LONGEST_HOST = 253
+_HASH = 8  # characters at the end of a shortened label, after a hyphen
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -106,23 +109,29 @@ def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
 
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:
-    """Return the host for the URLs, then those of the additional templates that are valid in DNS."""
+    """Return the host for the URLs, then the others.
+
+    If the host of the default template is too long for DNS, it is served as well as the shortened one, as with KServe:
+    a client may send it as the header Host.
+    """
     values = _values(metadata, name, config.ingress_domain)
-    main = fill(config.domain_template, values)
-    if not _HOST.fullmatch(main):
+    written = fill(config.domain_template, values)
+    if not (main := _within_dns(written)):
         raise InvalidSpec(
-            f"host {main!r}, made by the domain template {config.domain_template!r}, is not a host name "
-            "(labels of a-z, 0-9 and '-', at most 253 characters in all); use a shorter name, or another template"
+            f"host {written!r}, made by the domain template {config.domain_template!r}, is not a host name "
+            f"(labels of a-z, 0-9 and '-', and a domain with room for {_HASH} characters within {_LONGEST_HOST}); use "
+            "another template"
         )
-    others = (fill(template, values) for template in config.additional_domain_templates)
-    return tuple(dict.fromkeys((main, *filter(_is_resolvable, others))))
+    others = (_within_dns(fill(template, values)) for template in config.additional_domain_templates)
+    as_written = written if len(written) <= _LONGEST_HOST else None
+    return tuple(dict.fromkeys(filter(None, (main, as_written, *others))))
 
 
 def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Iterator[str]:
     """Yield the service's host on each additional domain, by each template."""
     for domain in config.additional_ingress_domains:
         for template in (config.domain_template, *config.additional_domain_templates):
-            if _is_resolvable(host := fill(template, _values(metadata, metadata.name, domain))):
+            if host := _within_dns(fill(template, _values(metadata, metadata.name, domain))):
                 yield host
 
 
@@ -136,5 +145,21 @@ def _values(metadata: ObjectMeta, name: str, domain: str) -> Values:
     return {**values_of(metadata), "Name": name, "IngressDomain": domain}
 
 
-def _is_resolvable(host: str) -> bool:
-    return bool(_HOST.fullmatch(host)) and all(len(part) <= _LONGEST_LABEL for part in host.split("."))
+def _within_dns(host: str) -> str | None:
+    """Return the host, with the labels that are too long for DNS cut and ended by a hash of the whole host.
+
+    If it is too long in all, its first label is. None if it is no host name, or the others are too long for that.
+    """
+    if not _HOST.fullmatch(host):
+        return None
+    digest = hashlib.sha256(host.encode()).hexdigest()[:_HASH]
+    first, *domain = host.split(".")
+    domain = [_cut(label, _LONGEST_LABEL, digest) for label in domain]
+    room = min(_LONGEST_LABEL, _LONGEST_HOST - sum(len(label) + 1 for label in domain))
+    return ".".join((_cut(first, room, digest), *domain)) if room > _HASH or len(first) <= room else None
+
+
+def _cut(label: str, room: int, digest: str) -> str:
+    if len(label) <= room:
+        return label
+    return f"{label[: room - len(digest) - 1].rstrip('-')}-{digest}".removeprefix("-")

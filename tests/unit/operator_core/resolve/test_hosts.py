@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.hosts import Hosts, SharedPath, resolve_hosts
+from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from tests.support.builders import a_service
 
 ADDRESS = "http://torchserve-predictor.models.svc.cluster.local"
@@ -84,12 +85,14 @@ def test_another_visibility_is_external() -> None:
     assert hosts_of(IngressConfig(), labels={"networking.kserve.io/visibility": "public"}).external
 
 
-def test_a_further_host_that_dns_could_not_hold_is_left_out() -> None:
+def test_a_further_host_that_is_too_long_for_dns_is_shortened() -> None:
     name, namespace = "sentiment-classifier-prod-v2", "kubeflow-user-example-com"
+    cut = "sentiment-classifier-prod-v2-predictor-kubeflow-user-e-cdea5779"
 
+    assert len(cut) == 63
     assert hosts_of(IngressConfig(), name=name, namespace=namespace) == Hosts(
         service=(f"{name}.{namespace}.example.com", f"{name}-{namespace}.example.com"),
-        components={"predictor": (f"{name}-predictor.{namespace}.example.com",)},
+        components={"predictor": (f"{name}-predictor.{namespace}.example.com", f"{cut}.example.com")},
         url=f"http://{name}.{namespace}.example.com",
         urls={"predictor": f"http://{name}-predictor.{namespace}.example.com"},
         address=ADDRESS,
@@ -103,13 +106,26 @@ def test_a_further_host_that_is_no_host_name_is_left_out() -> None:
     assert hosts_of(config, labels={"team": "vision"}).service[1:] == ("torchserve.vision.example.com",)
 
 
-def test_the_host_of_the_default_template_may_have_parts_as_long_as_an_ingress_takes() -> None:
+def test_the_host_of_the_default_template_is_shortened_for_the_url_and_served_as_it_is_written_too() -> None:
     name, namespace = "sentiment-classifier-prod-v2", "kubeflow-user-example-com"
     config = IngressConfig(domain_template=DASHED, additional_domain_templates=())
 
     hosts = hosts_of(config, name=name, namespace=namespace)
 
-    assert hosts.components == {"predictor": (f"{name}-predictor-{namespace}.example.com",)}
+    cut = "sentiment-classifier-prod-v2-predictor-kubeflow-user-e-cdea5779"
+    assert hosts.components == {
+        "predictor": (f"{cut}.example.com", f"{name}-predictor-{namespace}.example.com"),
+    }
+    assert hosts.urls == {"predictor": f"http://{cut}.example.com"}
+
+
+def test_two_services_whose_long_hosts_begin_alike_have_different_ones() -> None:
+    config = IngressConfig(domain_template=DASHED, additional_domain_templates=())
+
+    found = {hosts_of(config, name="a" * 40, namespace="b" * 40 + last).url for last in "cde"}
+
+    assert len(found) == 3
+    assert found == {hosts_of(config, name="a" * 40, namespace="b" * 40 + last).url for last in "edc"}
 
 
 @pytest.mark.parametrize(
@@ -127,73 +143,33 @@ def test_a_default_template_that_makes_no_host_name_is_refused(template: str) ->
 
     assert caught.value.reason == "InvalidPredictorSpec"
     assert str(caught.value).endswith(
-        f", made by the domain template {template!r}, is not a host name (labels of a-z, 0-9 and '-', "
-        "at most 253 characters in all); use a shorter name, or another template"
+        f", made by the domain template {template!r}, is not a host name (labels of a-z, 0-9 and '-', and a domain "
+        "with room for 8 characters within 253); use another template"
     )
 
 
-def test_a_host_may_have_253_characters_and_no_more() -> None:
-    def of_length(size: int) -> Hosts:
-        domain = "a" * (size - len("torchserve-predictor."))
-        config = IngressConfig(ingress_domain=domain, domain_template="{{ .Name }}.{{ .IngressDomain }}")
-        return hosts_of(config)
-
-    (host,) = of_length(253).components["predictor"]
-    assert len(host) == 253
-    with pytest.raises(InvalidSpec):
-        of_length(254)
-
-
-ADDITIONAL = IngressConfig(additional_ingress_domains=("b.test", "c.test", "b.test"))
-
-
-def test_the_service_has_its_hosts_on_every_additional_domain_too() -> None:
-    hosts = hosts_of(ADDITIONAL)
-
-    assert hosts.service == (
-        "torchserve.models.example.com", "torchserve-models.example.com",
-        "torchserve.models.b.test", "torchserve-models.b.test",
-        "torchserve.models.c.test", "torchserve-models.c.test",
-    )  # fmt: skip
-    assert hosts.components == hosts_of(IngressConfig()).components
-    assert hosts.url == "http://torchserve.models.example.com"
-
-
-def test_a_template_without_the_domain_gives_no_host_twice() -> None:
+def of_length(size: int) -> Hosts:
+    """The hosts of a service whose predictor has one of this length."""
+    domain = (("d" * 40 + ".") * 10)[: size - len("torchserve-predictor.")]
     config = IngressConfig(
-        domain_template="{{ .Name }}.x", additional_domain_templates=(), additional_ingress_domains=("b.test",)
+        ingress_domain=domain, domain_template="{{ .Name }}.{{ .IngressDomain }}", additional_domain_templates=()
     )
-
-    assert hosts_of(config).service == ("torchserve.x",)
-
-
-SHARED = IngressConfig(enable_gateway_api=True, path_template="/serving/{{ .Namespace }}/{{.Name}}", url_scheme="https")
+    return hosts_of(config)
 
 
-def test_the_url_has_the_path_on_the_shared_host() -> None:
-    hosts = hosts_of(SHARED)
+def test_a_host_may_have_253_characters() -> None:
+    (host,) = of_length(253).components["predictor"]
 
-    assert hosts.path == SharedPath("example.com", "/serving/models/torchserve")
-    assert hosts.url == "https://example.com/serving/models/torchserve"
-    assert hosts.urls == {"predictor": "http://torchserve-predictor.models.example.com"}
-    assert hosts.service == hosts_of(IngressConfig()).service
+    assert len(host) == 253
 
 
-def test_a_path_of_an_older_service_is_left_to_it() -> None:
-    path = "example.com/serving/models/torchserve"
+def test_the_first_label_of_a_longer_host_is_shortened_and_the_host_as_written_is_not_served() -> None:
+    (host,) = of_length(256).components["predictor"]
 
-    hosts = resolve_hosts(a_service().metadata, {}, address=ADDRESS, config=SHARED, taken={path: "a/b"})
-
-    assert (hosts.path, hosts.displaced, hosts.url) == (None, True, "https://torchserve.models.example.com")
-
-
-def test_a_cluster_local_service_has_no_path_and_no_additional_host() -> None:
-    config = SHARED.model_copy(update={"additional_ingress_domains": ("b.test",)})
-
-    hosts = hosts_of(config, labels={"networking.kserve.io/visibility": "cluster-local"})
-
-    assert (hosts.service, hosts.path, hosts.external) == ((), None, False)
+    assert len(host) == 253
+    assert re.fullmatch(r"torchser-[0-9a-f]{8}\.[d.]+", host)
 
 
-def test_an_ingress_has_no_paths_on_a_shared_host() -> None:
-    assert hosts_of(SHARED.model_copy(update={"enable_gateway_api": False})).path is None
+def test_a_domain_that_leaves_no_room_for_a_name_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="a domain with room for 8 characters within 253"):
+        of_length(290)
