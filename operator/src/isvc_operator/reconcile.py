@@ -31,6 +31,7 @@ from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.kube.status import write_status
 from isvc_operator.observe.status import derive_status
 from isvc_operator.render.children import render
+from isvc_operator.resolve.canaries import canary_requests
 from isvc_operator.resolve.service import Resolved, is_stopped, resolve
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,13 @@ class Reconciler:
             try:
                 resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
                 rendered = render(resolved, config) if resolved else []
-                applied = await self._children.apply(key, gathered.body, rendered=rendered, observed=gathered.children)
+                applied = await self._children.apply(
+                    key,
+                    gathered.body,
+                    rendered=rendered,
+                    observed=gathered.children,
+                    canaries=canary_requests(service.spec),
+                )
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
                     raise

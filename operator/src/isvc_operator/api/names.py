@@ -50,6 +50,8 @@ ANNOTATION_IAM_ROLE: Final = "eks.amazonaws.com/role-arn"
 ANNOTATION_S3_PREFIX: Final = "serving.kserve.io/s3-"
 # Digest of the rendered child: nothing is applied if it has not changed.
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
+# Digest of a Deployment's rendered pod template: whether a change would replace the pods.
+ANNOTATION_TEMPLATE: Final = "isvc-operator.io/template"
 
 # --- containers and volumes -------------------------------------------------------------------------
 CONTAINER_SERVER: Final = "kserve-container"
@@ -78,8 +80,10 @@ INGRESS_READY: Final = "IngressReady"
 STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
+SPEC_ROLLED_OUT: Final = "SpecRolledOut"
 
 # --- reasons of conditions and Events ---------------------------------------------------------------
+CANARY_NOT_SUPPORTED: Final = "CanaryNotSupported"
 FIELDS_IGNORED: Final = "FieldsIgnored"
 HOST_TAKEN: Final = "HostTaken"
 SETTINGS_IGNORED: Final = "SettingsIgnored"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from isvc_operator.kube.adoption import UnlabelledChildren, managed_by_kserve
 from isvc_operator.kube.apply import apply_changes
@@ -11,7 +11,8 @@ from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.drain import Drain
 from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import Manifest, controller_of
+from isvc_operator.plan.canaries import hold_back
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import plan_traffic
 
@@ -21,9 +22,11 @@ class Applied:
     """``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds.
 
     ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
+    ``held_back``: the components whose pods are not changed, each with the field that requests a canary.
     """
 
     held: bool = False
+    held_back: Mapping[str, str] = field(default_factory=dict)
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
 
@@ -39,10 +42,23 @@ class Children:
         self._unlabelled = UnlabelledChildren(api)
 
     async def apply(
-        self, key: ServiceKey, service: Manifest, *, rendered: Sequence[Manifest], observed: Sequence[Manifest]
+        self,
+        key: ServiceKey,
+        service: Manifest,
+        *,
+        rendered: Sequence[Manifest],
+        observed: Sequence[Manifest],
+        canaries: Mapping[str, str],
     ) -> Applied:
-        """Send the changes that are due; raises KubeError if one of them fails."""
+        """Send the changes that are due; raises KubeError if one of them fails.
+
+        ``canaries`` are the components with a canary, each with the field that requests it. Raises InvalidSpec if one
+        of them cannot be kept as it is.
+        """
         uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
+        owned = [child for child in observed if controller_of(child).get("uid") == uid]
+        held_back = hold_back(rendered, owned, canaries)
+        rendered = held_back.children
         changes = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
         traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
@@ -50,7 +66,8 @@ class Children:
         await self._unlabelled.label(key, service, (*rendered, *observed))
         missing = self._missing.among(due.changes)
         times = (due.requeue_after, RETRY_SECONDS if missing else None)
-        return Applied(traffic.held, min((seconds for seconds in times if seconds is not None), default=None), missing)
+        requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
+        return Applied(traffic.held, held_back.components, requeue_after, missing)
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""

@@ -62,6 +62,7 @@ class Observer:
             route_problem=first_problem(rendered, labelled, missing=applied.missing),
             stopped=stopped,
             held=applied.held,
+            held_back=applied.held_back,
             problem=problem,
             ignored=ignored_parts(service, resolved, config),
         )

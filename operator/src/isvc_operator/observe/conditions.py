@@ -10,6 +10,7 @@ from isvc_operator.api.names import (
     INGRESS_READY,
     PREDICTOR_READY,
     READY,
+    SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
     STORAGE_COMPLETE,
     TRANSFORMER_READY,
@@ -21,9 +22,12 @@ from isvc_operator.text import shortened, visible
 # created only when they are ready (contract §2.2).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 # A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
-_WARNINGS = (SPEC_SUPPORTED, STORAGE_COMPLETE)
+_WARNINGS = (SPEC_SUPPORTED, SPEC_ROLLED_OUT, STORAGE_COMPLETE)
 # The last words of the message of ``Ready``, which dashboards and ``kubectl get`` show, unlike other conditions.
-_SEE_SPEC_SUPPORTED = "Some settings have no effect; the condition SpecSupported lists them"
+_NOTES = {
+    SPEC_ROLLED_OUT: "The last change is held back; the condition SpecRolledOut says why",
+    SPEC_SUPPORTED: "Some settings have no effect; the condition SpecSupported lists them",
+}
 
 
 def condition(type_: str, status: bool | None, reason: str | None = None, message: str | None = None) -> Condition:
@@ -49,10 +53,10 @@ def _severity(type_: str) -> str | None:
 def ready(conditions: Sequence[Condition]) -> Condition:
     """Return ``Ready``: False if a dependent is False, else Unknown if one is, with its reason and message.
 
-    The message ends with a reference to ``SpecSupported`` if that is False.
+    The message ends with references to conditions that say what else the owner has to know.
     """
     dependents = [item for item in conditions if item.type in _DEPENDENTS]
-    note = _SEE_SPEC_SUPPORTED if any(item.type == SPEC_SUPPORTED for item in conditions) else ""
+    note = "\n".join(_NOTES[type_] for type_ in _NOTES if any(item.type == type_ for item in conditions))
     for status, value in (("False", False), ("Unknown", None)):
         for item in dependents:
             if item.status == status:

@@ -13,6 +13,7 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
 )
 from isvc_operator.api.names import (
+    CANARY_NOT_SUPPORTED,
     CONFIG_MAP,
     FIELD_MANAGER,
     FIELDS_IGNORED,
@@ -20,17 +21,20 @@ from isvc_operator.api.names import (
     INGRESS_READY,
     READY,
     SETTINGS_IGNORED,
+    SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
 )
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
+
+_WARNINGS = {SPEC_SUPPORTED: FIELDS_IGNORED, SPEC_ROLLED_OUT: CANARY_NOT_SUPPORTED}
 
 
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
     """Return the Events for changed conditions.
 
     There is one for each status and reason of ``Ready``, one for a host that belongs to another service, and one for
-    each list of fields that have no effect.
+    each list of fields that have no effect, and one for each change that is held back.
     """
     events = []
     ready = _changed(READY, service.status, status)
@@ -44,10 +48,11 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
-    supported = _of_type(SPEC_SUPPORTED, status)
-    if supported and supported.message != _message(_of_type(SPEC_SUPPORTED, service.status)):
-        message = supported.message or ""
-        events.append(_of_service(service, "Warning", reason=FIELDS_IGNORED, message=message, now=now))
+    for type_, reason in _WARNINGS.items():
+        warning = _of_type(type_, status)
+        if warning and warning.message != _message(_of_type(type_, service.status)):
+            message = warning.message or ""
+            events.append(_of_service(service, "Warning", reason=reason, message=message, now=now))
     return events
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -19,20 +19,32 @@ from isvc_operator.api.inference_service import (
     ModelStates,
     ModelStatus,
 )
-from isvc_operator.api.names import FIELDS_IGNORED, HOST_TAKEN, INGRESS_READY, SPEC_SUPPORTED, STOPPED, STORAGE_COMPLETE
+from isvc_operator.api.names import (
+    CANARY_NOT_SUPPORTED,
+    FIELDS_IGNORED,
+    HOST_TAKEN,
+    INGRESS_READY,
+    PREDICTOR,
+    SPEC_ROLLED_OUT,
+    SPEC_SUPPORTED,
+    STOPPED,
+    STORAGE_COMPLETE,
+)
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
+from isvc_operator.resolve.canaries import ROLL_OUT
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
 
 # Our reasons that KServe's clients see as a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
-_ADDRESSES = ("url", "address", "components", "serving_runtime_name", "cluster_serving_runtime_name")
+_RUNTIMES = ("serving_runtime_name", "cluster_serving_runtime_name")
+_ADDRESSES = ("url", "address", "components", *_RUNTIMES)
 
 
 @dataclass(frozen=True)
@@ -40,8 +52,9 @@ class Observation:
     """Everything that the status is derived from.
 
     ``resolved`` is None if the service is stopped, or cannot be served as written (see ``problem``). ``components`` are
-    those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``ignored`` lists fields
-    and annotations that are unknown or not supported.
+    those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``held_back``: those
+    whose pods are not changed, each with the field that requests a canary. ``ignored`` lists fields and annotations
+    that are unknown or not supported.
     """
 
     service: InferenceService
@@ -50,6 +63,7 @@ class Observation:
     route_problem: RouteProblem | None = None
     stopped: bool = False
     held: bool = False
+    held_back: Mapping[str, str] = field(default_factory=dict)
     problem: Problem | None = None
     ignored: Sequence[str] = ()
 
@@ -64,7 +78,7 @@ def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     previous = observed.service.status
     current = [
         *_components_ready(observed), _ingress_ready(observed), _stopped(observed),
-        *_storage_complete(observed), *_spec_supported(observed),
+        *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
     ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(
@@ -138,6 +152,18 @@ def _spec_supported(observed: Observation) -> list[Condition]:
     return [conds.condition(SPEC_SUPPORTED, False, FIELDS_IGNORED, message)]
 
 
+def _spec_rolled_out(observed: Observation) -> list[Condition]:
+    if not observed.held_back:
+        return []
+    fields = " and ".join(f"spec.{kind}" for kind in observed.held_back)
+    requested = ", ".join(dict.fromkeys(observed.held_back.values()))
+    message = (
+        f"The pods of {fields} keep their previous template: {requested} requests a canary, which is not supported, "
+        f"and without one all callers would get the change. {ROLL_OUT}"
+    )
+    return [conds.condition(SPEC_ROLLED_OUT, False, CANARY_NOT_SUPPORTED, message)]
+
+
 def _model_status(observed: Observation, previous: InferenceServiceStatus, now: str) -> ModelStatus:
     before = previous.model_status or ModelStatus()
     active = before.states.active_model_state if before.states else "Pending"
@@ -209,6 +235,8 @@ def _addresses(observed: Observation) -> dict[str, Any]:
     }
     if (observed.held or observed.problem) and (before := observed.service.status).address:
         addresses |= {"address": before.address, "components": before.components}
+    if PREDICTOR in observed.held_back:
+        return addresses | {name: getattr(observed.service.status, name) for name in _RUNTIMES}
     if chosen:
         field = "cluster_serving_runtime_name" if chosen.cluster_wide else "serving_runtime_name"
         addresses[field] = chosen.runtime.metadata.name

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.manifests import Manifest, annotations_of, controller_of, name_of
 from isvc_operator.plan.covers import covers
 
@@ -59,7 +59,7 @@ def plan_changes(
     """
     owned = {_key(child): child for child in observed if controller_of(child).get("uid") == owner_uid}
     changes = []
-    for manifest in map(_with_digest, rendered):
+    for manifest in map(_with_digests, rendered):
         known = owned.pop(_key(manifest), None)
         if known is None:
             changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve))
@@ -88,8 +88,20 @@ def _key(child: Manifest) -> tuple[str, str]:
     return child["kind"], name_of(child)
 
 
-def _with_digest(manifest: Manifest) -> dict[str, Any]:
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    annotations = {**annotations_of(manifest), ANNOTATION_RENDERED: digest}
+def template_digest(deployment: Manifest) -> str:
+    """Return the digest of the rendered pod template."""
+    return _digest(deployment["spec"]["template"])
+
+
+def _with_digests(manifest: Manifest) -> dict[str, Any]:
+    annotations = dict(annotations_of(manifest))
+    if manifest["kind"] == "Deployment" and "template" in manifest["spec"]:
+        # A template that is kept as it exists comes with the digest of when it was rendered (``plan/canaries.py``).
+        annotations.setdefault(ANNOTATION_TEMPLATE, template_digest(manifest))
+    annotations[ANNOTATION_RENDERED] = _digest(manifest)
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+
+
+def _digest(rendered: Manifest) -> str:
+    text = json.dumps(rendered, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

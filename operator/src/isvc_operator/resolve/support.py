@@ -24,6 +24,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime, ServingRuntimeSpec
 from isvc_operator.api.unknown_fields import suggestion
 from isvc_operator.config import CredentialsConfig, IngressConfig
 from isvc_operator.limits import NAMED
+from isvc_operator.resolve.canaries import HELD_BACK, canary_fields
 from isvc_operator.resolve.component import SCALED_BY_OTHERS
 from isvc_operator.resolve.components import specified_components
 from isvc_operator.resolve.hosts import has_ingress
@@ -37,7 +38,6 @@ _COMPONENT = (
     "scale_metric",
     "scale_metric_type",
     "auto_scaling",
-    "canary_traffic_percent",
     "logger",
 )
 # A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
@@ -166,8 +166,8 @@ def refused_annotations(service: InferenceService, config: IngressConfig) -> Ite
 
 
 def _missing(spec: InferenceServiceSpec) -> Iterator[str]:
-    if spec.canary:
-        yield "spec.canary (the predictor is served without it)"
+    for _, field in canary_fields(spec):
+        yield f"{field} ({HELD_BACK})"
     if spec.explainer and spec.explainer.art:
         yield "spec.explainer.art (the service is served without an explainer; give it containers)"
 

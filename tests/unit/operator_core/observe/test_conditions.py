@@ -22,6 +22,7 @@ def test_a_condition_says_true_false_or_unknown() -> None:
         ("IngressReady", None),
         ("Stopped", "Info"),
         ("SpecSupported", "Warning"),
+        ("SpecRolledOut", "Warning"),
         ("StorageComplete", "Warning"),
     ],
 )
@@ -60,6 +61,15 @@ SUMS = {
     "ignored settings are referred to": (
         [*GOOD, IGNORED],
         condition("Ready", True, message="Some settings have no effect; the condition SpecSupported lists them"),
+    ),
+    "a change that is held back is referred to first": (
+        [*GOOD, IGNORED, condition("SpecRolledOut", False, "CanaryNotSupported", "held back")],
+        condition(
+            "Ready",
+            True,
+            message="The last change is held back; the condition SpecRolledOut says why\n"
+            "Some settings have no effect; the condition SpecSupported lists them",
+        ),
     ),
     "ignored settings are referred to after a failure": (
         [CRASHED, GOOD[1], IGNORED],

@@ -38,7 +38,6 @@ def test_the_story_uses_only_supported_fields() -> None:
         ("scaleMetricType", "Utilization"),
         ("autoScaling", {}),
         ("containerConcurrency", 0),
-        ("canaryTrafficPercent", 10),
         ("logger", {"mode": "all"}),
     ],
 )
@@ -47,8 +46,9 @@ def test_an_unsupported_field_of_the_predictor_is_reported(field: str, value: An
 
 
 CANARY = [{"predictor": {"name": "next", "model": {"modelFormat": {"name": "pytorch"}}}}]
+HELD_BACK = "(no canary is created: a new service is served as a whole, and later changes of its pods are held back)"
 NOT_MADE = {
-    "canary": (CANARY, "spec.canary (the predictor is served without it)"),
+    "canary": (CANARY, f"spec.canary {HELD_BACK}"),
     "explainer": (
         {"art": {"type": "SquareAttack"}},
         "spec.explainer.art (the service is served without an explainer; give it containers)",
@@ -60,6 +60,15 @@ NOT_MADE = {
 def test_an_unsupported_component_is_reported_with_what_happens_instead(field: str) -> None:
     value, expected = NOT_MADE[field]
     assert told(spec={field: value}) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"), [(0, [f"0 {HELD_BACK}"]), (99, [f"99 {HELD_BACK}"]), (100, [])], ids=str
+)
+def test_a_share_of_the_traffic_is_reported_unless_it_is_all(percent: int, expected: list[str]) -> None:
+    fields = [f"spec.predictor.canaryTrafficPercent: {text}" for text in expected]
+
+    assert told(predictor={"canaryTrafficPercent": percent}) == tuple(fields)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
@@ -111,7 +120,7 @@ def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
 
 def test_components_are_reported_before_the_predictors_fields() -> None:
     assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
-        "spec.canary (the predictor is served without it)",
+        f"spec.canary {HELD_BACK}",
         "spec.predictor.scaleMetric",
         "spec.predictor.timeout: 0 (the server's default is kept; give a number above 0)",
     )

@@ -1,0 +1,143 @@
+"""Which changes of pods are held back, because the service requests a canary for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Manifest
+from isvc_operator.plan.canaries import HeldBack, hold_back
+from isvc_operator.plan.changes import plan_changes
+from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
+
+PERCENT = "spec.predictor.canaryTrafficPercent: 20"
+CANARY = {"predictor": PERCENT}
+UP = a_deployment_status()
+LOST = a_deployment_status(available=0)  # it was rolled out, and has no pod at the moment
+NEVER_UP = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
+
+
+def rendered(**fields: Any) -> list[Manifest]:
+    runtime = a_runtime(container={"ports": [{"containerPort": fields.pop("port", 8080)}]})
+    return list(the_children(a_service(**fields), runtime).values())
+
+
+def with_transformer(image: str, **fields: Any) -> list[Manifest]:
+    """Return the children of a predictor and of a transformer: `the_children` has one of each kind."""
+    front = [
+        {**child, "metadata": {**child["metadata"], "name": "front", "labels": {"component": "transformer"}}}
+        for child in rendered(model={"args": [image]})[:2]
+    ]
+    return [*rendered(**fields), *front]
+
+
+def there(children: Sequence[Manifest], status: Manifest = UP) -> list[Manifest]:
+    """The children as the API server holds them: with a default, and a status."""
+    held = []
+    for change in plan_changes(children, [], SERVICE_UID):
+        child = change.manifest
+        if child["kind"] == "Deployment":
+            template = child["spec"]["template"]
+            pod = {**template["spec"], "restartPolicy": "Always"}
+            child = {**child, "spec": {**child["spec"], "template": {**template, "spec": pod}}, "status": status}
+        held.append(child)
+    return held
+
+
+def without_annotations(child: Manifest) -> Manifest:
+    """The child as KServe's controller, or an older version of the operator, has made it."""
+    own = (ANNOTATION_RENDERED, ANNOTATION_TEMPLATE)
+    annotations = {name: value for name, value in child["metadata"]["annotations"].items() if name not in own}
+    return {**child, "metadata": {**child["metadata"], "annotations": annotations}}
+
+
+BEFORE = rendered(model={"args": ["--before"]})
+AFTER = rendered(model={"args": ["--after"]}, predictor={"minReplicas": 3}, labels={"team": "vision"})
+THERE = there(BEFORE)
+
+
+def held(after: Sequence[Manifest], before: Sequence[Manifest]) -> HeldBack:
+    return hold_back(after, before, CANARY)
+
+
+def test_without_a_canary_nothing_is_held_back() -> None:
+    assert hold_back(AFTER, THERE, {}) == HeldBack(AFTER)
+
+
+def test_the_pods_keep_their_template_and_the_rest_of_the_change_goes_on() -> None:
+    deployment, *others = held(AFTER, THERE).children
+
+    assert deployment["spec"] == {**AFTER[0]["spec"], "template": THERE[0]["spec"]["template"]}
+    assert deployment["spec"]["replicas"] == 3
+    assert deployment["metadata"]["labels"] == AFTER[0]["metadata"]["labels"]
+    assert others == AFTER[1:]
+
+
+def test_the_components_are_named_with_what_asks_for_it() -> None:
+    assert held(AFTER, THERE).components == CANARY
+
+
+def test_the_ports_that_lead_to_the_pods_stay() -> None:
+    moved = rendered(port=9000)
+
+    assert held(moved, there(rendered())).children[1]["spec"]["ports"] == rendered()[1]["spec"]["ports"]
+
+
+@pytest.mark.parametrize("change", [rendered(model={"args": ["--after"]}), rendered()], ids=["changed", "removed"])
+def test_a_held_back_change_is_held_back_by_every_later_reconcile(change: list[Manifest]) -> None:
+    now = [*there(held(change, THERE).children)[:1], *THERE[1:]]
+
+    assert held(change, now).components == CANARY
+    assert plan_changes(held(change, now).children, now, SERVICE_UID) == []
+
+
+def test_a_change_that_is_taken_back_leaves_nothing_to_hold_back() -> None:
+    now = [*there(held(AFTER, THERE).children)[:1], *THERE[1:]]
+
+    assert held(BEFORE, now) == HeldBack(BEFORE)
+
+
+def test_a_change_that_replaces_no_pods_is_not_held_back() -> None:
+    scaled = rendered(model={"args": ["--before"]}, predictor={"minReplicas": 3})
+
+    assert held(scaled, THERE) == HeldBack(scaled)
+
+
+def test_a_template_that_someone_has_edited_is_restored() -> None:
+    template = {**THERE[0]["spec"]["template"], "spec": {"containers": []}}
+    edited = {**THERE[0], "spec": {**THERE[0]["spec"], "template": template}}
+
+    assert held(BEFORE, [edited, *THERE[1:]]) == HeldBack(BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("before", "components"), [([], {}), (there(BEFORE, NEVER_UP), {}), (there(BEFORE, LOST), CANARY)]
+)
+def test_a_component_that_has_never_served_is_rolled_out(before: list[Manifest], components: dict[str, str]) -> None:
+    assert held(AFTER, before).components == components
+
+
+def test_pods_that_were_not_rendered_by_this_version_are_compared_field_by_field() -> None:
+    older = [without_annotations(child) for child in THERE]
+
+    assert held(BEFORE, older) == HeldBack(BEFORE)
+    assert held(AFTER, older).components == CANARY
+
+
+def test_callers_of_a_predictor_that_is_held_back_are_held_back_with_it() -> None:
+    before = there(with_transformer("t:1", model={"args": ["--before"]}))
+
+    both = held(with_transformer("t:2", model={"args": ["--after"]}), before)
+    alone = held(with_transformer("t:2", model={"args": ["--before"]}), before)
+
+    assert both.components == {"predictor": PERCENT, "transformer": PERCENT}
+    assert alone.components == {}
+
+
+def test_a_predictor_that_serves_is_not_replaced_by_one_of_another_name() -> None:
+    with pytest.raises(InvalidSpec, match=r"spec.predictor.name is not that of Deployment torchserve-predictor"):
+        held(rendered(predictor={"name": "next"}), THERE)

@@ -1,0 +1,81 @@
+"""A service that serves, and a change that is meant for a share of its callers."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.errors import InvalidSpec
+from tests.support.builders import a_runtime_body
+from tests.support.reconciling import STATUS, Cluster, watched
+
+CANARY = {"canaryTrafficPercent": 20}
+CHANGE = {"args": ["--debug"]}
+
+
+def image_and_args(cluster: Cluster) -> tuple[str, list[str]]:
+    server = cluster.child("Deployment")["spec"]["template"]["spec"]["containers"][0]
+    return server["image"], server.get("args", [])
+
+
+async def test_a_change_of_the_pods_is_held_back_and_reported(serving: Cluster) -> None:
+    before = image_and_args(serving)
+    serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
+
+    calls = await serving.reconcile()
+
+    held = serving.condition("SpecRolledOut")
+    assert calls == ["PATCH deployments/torchserve-predictor", STATUS, "POST events", "POST events"]
+    assert image_and_args(serving) == before
+    assert (held["status"], held["severity"], held["reason"]) == ("False", "Warning", "CanaryNotSupported")
+    assert held["message"] == (
+        "The pods of spec.predictor keep their previous template: spec.predictor.canaryTrafficPercent: 20 requests a "
+        "canary, which is not supported, and without one all callers would get the change. To roll a change out to all "
+        "callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
+    )
+    assert serving.api.events[-1]["reason"] == "CanaryNotSupported"
+    assert serving.condition("Ready")["status"] == "True"
+    assert serving.condition("Ready")["message"].startswith("The last change is held back")
+
+
+async def test_an_operator_that_starts_anew_holds_it_back_as_well(serving: Cluster) -> None:
+    serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
+    await serving.settle()
+
+    assert await watched(serving.api, serving.clock, a_runtime_body()).reconcile() == []
+
+
+@pytest.mark.parametrize("predictor", [{}, {"canaryTrafficPercent": 100}])
+async def test_without_the_canary_it_is_rolled_out(serving: Cluster, predictor: dict[str, int]) -> None:
+    serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
+    await serving.settle()
+    serving.edit_service(generation=3, model=CHANGE, predictor=predictor)
+    await serving.settle()
+
+    assert image_and_args(serving)[1] == ["--debug"]
+    assert "SpecRolledOut" not in [item["type"] for item in serving.service["status"]["conditions"]]
+
+
+async def test_a_new_service_is_served_as_a_whole(cluster: Cluster) -> None:
+    cluster.edit_service(generation=1, model=CHANGE, predictor=CANARY)
+    await cluster.settle()
+
+    assert image_and_args(cluster)[1] == ["--debug"]
+
+
+async def test_the_runtime_that_serves_is_the_one_in_the_status(serving: Cluster) -> None:
+    other = a_runtime_body("other", container={"image": "other:1"})
+    serving.cache.put(other)
+    serving.edit_service(generation=2, model={"runtime": "other"}, predictor=CANARY)
+    await serving.settle()
+
+    assert serving.service["status"]["clusterServingRuntimeName"] == "kserve-torchserve"
+
+
+async def test_a_predictor_of_another_name_is_refused_and_the_old_one_serves(serving: Cluster) -> None:
+    serving.edit_service(generation=2, predictor={"name": "next", **CANARY})
+
+    await serving.settle()
+
+    ready = serving.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", InvalidSpec("").reason)
+    assert serving.child("Deployment")
