@@ -141,6 +141,29 @@ MAX_PREDICTOR_CONNECTIONS = 1000
 # Seconds between two attempts to connect to a predictor; the number of attempts is configured.
 MAX_RETRY_PAUSE = 5.0
 
+# Share of the container's memory limit, or of the machine's memory, for payloads that wait for the logger's sink.
+LOGGED_SHARE = 1 / 16
+# Bytes of these payloads, however much memory there is. While a payload is sent, its bytes are there twice.
+MAX_LOGGED_BYTES = 64 * 1024 * 1024
+# Payloads that wait for the sink.
+MAX_LOGGED_EVENTS = 10_000
+# Bytes of one payload that is logged: sending a larger one would block the event loop for too long.
+MAX_LOGGED_PAYLOAD = 8 * 1024 * 1024
+# Bytes that a payload holds beside its body and the headers that are sent with it.
+PAYLOAD_OVERHEAD = 1024
+# Bytes of the sink's response, which is discarded.
+MAX_SINK_RESPONSE = 64 * 1024
+# Payloads that are sent at the same time, each on a connection of its own.
+LOG_SENDERS = 16
+# Seconds until the sink has to respond.
+LOG_TIMEOUT = 10.0
+# Attempts to send a payload while the sink cannot be reached, closes the connection, or responds with 429 or 5xx.
+LOG_ATTEMPTS = 4
+# Seconds between two log lines about payloads that were not delivered.
+LOG_REPORT_EVERY = 60.0
+# Seconds that a server which has used its grace period may still take to send payloads.
+MIN_LOG_FLUSH = 1.0
+
 # Requests that may wait for each thread of sync hooks.
 HOOKS_WAITING = 256
 

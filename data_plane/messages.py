@@ -54,6 +54,12 @@ class StreamingResponse(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
+async def close_chunks(response: StreamingResponse) -> None:
+    """Close the iterator of the chunks, so that the model stops sending them."""
+    if aclose := getattr(response.chunks, "aclose", None):
+        await aclose()
+
+
 Endpoint = Callable[[Request], Awaitable[Response | StreamingResponse]]
 
 

@@ -55,10 +55,14 @@ class UpstreamConnection(asyncio.Protocol):
     """A protocol for `loop.create_connection`; calls back when it is lost and when a streamed response is complete."""
 
     def __init__(
-        self, on_lost: Callable[[UpstreamConnection], None], on_free: Callable[[UpstreamConnection], None]
+        self,
+        on_lost: Callable[[UpstreamConnection], None],
+        on_free: Callable[[UpstreamConnection], None],
+        max_response: int,
     ) -> None:
         self._on_lost = on_lost
         self._on_free = on_free
+        self._max_response = max_response
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[UpstreamResponse] | None = None
@@ -166,8 +170,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._size += len(body)
         if self._pieces:
             self._pieces.feed(body)
-        elif self._size > limits.MAX_RESPONSE:
-            self._fail(Broken(f"its response has more than {limits.MAX_RESPONSE} bytes"))
+        elif self._size > self._max_response:
+            self._fail(Broken(f"its response has more than {self._max_response} bytes"))
         else:
             self._chunks.append(body)
 

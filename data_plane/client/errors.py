@@ -35,6 +35,10 @@ class PredictorUnreachable(NotReady):
 
     component = PREDICTOR
 
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason  # the part of the message that says why
+
 
 class PredictorBroken(UpstreamBroken):
     """The connection broke in the middle, or the response is not one of a predictor."""

@@ -9,7 +9,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from data_plane import limits
@@ -33,6 +33,7 @@ class Limits:
     idle_s: float = 4.0
     # A Service balances connections when they are opened: new pods get their share as old connections end.
     age_s: float = 300.0
+    response_bytes: int = field(default_factory=lambda: limits.MAX_RESPONSE)
 
 
 class Pool:
@@ -136,12 +137,16 @@ class Pool:
             await asyncio.sleep(pause_s)
         raise PredictorUnreachable(
             f"The predictor at {self.address} cannot be reached: {reason}; "
-            "see whether it is ready and whether --predictor_host is right."
+            "see whether it is ready and whether --predictor_host is right.",
+            reason,
         )
 
     async def _open_one(self) -> UpstreamConnection:
         _, connection = await self._loop.create_connection(
-            lambda: UpstreamConnection(self._lost, self._release), self.address.host, self.address.port, ssl=self._tls
+            lambda: UpstreamConnection(self._lost, self._release, self._limits.response_bytes),
+            self.address.host,
+            self.address.port,
+            ssl=self._tls,
         )
         return connection
 

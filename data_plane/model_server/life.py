@@ -7,18 +7,20 @@ import logging
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data_plane.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, MAX_GRPC_CONNECTIONS
+from data_plane.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, MAX_GRPC_CONNECTIONS, MIN_LOG_FLUSH
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers
 from data_plane.model import Models
 from data_plane.model_server import container, memory
 from data_plane.model_server.errors import StartError
 from data_plane.model_server.files import connections_within, raise_limit
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
 from data_plane.server.loop_watch import watched_loop
@@ -94,7 +96,9 @@ async def _serve_while(
 ) -> None:
     connections = connections_within(raise_limit(), listeners.max_connections)
     server = _http_server(app, listeners, connections)
-    grpc_server = await _start_grpc(listeners, connections, models, metrics)
+    grpc_server = await _start_grpc(listeners, connections, models, metrics=metrics, payloads=app.payloads)
+    if app.payloads:
+        app.payloads.start()
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     trimming = asyncio.create_task(memory.trim_heap_after_bursts(listeners.budget))
@@ -105,11 +109,14 @@ async def _serve_while(
             task.result()
         log.info("draining: requests under way have %d s to finish", listeners.grace_period_s)
     finally:
+        deadline = time.monotonic() + listeners.grace_period_s
         models.draining = True
         server.drain()
         if grpc_server:
             await grpc_server.stop(listeners.grace_period_s)
         await serving
+        if app.payloads:
+            await app.payloads.close(max(deadline - time.monotonic(), MIN_LOG_FLUSH))
         await _cancel(stopped, trimming)
 
 
@@ -147,7 +154,12 @@ def _http_server(app: App, listeners: Listeners, connections: int) -> HttpServer
 
 
 async def _start_grpc(
-    listeners: Listeners, connections: int, models: Models, metrics: ServerMetrics
+    listeners: Listeners,
+    connections: int,
+    models: Models,
+    *,
+    metrics: ServerMetrics,
+    payloads: PayloadLogger | None,
 ) -> GrpcServer | None:
     if not listeners.grpc_port:
         return None
@@ -162,6 +174,7 @@ async def _start_grpc(
         max_message_size=listeners.max_request_size,
         budget=listeners.budget,
         max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+        payloads=payloads,
     )
     try:
         await server.start()

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from data_plane.model import Models
 from data_plane.model_server.life import Listeners, serve_app
+from data_plane.model_server.payloads import payload_logger
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.cors import CorsApp
@@ -30,7 +32,14 @@ async def serve(
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
 ) -> None:
     """Serve until a signal, then drain; raises what the first of `must_not_end` raises."""
-    app = build_app(listeners, models, metrics, more_metrics=more_metrics, style=EventStyle.of(os.environ))
+    app = build_app(
+        listeners,
+        models,
+        metrics,
+        more_metrics=more_metrics,
+        style=EventStyle.of(os.environ),
+        payloads=payload_logger(os.environ, metrics),
+    )
     await serve_app(app, listeners, models, metrics=metrics, must_not_end=must_not_end)
 
 
@@ -41,6 +50,7 @@ def build_app(
     *,
     more_metrics: Callable[[], Awaitable[bytes]] | None = None,
     style: EventStyle = DEFAULT_STYLE,
+    payloads: PayloadLogger | None = None,
 ) -> App:
     """Return the application that serves the models by every protocol."""
     calls = Calls(listeners.request_timeout_s)
@@ -56,6 +66,11 @@ def build_app(
     routes += DescriptionEndpoints(models, routes).routes()
     if listeners.cors:
         return CorsApp(
-            Router(routes), metrics, listeners.max_request_size, cors=listeners.cors, budget=listeners.budget
+            Router(routes),
+            metrics,
+            listeners.max_request_size,
+            cors=listeners.cors,
+            budget=listeners.budget,
+            payloads=payloads,
         )
-    return App(Router(routes), metrics, listeners.max_request_size, listeners.budget)
+    return App(Router(routes), metrics, listeners.max_request_size, listeners.budget, payloads=payloads)

@@ -147,10 +147,14 @@ def wrap(
     attributes.pop("datacontenttype", None)  # describes the request's data
     if event.structured:
         return structs.replace(response, body=_encode(attributes, response), content_type=_STRUCTURED)
-    ce_headers = tuple(
+    return structs.replace(response, headers=(*response.headers, *attribute_headers(attributes)))
+
+
+def attribute_headers(attributes: Mapping[str, Attribute]) -> Headers:
+    """Return the headers of a binary event."""
+    return tuple(
         (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
     )
-    return structs.replace(response, headers=(*response.headers, *ce_headers))
 
 
 def _structured(body: bytes) -> CloudEvent:

@@ -34,12 +34,15 @@ from data_plane.messages import (
     Request,
     Response,
     StreamingResponse,
+    close_chunks,
     encodable,
     header,
     json_response,
     never,
     text_of,
 )
+from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Found, Router
@@ -63,16 +66,24 @@ _CLOSE: Headers = ((b"connection", b"close"),)
 class App:
     """An ASGI application that sends a response to every request.
 
-    A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together.
+    A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together. Requests to
+    models and their responses are logged by `payloads`.
     """
 
     def __init__(
-        self, router: Router, metrics: ServerMetrics, max_request_size: int, budget: ByteBudget | None = None
+        self,
+        router: Router,
+        metrics: ServerMetrics,
+        max_request_size: int,
+        budget: ByteBudget | None = None,
+        *,
+        payloads: PayloadLogger | None = None,
     ) -> None:
         self._router = router
         self._metrics = metrics
         self._max_request_size = max_request_size
         self.budget = budget or ByteBudget()
+        self.payloads = payloads
         # One random number for all: one for each request costs more than finding its route.
         own = uuid.uuid4().hex[:16]
         self._ids = (f"{own}{number:016x}".encode() for number in itertools.count())
@@ -90,6 +101,7 @@ class App:
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         route, timings = _UNROUTED, dict[str, float]()
         is_read = False
+        exchange: Exchange | None = None
         try:
             found = matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template
@@ -99,6 +111,9 @@ class App:
                 scope["method"], scope["path"], params, headers, body, _text(request_id),
                 scope.get("query_string", b""), scope.get(IS_GONE, never), timings,
             )  # fmt: skip
+            if self.payloads and matched.check:
+                content_type = header(headers, b"content-type") or b""
+                exchange = self.payloads.begin(headers, request.id, content_type, (body,))
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
                 response = await _gathered(response)  # its chunks are HTTP/1.1's
@@ -116,6 +131,7 @@ class App:
             response = structs.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
+            response = exchange.following(response) if exchange else response
             try:
                 await _stream(send, response, request_id, receive)
             except ServingError as error:
@@ -125,6 +141,8 @@ class App:
             all_headers = _whole_headers(response, request_id)
             await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
             await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
+            if exchange:
+                exchange.respond(response)
 
     async def _read_body(self, found: Found, headers: Headers, receive: Receive, held: Held) -> bytes:
         """Read the body. A request that its head alone rules out is refused first; the connection discards its body."""
@@ -257,7 +275,7 @@ async def _send_pieces(send: Send, response: StreamingResponse, request_id: byte
         async for chunk in response.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
-        await _close(response)
+        await close_chunks(response)
     await send({"type": "http.response.body"})
 
 
@@ -265,14 +283,8 @@ async def _gathered(response: StreamingResponse) -> Response:
     try:
         body = b"".join([chunk async for chunk in response.chunks])
     finally:
-        await _close(response)
+        await close_chunks(response)
     return Response(body, response.status, response.content_type, response.headers)
-
-
-async def _close(response: StreamingResponse) -> None:
-    """Close the iterator of the chunks, so that the model stops sending them."""
-    if aclose := getattr(response.chunks, "aclose", None):
-        await aclose()
 
 
 def _whole_headers(response: Response, request_id: bytes) -> Headers:

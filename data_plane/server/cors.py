@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from data_plane.errors import ServingError
 from data_plane.messages import Headers, Response
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.app import App, Message, Receive, Send, ending_unread
 from data_plane.server.budget import ByteBudget
 from data_plane.server.metrics import ServerMetrics
@@ -21,8 +22,9 @@ class CorsApp(App):
         *,
         cors: Headers,
         budget: ByteBudget | None = None,
+        payloads: PayloadLogger | None = None,
     ) -> None:
-        super().__init__(router, metrics, max_request_size, budget)
+        super().__init__(router, metrics, max_request_size, budget, payloads=payloads)
         self._cors = cors
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

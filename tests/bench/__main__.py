@@ -2,8 +2,8 @@
 
 Suites: operator (a real API server), start (the cluster of `make cluster-up`), storage (a real S3), transformer (our
 SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
-serverstart, httplayer; `dataplane` stands for these eight. `before --before DIR` compares our servers with those of
-another checkout.
+serverstart, httplayer, logger; `dataplane` stands for these nine. `before --before DIR` compares our servers with those
+of another checkout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.bench.environments import UV
 from tests.bench.options import Options
 from tests.bench.report import RESULTS, Report
 
-DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory")
+DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory", "logger")
 SUITES = ("operator", "start", "storage", "transformer", *DATAPLANE)
 BEFORE = "before"  # for which another checkout is needed
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"

@@ -15,6 +15,9 @@ import grpc
 from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, header
 from data_plane.model import Call
+from data_plane.payload_logger.events import GRPC_TYPE, Kind, grpc_frame
+from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc.messages import Arrival, MessageReceiver
 from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
@@ -35,13 +38,20 @@ class Shared:
     budget: ByteBudget
     unread: UnreadResponses
     timeout_s: float
+    payloads: PayloadLogger | None = None
 
 
 class UnaryCalls:
-    """The calls of a method with one request and one response; each has `timeout_s`."""
+    """The calls of a method with one request and one response; each has `timeout_s`.
 
-    def __init__(self, name: str, method: Method, receiver: MessageReceiver, shared: Shared) -> None:
+    With `logged`, the payload logger gets their messages.
+    """
+
+    def __init__(
+        self, name: str, method: Method, receiver: MessageReceiver, shared: Shared, *, logged: bool = False
+    ) -> None:
         self._name = name
+        self._payloads = shared.payloads if logged else None
         self._method = method
         self._receiver = receiver
         self._metrics = shared.metrics
@@ -72,11 +82,14 @@ class UnaryCalls:
                 await self._receiver.hold(body, held)
             else:
                 body = await self._receiver.read(context, held)
+            exchange = _log_request(self._payloads, body, call)
             response = await self._method(body, call)
             held.release()
             self._unread.hold(response, context)
             context.set_trailing_metadata(trailing_metadata(call))
             code = grpc.StatusCode.OK
+            if exchange and exchange.logs_response:
+                exchange.log(Kind.RESPONSE, GRPC_TYPE, grpc_frame(response))
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = response = b""  # gRPC keeps this frame until the next full garbage collection
             code = code_of(error)
@@ -105,6 +118,7 @@ class StreamCalls:
         self._budget = shared.budget
         self._unread = shared.unread
         self._timeout_s = shared.timeout_s
+        self._payloads = shared.payloads
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
 
     def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
@@ -140,15 +154,26 @@ class StreamCalls:
             return None
 
     async def _respond(self, body: bytes, call: Call, context: Context, held: Held) -> None:
+        exchange = _log_request(self._payloads, body, call)
+        logged = exchange.stream() if exchange and exchange.logs_response else None
         try:
             async with contextlib.aclosing(self._method(body, call)) as responses:
                 async for response in responses:
+                    if logged:
+                        logged.add(*grpc_frame(response))
                     await self._unread.write(response, context, held)
             return
         except Exception as error:  # noqa: BLE001 - every error becomes a message or a status
             response = b""  # not kept until the client has read the error
             message = self._error_message(error, call)
+        finally:
+            if logged:
+                logged.end(GRPC_TYPE)
         await self._unread.write(message, context, held)
+
+
+def _log_request(payloads: PayloadLogger | None, body: bytes, call: Call) -> Exchange | None:
+    return payloads.begin(call.headers, call.id, GRPC_TYPE, grpc_frame(body)) if payloads else None
 
 
 def _begin(context: Context, timeout_s: float) -> Call:

@@ -16,6 +16,7 @@ from data_plane.limits import (
     MIN_GRPC_READERS,
 )
 from data_plane.model import Call, Models
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget
 from data_plane.server.grpc import open_inference, torchserve
 from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
@@ -40,6 +41,7 @@ class GrpcServer:
         max_message_size: int,
         budget: ByteBudget | None = None,
         max_connections: int = MAX_GRPC_CONNECTIONS,
+        payloads: PayloadLogger | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -58,13 +60,15 @@ class GrpcServer:
         )
         budget = budget or ByteBudget()
         self._unread = UnreadResponses(budget)
-        shared = Shared(metrics, budget, self._unread, request_timeout_s)
+        shared = Shared(metrics, budget, self._unread, request_timeout_s, payloads)
         # Messages that ask for health have a few bytes: they do not wait for others, nor for memory.
         large = MessageReceiver(readers_within(budget, max_message_size), budget)
         small = MessageReceiver(MIN_GRPC_READERS)
         inference, predictions = open_inference.OpenInferenceServicer(models), torchserve.InferenceAPIsService(models)
         calls: dict[str, UnaryCalls | StreamCalls] = {
-            f"/{service}/{name}": UnaryCalls(name, method, large if name in _WITH_DATA else small, shared)
+            f"/{service}/{name}": UnaryCalls(
+                name, method, large if name in _WITH_DATA else small, shared, logged=name in _WITH_DATA
+            )
             for service, methods in (
                 (open_inference.SERVICE, inference.methods()),
                 (torchserve.SERVICE, predictions.methods()),

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from data_plane.errors import InferenceFailed, InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
-from data_plane.messages import Response, StreamingResponse, header
+from data_plane.messages import Response, StreamingResponse, close_chunks, header
 from data_plane.model import Call, Models
 from data_plane.off_loop import off_loop
 from data_plane.protocol.torchserve import inference_apis_pb2 as pb
@@ -58,8 +58,7 @@ class InferenceAPIsService:
             async for piece in answer.chunks:
                 yield _response(call, prediction=piece)
         finally:
-            if aclose := getattr(answer.chunks, "aclose", None):
-                await aclose()
+            await close_chunks(answer)
 
     async def _ask(self, request: pb.PredictionsRequest, call: Call) -> Response | StreamingResponse:
         """Raise InferenceFailed for a response that is an error."""
@@ -109,6 +108,5 @@ def _read(body: bytes) -> pb.PredictionsRequest:
 async def _gathered(answer: StreamingResponse) -> bytes:
     try:
         return b"".join([chunk async for chunk in answer.chunks])
-    finally:  # who makes the pieces learns that nobody takes more of them
-        if aclose := getattr(answer.chunks, "aclose", None):
-            await aclose()
+    finally:
+        await close_chunks(answer)

@@ -11,6 +11,7 @@ _GRPC = "tests/unit/grpc/test_messages.py::"
 _FILES = "tests/unit/data_plane/test_files.py::"
 _FIELDS = "tests/unit/protocol_v2/test_fields.py::"
 _JSON = "tests/unit/data_plane/test_json_text.py::"
+_PAYLOADS = "tests/unit/payload_logger/"
 
 BOUNDS = (
     Bound(
@@ -358,5 +359,83 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="it is truncated, with its length",
         test="tests/unit/data_plane/test_log_lines.py::test_a_record_of_any_length_is_cut",
+    ),
+    Bound(
+        what="payloads that wait for the payload logger's sink, of the container's memory; shared by all processes",
+        constant="data_plane.limits:LOGGED_SHARE",
+        unit=Unit.TIMES,
+        beyond="payloads are dropped and counted; requests are not affected",
+        test=f"{_PAYLOADS}test_asked_for.py::test_the_processes_of_a_server_share_a_part_of_the_memory",
+    ),
+    Bound(
+        what="these payloads, however much memory there is",
+        constant="data_plane.limits:MAX_LOGGED_BYTES",
+        unit=Unit.BYTES,
+        beyond="payloads are dropped and counted; requests are not affected",
+        test=f"{_PAYLOADS}test_bounds.py::test_payloads_beyond_the_bytes_are_dropped",
+    ),
+    Bound(
+        what="the number of these payloads",
+        constant="data_plane.limits:MAX_LOGGED_EVENTS",
+        unit=Unit.COUNT,
+        beyond="payloads are dropped and counted; requests are not affected",
+        test=f"{_PAYLOADS}test_bounds.py::test_payloads_beyond_the_number_are_dropped_and_hold_nothing",
+    ),
+    Bound(
+        what="a payload that is logged",
+        constant="data_plane.limits:MAX_LOGGED_PAYLOAD",
+        unit=Unit.BYTES,
+        beyond="it is dropped and counted",
+        test=f"{_PAYLOADS}test_bounds.py::test_a_payload_that_is_too_large_is_dropped_however_much_room_there_is",
+    ),
+    Bound(
+        what="what a payload counts beside its body and the headers that are sent with it",
+        constant="data_plane.limits:PAYLOAD_OVERHEAD",
+        unit=Unit.BYTES,
+        beyond="–",
+        test=f"{_PAYLOADS}test_bounds.py::test_payloads_beyond_the_bytes_are_dropped",
+    ),
+    Bound(
+        what="the sink's response to a payload",
+        constant="data_plane.limits:MAX_SINK_RESPONSE",
+        unit=Unit.BYTES,
+        beyond="its connection is closed, and the payload sent again",
+        test=f"{_PAYLOADS}test_sending.py::test_a_connection_that_breaks_is_replaced_a_few_times",
+    ),
+    Bound(
+        what="payloads that are sent at the same time",
+        constant="data_plane.limits:LOG_SENDERS",
+        unit=Unit.COUNT,
+        beyond="the others wait",
+        test=f"{_PAYLOADS}test_sending.py::test_few_payloads_are_sent_at_a_time",
+    ),
+    Bound(
+        what="time for the sink to respond",
+        constant="data_plane.limits:LOG_TIMEOUT",
+        unit=Unit.SECONDS,
+        beyond="the payload is counted as failed",
+        test=f"{_PAYLOADS}test_sending.py::test_a_sink_that_does_not_respond_is_not_asked_again",
+    ),
+    Bound(
+        what="attempts to send a payload while the sink cannot be reached, breaks, or responds with 429 or 5xx",
+        constant="data_plane.limits:LOG_ATTEMPTS",
+        unit=Unit.COUNT,
+        beyond="the payload is counted as failed",
+        test=f"{_PAYLOADS}test_sending.py::test_a_payload_is_sent_again_while_the_status_may_change",
+    ),
+    Bound(
+        what="time between two log lines about payloads that were not delivered",
+        constant="data_plane.limits:LOG_REPORT_EVERY",
+        unit=Unit.SECONDS,
+        beyond="the next line has all of them",
+        test=f"{_PAYLOADS}test_sending.py::test_losses_are_logged_once_a_minute",
+    ),
+    Bound(
+        what="time to send payloads at the end of a server that has used its grace period",
+        constant="data_plane.limits:MIN_LOG_FLUSH",
+        unit=Unit.SECONDS,
+        setting="`--grace-period`, for more",
+        beyond="the rest is dropped, counted and logged",
+        test="tests/hostile/test_payload_sinks.py::test_a_sink_that_never_responds_delays_neither_requests_nor_the_end",
     ),
 )

@@ -13,6 +13,8 @@ from prometheus_client import REGISTRY, generate_latest
 
 from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import Listeners, request_budget, serve_app
+from data_plane.model_server.payloads import payload_logger
+from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
@@ -60,6 +62,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
         max_request_size=listeners.max_request_size,
         style=style,
         budget=listeners.budget,
+        payloads=payload_logger(os.environ, metrics, config.workers),
     )
     must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
     must_not_end += [_run_engine(model) for model in config.repository.get_models().values() if model.engine]
@@ -84,6 +87,7 @@ def build_app(
     max_request_size: int,
     style: EventStyle = DEFAULT_STYLE,
     budget: ByteBudget | None = None,
+    payloads: PayloadLogger | None = None,
 ) -> App:
     """Return the application with every endpoint; of two routes for a path, the last one is used."""
     surfaces = (
@@ -91,7 +95,13 @@ def build_app(
         RepositoryEndpoints(models),
         HookEndpoints(models, Calls(timeout_s), style),
     )
-    return App(Router(route for one in surfaces for route in one.routes()), metrics, max_request_size, budget)
+    return App(
+        Router(route for one in surfaces for route in one.routes()),
+        metrics,
+        max_request_size,
+        budget,
+        payloads=payloads,
+    )
 
 
 async def _users_metrics() -> bytes:

@@ -1,0 +1,118 @@
+"""One request and its response: their payloads get the same id and the same headers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+from msgspec import structs
+
+from data_plane.limits import PAYLOAD_OVERHEAD
+from data_plane.messages import Headers, Response, StreamingResponse, close_chunks
+from data_plane.payload_logger.counts import Drop
+from data_plane.payload_logger.events import Kind, Payload
+from data_plane.payload_logger.queue import PayloadQueue
+
+_OK = 200  # KServe's agent logs no other responses
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """Logs the payloads of one request. `now` returns the time in seconds since 1970."""
+
+    queue: PayloadQueue
+    now: Callable[[], float]
+    id: str
+    headers: Headers  # those that are sent with the payloads
+    logs_response: bool
+
+    def log(self, kind: Kind, content_type: bytes, pieces: Sequence[bytes]) -> None:
+        """Log one payload, or count why it is dropped."""
+        size = sum(map(len, pieces)) + self.overhead()
+        if drop := self.queue.hold(size):
+            self.queue.drop(kind, drop)
+        else:
+            self.put(kind, content_type, pieces, size)
+
+    def put(self, kind: Kind, content_type: bytes, pieces: Sequence[bytes], size: int) -> None:
+        """Add a payload whose `size` is held to the queue."""
+        self.queue.put(Payload(kind, self.id, content_type, pieces, self.headers, self.now(), size))
+
+    def respond(self, response: Response) -> None:
+        """Log a successful response."""
+        if self.logs_response and response.status == _OK:
+            self.log(Kind.RESPONSE, response.content_type, (response.body,))
+
+    def following(self, response: StreamingResponse) -> StreamingResponse:
+        """Return the response; its chunks are logged as one payload when it ends, however it ends."""
+        if not (self.logs_response and response.status == _OK):
+            return response
+        return structs.replace(response, chunks=_LoggedChunks(response, self.stream()))
+
+    def stream(self) -> StreamedPayload:
+        """Return a response that is logged in pieces."""
+        return StreamedPayload(self)
+
+    def overhead(self) -> int:
+        """Return the bytes that a payload holds beside its pieces."""
+        return PAYLOAD_OVERHEAD + sum([len(name) + len(value) for name, value in self.headers])
+
+
+class StreamedPayload:
+    """A response that is sent in pieces; what they hold is counted from the first one."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._queue = exchange.queue
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._drop: Drop | None = None
+        self._hold(exchange.overhead())
+
+    def add(self, *pieces: bytes) -> None:
+        """Keep pieces that are being sent."""
+        self._hold(sum(map(len, pieces)))
+        if not self._drop:
+            self._pieces += pieces
+
+    def end(self, content_type: bytes) -> None:
+        """Log the pieces if there are any, or count why they are dropped."""
+        if self._drop:
+            self._queue.drop(Kind.RESPONSE, self._drop)
+        elif not self._pieces:  # an error came first
+            self._queue.release(self._size)
+        else:
+            self._exchange.put(Kind.RESPONSE, content_type, self._pieces, self._size)
+
+    def _hold(self, size: int) -> None:
+        if self._drop:
+            return
+        self._drop = self._queue.hold(size, self._size)
+        if self._drop:
+            self._queue.release(self._size)
+            self._pieces, self._size = [], 0
+        else:
+            self._size += size
+
+
+class _LoggedChunks:
+    """The chunks of a response, which are logged when it is closed. No generator: one that never began has no end."""
+
+    def __init__(self, response: StreamingResponse, payload: StreamedPayload) -> None:
+        self._response = response
+        self._chunks = aiter(response.chunks)
+        self._payload: StreamedPayload | None = payload
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        if self._payload:
+            self._payload.add(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        if self._payload:
+            self._payload.end(self._response.content_type)
+            self._payload = None
+        await close_chunks(self._response)

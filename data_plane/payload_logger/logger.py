@@ -1,0 +1,92 @@
+"""The payload logger of a server: gets each request and its response, and returns at once."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from data_plane.client.pool import Limits, Pool
+from data_plane.limits import LOG_SENDERS, MAX_LOGGED_PAYLOAD, MAX_SINK_RESPONSE
+from data_plane.log_lines import one_line
+from data_plane.messages import Headers, header
+from data_plane.payload_logger.counts import Counts
+from data_plane.payload_logger.events import EventWriter, Kind
+from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.queue import PayloadQueue
+from data_plane.payload_logger.report import Report
+from data_plane.payload_logger.sender import Sender
+from data_plane.payload_logger.settings import BadSettings, LoggerSettings, Mode
+
+log = logging.getLogger(__name__)
+
+_HASHES = 2**32
+
+
+class PayloadLogger:
+    """Logs the payloads of one server process, which hold at most `max_bytes`; `source` is the pod's name.
+
+    Raises BadSettings for certificates that cannot be read.
+    """
+
+    def __init__(
+        self, settings: LoggerSettings, source: str, *, max_bytes: int, now: Callable[[], float] = time.time
+    ) -> None:
+        self.counts = Counts()
+        self._settings = settings
+        self._writer = EventWriter(settings, source)
+        self._queue = PayloadQueue(self.counts, max_bytes, MAX_LOGGED_PAYLOAD)
+        self._now = now
+        self._logs_requests = settings.mode is not Mode.RESPONSE
+        self._logs_responses = settings.mode is not Mode.REQUEST
+        self._logged_hashes = int(settings.fraction * _HASHES)
+        self._report = Report(self.counts, settings.url, time.monotonic)
+        self._tls = _tls(settings) if settings.url.startswith("https:") else None
+        self._sender: Sender | None = None
+
+    def start(self) -> None:
+        """Start to send, in the running event loop."""
+        settings = self._settings
+        address, path = settings.sink
+        pool = Pool(address, tls=self._tls, limits=Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE))
+        self._sender = Sender(self._queue, self.counts, pool, path=path, writer=self._writer, report=self._report)
+        self._queue.open()
+        log.info("payloads (%s) are sent to %s", settings.mode.value, one_line(settings.url))
+
+    async def close(self, timeout_s: float) -> None:
+        """Send what waits, at most for `timeout_s`, and drop the rest."""
+        if self._sender:
+            await self._sender.close(timeout_s)
+        self._report.write()
+
+    def begin(self, headers: Headers, request_id: str, content_type: bytes, pieces: Sequence[bytes]) -> Exchange | None:
+        """Log a request; return what logs its response, or None if the request is not in the sample."""
+        own_id = header(headers, b"ce-id")
+        event_id = own_id.decode("latin-1") if own_id else request_id
+        if self._logged_hashes < _HASHES and zlib.crc32(event_id.encode()) >= self._logged_hashes:
+            return None
+        exchange = Exchange(self._queue, self._now, event_id, self._writer.selected(headers), self._logs_responses)
+        if self._logs_requests:
+            exchange.log(Kind.REQUEST, content_type, pieces)
+        return exchange
+
+
+def _tls(settings: LoggerSettings) -> ssl.SSLContext:
+    """Return what checks the sink's certificate. As with KServe, a missing file means the system's certificates."""
+    file = settings.ca_file
+    if file and not Path(file).exists():
+        log.warning("%s does not exist: the sink's certificate is checked with those of the system", one_line(file))
+        file = None
+    try:
+        context = ssl.create_default_context(cafile=file)
+    except OSError as error:  # OpenSSL's, which names no file
+        raise BadSettings(
+            f"The certificates for the payload logger, {file}, cannot be read: {error}; write certificates in PEM."
+        ) from error
+    if settings.tls_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,117 @@
+"""What payloads hold while nobody takes them: bounded, and counted beyond that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+
+from data_plane.limits import MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD, PAYLOAD_OVERHEAD
+from data_plane.messages import Response, StreamingResponse
+from data_plane.payload_logger.counts import Counts, Drop
+from data_plane.payload_logger.settings import Mode
+from tests.unit.payload_logger.loggers import JSON, MIB, a_logger, ask, dropped
+
+
+def test_payloads_beyond_the_bytes_are_dropped() -> None:
+    logger = a_logger(mode=Mode.REQUEST, max_bytes=3 * (1000 + PAYLOAD_OVERHEAD))
+    for _ in range(5):
+        ask(logger, body=bytes(1000))
+
+    held = {"events": 3, "bytes": 3 * (1000 + PAYLOAD_OVERHEAD)}
+    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, request=2), **held)
+
+
+def test_payloads_beyond_the_number_are_dropped_and_hold_nothing() -> None:
+    logger = a_logger(mode=Mode.REQUEST)
+    for _ in range(MAX_LOGGED_EVENTS + 1):
+        ask(logger, body=b"")
+
+    held = {"events": MAX_LOGGED_EVENTS, "bytes": MAX_LOGGED_EVENTS * PAYLOAD_OVERHEAD}
+    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, request=1), **held)
+
+
+def test_a_payload_that_is_too_large_is_dropped_however_much_room_there_is() -> None:
+    logger = a_logger()
+    ask(logger, body=bytes(MAX_LOGGED_PAYLOAD), answer=bytes(MAX_LOGGED_PAYLOAD))
+
+    assert logger.counts == dropped(Drop.TOO_LARGE, request=1, response=1)
+
+
+def test_a_payload_larger_than_all_that_may_wait_is_too_large() -> None:
+    logger = a_logger(max_bytes=MIB)
+    ask(logger, body=bytes(MIB))
+
+    assert logger.counts.dropped == dropped(Drop.TOO_LARGE, request=1).dropped
+
+
+async def chunks(number: int, size: int = MIB) -> AsyncIterator[bytes]:
+    for _ in range(number):
+        yield bytes(size)
+
+
+async def test_a_streamed_response_is_counted_while_it_is_sent() -> None:
+    logger = a_logger(mode=Mode.RESPONSE)
+    exchange = logger.begin((), "1", JSON, (b"",))
+    assert exchange
+    response = exchange.following(StreamingResponse(chunks(3)))
+    seen = [logger.counts.bytes async for _ in response.chunks]
+
+    assert seen == [number * MIB + PAYLOAD_OVERHEAD for number in (1, 2, 3)]
+
+
+async def test_a_streamed_response_that_becomes_too_large_is_given_up_at_once() -> None:
+    logger = a_logger(mode=Mode.RESPONSE)
+    exchange = logger.begin((), "1", JSON, (b"",))
+    assert exchange
+    response = exchange.following(StreamingResponse(chunks(MAX_LOGGED_PAYLOAD // MIB + 3)))
+    seen = [logger.counts.bytes async for _ in response.chunks]
+    assert isinstance(response.chunks, AsyncIterator)
+    await response.chunks.aclose()  # type: ignore[attr-defined]
+
+    assert seen[-4:] == [0, 0, 0, 0]
+    assert logger.counts == dropped(Drop.TOO_LARGE, response=1)
+
+
+async def test_streams_beyond_the_bytes_of_all_are_dropped() -> None:
+    logger = a_logger(mode=Mode.RESPONSE, max_bytes=4 * MIB)
+    exchanges = [logger.begin((), str(number), JSON, (b"",)) for number in range(3)]
+    streams = [one.stream() for one in exchanges if one]
+    for stream in streams:
+        stream.add(bytes(MIB), bytes(MIB // 2))
+    for stream in streams:
+        stream.end(JSON)
+
+    held = {"events": 2, "bytes": 2 * (MIB + MIB // 2 + PAYLOAD_OVERHEAD)}
+    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, response=1), **held)
+
+
+def test_a_stream_that_sent_nothing_holds_nothing() -> None:
+    logger = a_logger(mode=Mode.RESPONSE)
+    exchange = logger.begin((), "1", JSON, (b"",))
+    assert exchange
+    exchange.stream().end(JSON)
+
+    assert logger.counts == Counts()
+
+
+def test_requests_are_sampled_by_their_ids_with_their_responses() -> None:
+    logger = a_logger(fraction=0.25)
+    sampled = [logger.begin((), str(number), JSON, (b"",)) is not None for number in range(1000)]
+    again = [logger.begin(((b"ce-id", b"%d" % number),), "x", JSON, (b"",)) is not None for number in range(1000)]
+
+    assert sampled == again
+    assert 200 < sum(sampled) < 300
+    assert logger.counts.events == 2 * sum(sampled)
+
+
+def test_only_what_the_mode_names_is_logged() -> None:
+    events = {}
+    for mode in Mode:
+        logger = a_logger(mode=mode)
+        ask(logger)
+        exchange = logger.begin((), "2", JSON, (b"",))
+        if exchange:
+            exchange.respond(Response(b"{}", status=500))
+        events[mode] = logger.counts.events
+
+    assert events == {Mode.ALL: 3, Mode.REQUEST: 2, Mode.RESPONSE: 1}
