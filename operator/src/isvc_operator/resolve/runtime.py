@@ -9,6 +9,7 @@ from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_YIELDS
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.server_types import default_protocol_of, server_type_of
 
 # KServe's order of preference.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
@@ -133,7 +134,8 @@ def _priority(runtime: ServingRuntime, model: ModelSpec) -> int:
 
 
 def _protocol_for(model: ModelSpec, runtime: ServingRuntime) -> str:
-    return model.protocol_version or _lowest_protocol(runtime) or "v1"
+    default = default_protocol_of(server_type_of(runtime))
+    return model.protocol_version or default or _lowest_protocol(runtime) or "v1"
 
 
 def _lowest_protocol(runtime: ServingRuntime) -> str:

@@ -15,6 +15,7 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.component import http_port
 from isvc_operator.resolve.containers import merge_items, with_tag
 from isvc_operator.resolve.flags import flag_value
 
@@ -34,6 +35,7 @@ _BY_NAME = {
     "kserve-huggingfaceserver": HUGGING_FACE,
     "kserve-vllmserver": VLLM,
 }
+_PROTOCOLS = {TORCHSERVE: "v1", MLSERVER: "v2", TRITON: "v2"}
 _ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
 _MODEL_CLASSES = {
     "xgboost": "mlserver_xgboost.XGBoostModel",
@@ -48,22 +50,32 @@ _WITH_GPU_TAG = (TENSORFLOW_SERVING, TORCHSERVE, HUGGING_FACE)
 _GPU_TAG = "-gpu"
 # vLLM's image without GPUs is another repository.
 _CPU_REPOSITORY = "-cpu"
+_READY = {"periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 3}
 _GPU, _GPU_PARTITION = "nvidia.com/gpu", "nvidia.com/mig"
 
 
 @dataclass(frozen=True)
 class ServerDefaults:
-    """What a server gets in addition to what its runtime and its service set."""
+    """What a server gets in addition to what its runtime and its service set.
+
+    ``ready_path`` is where its HTTP port says whether it is ready.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
+    ready_path: str | None = None
 
 
 def server_type_of(runtime: ServingRuntime) -> str | None:
     """Return the type of the runtime's server: that of its annotation, or else of KServe's name for it."""
     named = _BY_NAME.get(runtime.metadata.name)
     return runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE) or named
+
+
+def default_protocol_of(server_type: str | None) -> str | None:
+    """Return the protocol of a model that names none, whichever protocols the runtime lists."""
+    return _PROTOCOLS.get(server_type or "")
 
 
 def defaults_of(
@@ -78,6 +90,8 @@ def defaults_of(
         return ServerDefaults(
             labels={LABEL_MODEL_CLASS: _MODEL_CLASSES.get(model_format, _OTHER_MODEL_CLASS)},
             env=model if stored else {"MLSERVER_LOAD_MODELS_AT_STARTUP": "false"},
+            # It opens its port before it has loaded the model: KServe's probe of the port would send it requests.
+            ready_path="/v2/health/ready",
         )
     if server_type == TRITON and not stored:
         return ServerDefaults(flags={_MODEL_CONTROL: "explicit"})
@@ -100,6 +114,9 @@ def with_defaults(container: Container, own: Container, defaults: ServerDefaults
         completed["env"] = env
     if flags:
         completed["args"] = [*container.get("args", ()), *flags]
+    if defaults.ready_path:
+        action = {"httpGet": {"path": defaults.ready_path, "port": http_port(container)}}
+        completed.setdefault("readinessProbe", {**action, **_READY})
     return completed
 
 

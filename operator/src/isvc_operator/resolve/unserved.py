@@ -8,6 +8,7 @@ from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.defaulting import model_field, model_of
 from isvc_operator.api.names import MODELS_MOUNT
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.containers import is_grpc
 from isvc_operator.resolve.predictor import has_fixed_image, has_own_image
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.server_types import TRITON, server_type_of
@@ -15,12 +16,13 @@ from isvc_operator.resolve.service import Resolved
 
 
 def unserved_parts(resolved: Resolved) -> Iterator[str]:
-    """Yield a version that the image does not have, and a model that the server will not find."""
+    """Yield a version that the image does not have, a port without a server, and a model that will not be found."""
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
     if model is None or chosen is None:
         return
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
+    yield from _other_grpc_ports(model, chosen, field)
     if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
         yield (
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
@@ -34,6 +36,19 @@ def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, 
         return
     why = "has only one version" if has_fixed_image(model, chosen) else "is pinned by its digest"
     yield f"{field}.runtimeVersion: {version} ({image} {why}; write another image as {field}.image)"
+
+
+def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, field: str) -> Iterator[str]:
+    """Yield the model's ports for gRPC at which a server that lists its ports, one for gRPC among them, has none."""
+    listed = [port for item in chosen.runtime.spec.containers for port in item.get("ports") or ()]
+    numbers = [port.get("containerPort") for port in listed if is_grpc(port.get("name") or "")]
+    for port in model.as_dict().get("ports", ()):
+        if numbers and is_grpc(port.get("name", "")) and port["containerPort"] not in numbers:
+            yield (
+                f"{field}.ports: {port['name']} {port['containerPort']} (the server of runtime "
+                f"{chosen.runtime.metadata.name} has gRPC at port {numbers[0]}; protocolVersion: grpc-v2 makes port 80 "
+                "of the Service lead there)"
+            )
 
 
 def _expects_a_model(server: Container, chosen: ChosenRuntime) -> bool:

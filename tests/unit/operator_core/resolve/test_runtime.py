@@ -40,15 +40,27 @@ def test_the_runtime_that_lists_the_format_is_chosen_with_the_models_protocol() 
     ids=["its only one", "the plainest of several", "v1 where it lists none"],
 )
 def test_a_model_without_a_protocol_speaks_the_runtimes_plainest(protocols: list[str], protocol: str) -> None:
-    chosen = choose_runtime(unversioned_model(), of_cluster(a_runtime(protocols=protocols)))
+    chosen = choose_runtime(unversioned_model(), of_cluster(a_runtime("mine", protocols=protocols, server_type=None)))
 
     assert chosen.protocol == protocol
 
 
 def test_a_named_runtime_that_speaks_v2_only_makes_a_model_without_a_protocol_speak_v2() -> None:
-    runtime = a_runtime("triton", protocols=["grpc-v2", "v2"])
+    runtime = a_runtime("mine", protocols=["grpc-v2", "v2"], server_type=None)
 
-    assert choose_runtime(unversioned_model(runtime="triton"), of_cluster(runtime)).protocol == "v2"
+    assert choose_runtime(unversioned_model(runtime="mine"), of_cluster(runtime)).protocol == "v2"
+
+
+@pytest.mark.parametrize(
+    ("server_type", "protocol"), [("torchserve", "v1"), ("mlserver", "v2"), ("tritonserver", "v2")]
+)
+@pytest.mark.parametrize("protocols", [[], ["v1", "v2"], ["grpc-v2"]])
+def test_a_model_without_a_protocol_speaks_that_of_the_type_of_server(
+    protocols: list[str], server_type: str, protocol: str
+) -> None:
+    runtime = a_runtime("mine", protocols=protocols, server_type=server_type)
+
+    assert choose_runtime(unversioned_model(runtime="mine"), of_cluster(runtime)).protocol == protocol
 
 
 # --- what is left out of the choice ------------------------------------------------------------------

@@ -104,6 +104,27 @@ def test_the_users_variables_win_over_mlservers_defaults_and_these_over_the_runt
     }
 
 
+def test_mlserver_is_ready_when_it_has_loaded_its_model() -> None:
+    ready = {"httpGet": {"path": "/v2/health/ready", "port": 8080}}
+    grpc = [{"name": "h2c", "containerPort": 9000}]
+
+    assert predictor_of("kserve-mlserver", "sklearn").server["readinessProbe"] == {
+        **ready,
+        "periodSeconds": 5,
+        "timeoutSeconds": 2,
+        "failureThreshold": 3,
+    }
+    assert (
+        predictor_of("kserve-mlserver", "sklearn", ports=grpc).server["readinessProbe"]["httpGet"] == ready["httpGet"]
+    )
+
+
+def test_the_users_own_probe_of_mlserver_is_kept() -> None:
+    probe = {"tcpSocket": {"port": 8080}}
+
+    assert predictor_of("kserve-mlserver", "sklearn", readinessProbe=probe).server["readinessProbe"] == probe
+
+
 # --- Triton ----------------------------------------------------------------------------------------------
 
 

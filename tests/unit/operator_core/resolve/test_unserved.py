@@ -57,6 +57,27 @@ def test_a_version_that_the_pod_gets_is_not_reported(model: dict[str, Any]) -> N
     assert unserved(**model) == []
 
 
+# --- ports ------------------------------------------------------------------------------------------------
+
+
+def test_a_grpc_port_of_torchserves_at_which_our_servers_have_none_is_reported() -> None:
+    assert unserved(ports=[{"name": "h2c", "containerPort": 7070}]) == [
+        "spec.predictor.model.ports: h2c 7070 (the server of runtime kserve-torchserve has gRPC at port 8081; "
+        "protocolVersion: grpc-v2 makes port 80 of the Service lead there)"
+    ]
+
+
+@pytest.mark.parametrize("port", [{"name": "h2c", "containerPort": 8081}, {"name": "web", "containerPort": 7070}])
+def test_the_servers_own_port_and_those_of_other_protocols_are_not_reported(port: dict[str, Any]) -> None:
+    assert unserved(ports=[port]) == []
+
+
+def test_any_port_of_a_server_that_lists_none_may_be_right() -> None:
+    port = {"name": "h2c", "containerPort": 9000}
+
+    assert unserved_by_kserves("kserve-tensorflow-serving", "tensorflow", ports=[port]) == []
+
+
 # --- no model --------------------------------------------------------------------------------------------
 
 
