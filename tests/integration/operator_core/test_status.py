@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
-from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
 from tests.support.played_pods import make_pod, play_initializer
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
-
-# A script with KServe's own Python client, as its users have it. It runs in a process of its own: importing kserve
-# takes seconds and warns about much that is not ours. Its ``create`` cannot be used: kserve 0.21 hands a typed object
-# to a Kubernetes client that takes dictionaries only.
-KSERVES_CLIENT = """
-    import sys
-    from kserve import KServeClient
-
-    kubeconfig, namespace = sys.argv[1:]
-    client = KServeClient(config_file=kubeconfig)
-    print(client.is_isvc_ready("torchserve", namespace), flush=True)
-    sys.stdin.readline()
-    client.wait_isvc_ready("torchserve", namespace, timeout_seconds=30, polling_interval=1, expected_generation=1)
-    print(client.get("torchserve", namespace)["status"]["url"], flush=True)
-    client.delete("torchserve", namespace)
-"""
 
 
 def test_a_finished_rollout_is_ready_with_its_addresses(running_operator: None, namespace: Namespace) -> None:
@@ -141,33 +121,6 @@ def test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path
     namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
     assert ".resources.limit: field not declared in schema" in condition["message"]
-
-
-def test_kserves_client_sees_when_a_service_is_ready(
-    running_operator: None, apiserver: ApiServer, namespace: Namespace
-) -> None:
-    namespace.apply_story()
-    namespace.wait_for_condition("Ready", "Unknown")
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-c",
-        textwrap.dedent(KSERVES_CLIENT),
-        str(apiserver.kubeconfig),
-        namespace.name,
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdin is not None
-        assert client.stdout is not None
-        assert client.stdout.readline() == "False\n"
-        namespace.play_finished_rollout()
-        namespace.wait_for_condition("Ready", "True")
-        client.stdin.write("go on\n")
-        client.stdin.flush()
-        assert client.stdout.readline() == f"http://torchserve.{namespace.name}.example.com\n"
-    assert client.returncode == 0
-    assert namespace.find("inferenceservice", "torchserve") is None
 
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
