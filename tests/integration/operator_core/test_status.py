@@ -25,6 +25,7 @@ def test_a_finished_rollout_is_ready_with_its_addresses(running_operator: None, 
     assert conditions == [
         {"type": "IngressReady", "status": "True"},
         {"type": "PredictorReady", "status": "True", "reason": "NewReplicaSetAvailable"},
+        {"type": "Progressing", "status": "True", "severity": "Info", "reason": "NewReplicaSetAvailable"},
         {"type": "Ready", "status": "True"},
         {"type": "Stopped", "status": "False", "severity": "Info"},
     ]

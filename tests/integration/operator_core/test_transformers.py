@@ -37,6 +37,7 @@ def test_every_component_gets_a_deployment_and_a_service_and_the_service_waits_f
     types = {item["type"]: item["status"] for item in service["status"]["conditions"]}
     assert types == {
         **dict.fromkeys(("PredictorReady", "TransformerReady", "ExplainerReady", "IngressReady", "Ready"), "True"),
+        "Progressing": "True",
         "Stopped": "False",
     }
     assert service["status"]["address"]["url"] == f"http://{NAMES[1]}.{namespace.name}.svc.cluster.local"

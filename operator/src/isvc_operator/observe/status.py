@@ -25,6 +25,7 @@ from isvc_operator.api.names import (
     HOST_TAKEN,
     INGRESS_READY,
     PREDICTOR,
+    PROGRESSING,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
     STOPPED,
@@ -76,8 +77,9 @@ class Observation:
 def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     """Return the status at ``now`` (RFC 3339)."""
     previous = observed.service.status
+    components = [*_components_ready(observed)]
     current = [
-        *_components_ready(observed), _ingress_ready(observed), _stopped(observed),
+        *components, _progressing(observed, components), _ingress_ready(observed), _stopped(observed),
         *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
     ]  # fmt: skip
     current.append(conds.ready(current))
@@ -100,6 +102,21 @@ def _components_ready(observed: Observation) -> Iterator[Condition]:
             yield conds.condition(type_, False, observed.problem.reason, observed.problem.message)
         else:
             yield component_ready(component)
+
+
+def _progressing(observed: Observation, components: Sequence[Condition]) -> Condition:
+    """Return ``Progressing`` as a Deployment has it: False if nothing goes on without a change from outside."""
+    for status, value in (("False", False), ("Unknown", True)):
+        for item in components:
+            if item.status == status:
+                return conds.condition(PROGRESSING, value, item.reason, f"the condition {item.type} says more")
+    if observed.held_back:
+        reason, message = CANARY_NOT_SUPPORTED, f"the condition {SPEC_ROLLED_OUT} says more"
+        return conds.condition(PROGRESSING, False, reason, message)
+    if observed.held:
+        message = "requests go to the pods of the previous spec until the new ones can take over"
+        return conds.condition(PROGRESSING, True, "TrafficHeld", message)
+    return conds.condition(PROGRESSING, True, "NewReplicaSetAvailable")
 
 
 def _ingress_ready(observed: Observation) -> Condition:

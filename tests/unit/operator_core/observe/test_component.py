@@ -49,7 +49,7 @@ def test_a_service_that_was_scaled_to_zero_is_ready_says_so_and_has_no_model_loa
 
 
 def test_a_component_that_is_not_there_has_none() -> None:
-    assert sorted(conditions()) == ["IngressReady", "PredictorReady", "Ready", "Stopped"]
+    assert sorted(conditions()) == ["IngressReady", "PredictorReady", "Progressing", "Ready", "Stopped"]
 
 
 def test_the_service_waits_for_its_transformer_and_says_so() -> None:

@@ -64,7 +64,7 @@ def status_of(**seen: Any) -> dict[str, Any]:
 
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
     words = {"reason": reason, "message": message}
-    severities = {"Stopped": "Info", "SpecSupported": "Warning", "StorageComplete": "Warning"}
+    severities = {"Progressing": "Info", "Stopped": "Info", "SpecSupported": "Warning", "StorageComplete": "Warning"}
     severity = {"severity": severities[type_]} if type_ in severities else {}
     given = {name: text for name, text in words.items() if text}
     return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
@@ -72,6 +72,8 @@ def condition(type_: str, status: str, reason: str | None = None, message: str |
 
 INGRESS_IS_READY = condition("IngressReady", "True")
 NOT_STOPPED = condition("Stopped", "False")
+ROLLED_OUT = condition("Progressing", "True", "NewReplicaSetAvailable")
+PREDICTOR_SAYS_MORE = "the condition PredictorReady says more"
 
 
 def test_a_service_that_serves_has_the_conditions_that_kserves_tools_expect() -> None:
@@ -80,6 +82,7 @@ def test_a_service_that_serves_has_the_conditions_that_kserves_tools_expect() ->
         "conditions": [
             INGRESS_IS_READY,
             condition("PredictorReady", "True", "NewReplicaSetAvailable"),
+            ROLLED_OUT,
             condition("Ready", "True"),
             NOT_STOPPED,
         ],
@@ -100,6 +103,7 @@ def test_a_starting_service_reports_its_stage() -> None:
         "conditions": [
             INGRESS_IS_READY,
             condition("PredictorReady", "Unknown", *words),
+            condition("Progressing", "True", "LoadingModel", PREDICTOR_SAYS_MORE),
             condition("Ready", "Unknown", *words),
             NOT_STOPPED,
         ],
@@ -121,6 +125,7 @@ def test_a_failed_service_reports_pod_container_exit_code_cause_and_log() -> Non
         "conditions": [
             INGRESS_IS_READY,
             condition("PredictorReady", "False", "ServerFailed", message),
+            condition("Progressing", "False", "ServerFailed", PREDICTOR_SAYS_MORE),
             condition("Ready", "False", "ServerFailed", message),
             NOT_STOPPED,
         ],
@@ -158,7 +163,7 @@ def test_a_crash_beside_a_complete_rollout_does_not_make_the_service_unready() -
 
     status = status_of(pods=pods, failure=CRASH)
 
-    assert [item["status"] for item in status["conditions"]] == ["True", "True", "True", "False"]
+    assert [item["status"] for item in status["conditions"]] == ["True", "True", "True", "True", "False"]
     assert status["modelStatus"] == {
         "transitionStatus": "UpToDate",
         "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
@@ -207,7 +212,7 @@ def test_an_ingress_that_is_missing_keeps_the_service_from_being_ready() -> None
     conditions = status_of(route_problem=RouteProblem(*words))["conditions"]
 
     assert conditions[0] == condition("IngressReady", "False", *words)
-    assert conditions[2] == condition("Ready", "False", *words)
+    assert conditions[3] == condition("Ready", "False", *words)
 
 
 def test_a_route_that_the_gateway_has_not_looked_at_yet_is_not_known_to_work() -> None:
@@ -216,13 +221,27 @@ def test_a_route_that_the_gateway_has_not_looked_at_yet_is_not_known_to_work() -
     conditions = status_of(route_problem=problem)["conditions"]
 
     assert conditions[0] == condition("IngressReady", "Unknown", problem.reason, problem.message)
-    assert conditions[2] == condition("Ready", "Unknown", problem.reason, problem.message)
+    assert conditions[3] == condition("Ready", "Unknown", problem.reason, problem.message)
 
 
 def test_a_service_of_the_cluster_needs_no_ingress() -> None:
     service = a_service(labels={"networking.kserve.io/visibility": "cluster-local"})
 
     assert status_of(service=service)["conditions"][0] == INGRESS_IS_READY
+
+
+def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
+    progressing = status_of(held=True)["conditions"][2]
+
+    assert (progressing["type"], progressing["status"], progressing["reason"]) == ("Progressing", "True", "TrafficHeld")
+
+
+def test_a_service_whose_change_is_held_back_is_not_progressing() -> None:
+    progressing = status_of(held_back={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
+
+    assert progressing == condition(
+        "Progressing", "False", "CanaryNotSupported", "the condition SpecRolledOut says more"
+    )
 
 
 # --- stopped, and refused -------------------------------------------------------------------------------
@@ -238,6 +257,7 @@ def test_a_stopped_service_keeps_its_mode_and_says_that_it_is_stopped() -> None:
         "conditions": [
             condition("IngressReady", "False", "Stopped"),
             condition("PredictorReady", "False", *words),
+            condition("Progressing", "False", "Stopped", PREDICTOR_SAYS_MORE),
             condition("Ready", "False", *words),
             condition("Stopped", "True"),
         ],
@@ -258,6 +278,7 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
         "conditions": [
             condition("IngressReady", "Unknown", "PredictorNotResolved"),
             condition("PredictorReady", "False", problem.reason, problem.message),
+            condition("Progressing", "False", problem.reason, PREDICTOR_SAYS_MORE),
             condition("Ready", "False", problem.reason, problem.message),
             NOT_STOPPED,
         ],
@@ -290,10 +311,10 @@ def test_unsupported_fields_are_named_without_making_the_service_unready() -> No
         "conditions"
     ]
 
-    assert conditions[2] == condition(
+    assert conditions[3] == condition(
         "Ready", "True", message="Some settings have no effect; the condition SpecSupported lists them"
     )
-    assert conditions[3] == condition(
+    assert conditions[4] == condition(
         "SpecSupported",
         "False",
         "FieldsIgnored",
@@ -307,7 +328,7 @@ def test_what_the_server_does_without_is_named_without_making_the_service_unread
 
     conditions = status_of(pods=[pod])["conditions"]
 
-    assert conditions[2:] == [
+    assert conditions[3:] == [
         condition("Ready", "True"),
         condition("Stopped", "False"),
         condition("StorageComplete", "False", "StorageWarning", warning),
@@ -318,7 +339,7 @@ def test_an_initializer_that_has_failed_reports_a_failure_and_no_warning() -> No
     pod = a_pod(initializer=an_initializer(ended(13, "there is no model store")))
 
     assert [one["type"] for one in status_of(pods=[pod])["conditions"]] == [
-        "IngressReady", "PredictorReady", "Ready", "Stopped",
+        "IngressReady", "PredictorReady", "Progressing", "Ready", "Stopped",
     ]  # fmt: skip
 
 
@@ -379,6 +400,7 @@ def test_a_status_that_kserve_left_behind_is_replaced() -> None:
     assert {item["type"]: item["lastTransitionTime"] for item in status["conditions"]} == {
         "IngressReady": NOW,
         "PredictorReady": NOW,
+        "Progressing": NOW,
         "Ready": EARLIER,
         "Stopped": NOW,
     }
