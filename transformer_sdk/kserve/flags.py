@@ -40,6 +40,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def default_grace_period() -> int:
+    """Return the seconds that requests have after SIGTERM: 30, or the variable that the operator derives from a timeout.
+
+    Raises ValueError for a variable that is not a whole number.
+    """
+    return int(os.environ.get("GRACE_PERIOD", "30"))
+
+
 def predictor_config(args: argparse.Namespace) -> PredictorConfig:
     """Return the configuration of the predictor from the flags."""
     return PredictorConfig(

@@ -54,7 +54,7 @@ class ModelServer:
         access_log_format: str | None = _UNSET,
         event_loop: str = _UNSET,
         timeout_keep_alive: int = _UNSET,
-        grace_period: int = 30,
+        grace_period: int = _UNSET,
         predictor_config: PredictorConfig | None = None,
         ssl_certfile: str | None = _UNSET,
         ssl_keyfile: str | None = _UNSET,
@@ -63,7 +63,7 @@ class ModelServer:
         self.settings = argparse.Namespace(**{**vars(parser.parse_known_args()[0]), **given})
         settings = self.settings
         self.registered_models = ModelRepository() if registered_models is None else registered_models
-        self.grace_period = grace_period
+        self.grace_period = flags.default_grace_period() if grace_period is _UNSET else grace_period
         self.http_port = settings.http_port
         self.ssl_certfile, self.ssl_keyfile = settings.ssl_certfile, settings.ssl_keyfile
         if self.ssl_certfile and self.ssl_keyfile and self.http_port == DEFAULT_HTTP_PORT:

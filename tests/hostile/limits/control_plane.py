@@ -40,6 +40,14 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SERVICES}::test_a_storage_uri_that_is_too_long_is_reported",
     ),
     Bound(
+        what="time that pods have to end, where a `timeout` asks for more than 30 s",
+        constant="isvc_operator.limits:GRACE_SECONDS",
+        unit=Unit.SECONDS,
+        setting="`terminationGracePeriodSeconds` of the component",
+        beyond="requests that take longer are cut off when their pod is replaced",
+        test="tests/unit/operator_core/resolve/test_termination.py::test_a_pod_has_as_long_as_its_requests_may_take",
+    ),
+    Bound(
         what="characters that placeholders such as `{{.Labels.x}}` insert into a container",
         constant="isvc_operator.limits:FILLED_CHARACTERS",
         unit=Unit.COUNT,

@@ -318,3 +318,16 @@ def test_types_that_are_no_list_are_the_models_fault(types: Any) -> None:
 
     assert (reply.status, reply.json()["component"]) == (500, "transformer")
     assert reply.json()["error"].startswith("get_input_types of model m returned ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "seconds"), [(None, {}, 30), ("300", {}, 300), ("300", {"grace_period": 7}, 7)]
+)
+def test_requests_have_the_time_after_the_signal_that_the_operator_sets(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, given: dict[str, int], seconds: int
+) -> None:
+    monkeypatch.delenv("GRACE_PERIOD", raising=False)
+    if variable:
+        monkeypatch.setenv("GRACE_PERIOD", variable)
+
+    assert ModelServer(**given).grace_period == seconds

@@ -20,6 +20,7 @@ from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc, merge_items
 from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.termination import with_grace_period
 
 DEFAULT_PORT = 8080
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
@@ -141,16 +142,16 @@ def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:
     return component.deployment_strategy.as_dict() if component.deployment_strategy else None
 
 
-def pod_fields(source: ApiModel) -> dict[str, Any]:
-    """Return the fields of ``source`` that belong to a PodSpec, by their names in YAML.
+def pod_of(component: ComponentExtensionSpec) -> dict[str, Any]:
+    """Return the component's fields that belong to a PodSpec, by their names in YAML, and its grace period.
 
     Unknown fields of its containers are left out, too: the API server would refuse the Deployment.
     """
-    pod = fields_of(source, PodSpecFields)
+    pod = fields_of(component, PodSpecFields)
     for name in ("containers", "initContainers"):
         if name in pod:
             pod[name] = [_container_fields(item) for item in pod[name]]
-    return pod
+    return with_grace_period(pod, component.timeout)
 
 
 def _container_fields(container: Container) -> dict[str, Any]:

@@ -12,7 +12,6 @@ _ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPat
 _MERGED_MAPS = ("resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 # A probe, and a hook of a lifecycle, has exactly one of these.
 _ACTIONS = frozenset({"exec", "grpc", "httpGet", "sleep", "tcpSocket"})
-_GRACE_PERIOD = 30  # seconds, Kubernetes' default
 
 
 def merge_container(base: Container, overlay: Container) -> dict[str, Any]:
@@ -71,17 +70,6 @@ def _without_replaced_actions(base: Mapping[str, Any], overlay: Mapping[str, Any
         if isinstance(value, Mapping) and isinstance(inner := overlay.get(name), Mapping):
             kept[name] = _without_replaced_actions(value, inner)
     return kept
-
-
-def within_grace_period(container: Container, pod: Mapping[str, Any]) -> Container:
-    """Limit the container's preStop sleep to the pod's grace period: the API server refuses a longer one."""
-    hooks = container.get("lifecycle", {})
-    seconds = hooks.get("preStop", {}).get("sleep", {}).get("seconds", 0)
-    grace = pod.get("terminationGracePeriodSeconds", _GRACE_PERIOD)
-    if seconds <= grace:
-        return container
-    others = {name: hook for name, hook in hooks.items() if name != "preStop"}
-    return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace else {})}}
 
 
 def with_tag(image: str, tag: str) -> str:

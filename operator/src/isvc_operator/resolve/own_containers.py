@@ -12,10 +12,7 @@ from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.containers import within_grace_period
-
-# Time for every proxy to notice the removed endpoint before the server refuses connections.
-_BEFORE_STOP = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+from isvc_operator.resolve.termination import with_drain_seconds, with_pre_stop
 
 
 def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:
@@ -40,12 +37,15 @@ def server_first(containers: Sequence[Container], field: str) -> list[dict[str, 
 
 
 def completed(container: Container, pod: Mapping[str, Any], resources: ResourceConfig) -> dict[str, Any]:
-    """Return a server or transformer with our defaults for fields that are not set; other containers unchanged."""
+    """Return a server or transformer with our defaults for fields that are not set; other containers unchanged.
+
+    ``pod`` has all its containers.
+    """
     if container.get("name") not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
         return dict(container)
+    server = with_drain_seconds(with_pre_stop(container, pod), pod)
     return {
-        **container,
-        "lifecycle": {**within_grace_period(_BEFORE_STOP, pod)["lifecycle"], **container.get("lifecycle", {})},
+        **server,
         "resources": _with_defaults(container.get("resources", {}), resources),
         "securityContext": _restricted(container.get("securityContext", {}), pod.get("securityContext", {})),
     }

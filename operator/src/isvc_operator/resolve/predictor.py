@@ -25,7 +25,7 @@ from isvc_operator.resolve.component import (
     Component,
     annotations_for,
     fields_of,
-    pod_fields,
+    pod_of,
     replicas_of,
     strategy_of,
     with_pod_defaults,
@@ -37,7 +37,6 @@ from isvc_operator.resolve.containers import (
     merge_containers,
     merge_items,
     merge_maps,
-    within_grace_period,
 )
 from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.placeholders import Values, fill_all, fill_container, values_of
@@ -52,6 +51,12 @@ from isvc_operator.resolve.server_types import (
 from isvc_operator.resolve.settings import settings_of
 from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
 from isvc_operator.resolve.storage.sources import stored_uri, with_stored_path
+from isvc_operator.resolve.termination import (
+    reads_drain_seconds,
+    with_drain_seconds,
+    with_pre_stop,
+    within_grace_period,
+)
 
 # Pod fields that a runtime may set (contract §1.4), in addition to its containers and the lists below. The user's win.
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
@@ -98,8 +103,8 @@ def resolve_with_runtime(
 def resolve_own(service: InferenceService, config: OperatorConfig, storage: StorageContext) -> Component:
     """Return the predictor of the user's own containers, which get no arguments from the operator."""
     predictor, metadata = service.spec.predictor, service.metadata
-    pod = pod_fields(predictor)
-    server, *others = server_first(pod.pop("containers", ()), "spec.predictor")
+    pod = pod_of(predictor)
+    server, *others = server_first(pod.get("containers", ()), "spec.predictor")
     server = {**server, "env": merge_items(_settings(predictor), server.get("env", ()), "name")}
     annotations = annotations_for(metadata, predictor, config)
     return Component(
@@ -134,7 +139,10 @@ def _server(
     service: InferenceService, model: ModelSpec, chosen: ChosenRuntime, defaults: ServerDefaults, values: Values
 ) -> dict[str, Any]:
     predictor = service.spec.predictor
-    base = within_grace_period(_server_of(chosen), pod_fields(predictor))
+    pod = pod_of(predictor)
+    base = with_pre_stop(_server_of(chosen), pod)
+    if reads_drain_seconds(base):
+        base = with_drain_seconds(base, pod, over=True)
     own = _users_container(predictor, model)
     merged = with_defaults(merge_container(base, own), own, defaults)
     container = fill_container(with_service_name(merged, service.metadata), values)
@@ -183,7 +191,7 @@ def _server_of(chosen: ChosenRuntime) -> Container:
 def _pod(
     service: InferenceService, runtime: ServingRuntimeSpec, config: OperatorConfig, values: Values
 ) -> dict[str, Any]:
-    shared, own = fields_of(runtime, PodSpecFields), pod_fields(service.spec.predictor)
+    shared, own = fields_of(runtime, PodSpecFields), pod_of(service.spec.predictor)
     pod = merge_maps({name: shared[name] for name in _RUNTIME_POD_FIELDS if name in shared}, own)
     for name in _NAMED_ITEMS:
         if items := merge_items(shared.get(name, ()), own.get(name, ()), "name"):

@@ -16,7 +16,7 @@ from isvc_operator.resolve.component import (
     Component,
     annotations_for,
     http_port,
-    pod_fields,
+    pod_of,
     port_in_address,
     replicas_of,
     strategy_of,
@@ -65,8 +65,8 @@ def resolve_wrapper(
 ) -> Component:
     """Return the transformer or the explainer of a service."""
     spec = requested.spec
-    pod = pod_fields(spec)
-    server, *others = server_first(pod.pop("containers", ()), requested.field)
+    pod = pod_of(spec)
+    server, *others = server_first(pod.get("containers", ()), requested.field)
     server = with_service_name(with_stored_path(server), service)
     server = with_variable(server, WAIT_FOR_PREDICTOR, "true")
     server = with_flags(server, _flags(server, service.name, spec, backend))

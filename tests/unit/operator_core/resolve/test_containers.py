@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.resolve.containers import merge_container, merge_containers, with_tag, within_grace_period
+from isvc_operator.resolve.containers import merge_container, merge_containers, with_tag
 
 BASE: dict[str, Any] = {
     "name": "kserve-container",
@@ -123,28 +123,6 @@ def test_containers_of_the_same_name_are_merged_and_the_others_follow() -> None:
         {"name": "proxy", "image": "p"},
         {"name": "own", "image": "o"},
     ]
-
-
-SLEEPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "none asked for": ({}, {"preStop": {"sleep": {"seconds": 5}}}),
-    "a longer one": ({"terminationGracePeriodSeconds": 60}, {"preStop": {"sleep": {"seconds": 5}}}),
-    "a shorter one": ({"terminationGracePeriodSeconds": 3}, {"preStop": {"sleep": {"seconds": 3}}}),
-    "none at all": ({"terminationGracePeriodSeconds": 0}, {}),
-}
-
-
-@pytest.mark.parametrize(("pod", "hooks"), SLEEPS.values(), ids=SLEEPS.keys())
-def test_a_sleep_before_the_end_fits_in_the_grace_period(pod: dict[str, Any], hooks: dict[str, Any]) -> None:
-    start = {"postStart": {"exec": {"command": ["warm"]}}}
-    container = {**BASE, "lifecycle": {**start, "preStop": {"sleep": {"seconds": 5}}}}
-
-    assert within_grace_period(container, pod) == {**BASE, "lifecycle": {**start, **hooks}}
-
-
-def test_another_action_before_the_end_may_take_the_whole_grace_period() -> None:
-    container = {"name": "c", "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}}
-
-    assert within_grace_period(container, {"terminationGracePeriodSeconds": 3}) == container
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def test_the_storys_predictor() -> None:
         server={
             "name": "kserve-container",
             "image": "registry.example/torchserve:1.0",
+            "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
             "env": [
                 {"name": "INFERENCE_SERVICE_NAME", "value": "torchserve"},
                 {"name": "PROTOCOL_VERSION", "value": "v1"},
@@ -50,6 +51,20 @@ def test_the_storys_predictor() -> None:
         replicas=None,
         strategy=None,
     )
+
+
+def test_a_long_timeout_is_that_of_the_servers_end() -> None:
+    container = {"env": [{"name": "GRACE_PERIOD", "value": "20"}]}
+    pod = {"terminationGracePeriodSeconds": 60}
+
+    longer = predictor_of(a_runtime(container=container), predictor={"timeout": 300})
+    users = predictor_of(a_runtime(container=container), predictor={"timeout": 300, **pod})
+    not_read = predictor_of(predictor={"timeout": 300})
+
+    assert (longer.pod["terminationGracePeriodSeconds"], env_of(longer)["GRACE_PERIOD"]) == (310, "300")
+    assert (users.pod["terminationGracePeriodSeconds"], env_of(users)["GRACE_PERIOD"]) == (60, "50")
+    assert not_read.pod["terminationGracePeriodSeconds"] == 310
+    assert "GRACE_PERIOD" not in env_of(not_read)
 
 
 def test_the_predictors_name_stands_between_the_services_and_the_components() -> None:
