@@ -41,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def default_grace_period() -> int:
-    """Return the seconds that requests have after SIGTERM: 30, or the variable that the operator derives from a timeout.
+    """Return the seconds that requests have after SIGTERM: 30, or what the operator derives from a timeout.
 
     Raises ValueError for a variable that is not a whole number.
     """
