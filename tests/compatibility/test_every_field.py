@@ -35,6 +35,7 @@ COMPONENT = {
     NUMBER: 7,
     "containers": [{"name": "kserve-container", "image": "mine"}],
     "initContainers": [{"name": "before", "image": "mine"}],
+    "resourceId": "kbs:///repository/key/1",
     "canaryTrafficPercent": 10,
     "minReplicas": 2,
     "maxReplicas": 5,
