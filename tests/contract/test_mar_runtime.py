@@ -16,6 +16,7 @@ from data_plane.server.routing import Router
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from mar_runtime.cli import build_parser
 from tests.support.builders import SHIPPED_RUNTIME, a_service, the_children
+from torchserve_compat.store.flags import settings_of
 
 Manifest = dict[str, Any]
 
@@ -52,6 +53,12 @@ def server(children: Manifest) -> Manifest:
 
 def test_the_container_runs_the_server(server: Manifest) -> None:
     assert server["command"] == ["python", "-m", "mar_runtime"]
+
+
+def test_the_server_understands_the_flags_of_torchserve_in_kserves_samples() -> None:
+    options = options_of(render(model={"args": ["--disable-token-auth", "--enable-model-api"]}))
+
+    assert settings_of(options) == {"disable_token_authorization": "true", "enable_model_api": "true"}
 
 
 def test_the_server_understands_its_arguments_and_environment(children: Manifest) -> None:

@@ -14,6 +14,7 @@ from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
 from tests.support.builders import a_service, the_children, the_shipped_runtime
 from torchserve_adapter.__main__ import build_parser
+from torchserve_compat.store.flags import settings_of
 
 
 @pytest.fixture
@@ -52,6 +53,12 @@ def test_the_adapter_understands_its_arguments_and_environment(options: argparse
     assert options.model_dir == Path("/mnt/models")
     assert (options.host, options.http_port) == ("0.0.0.0", 8080)
     assert options.service_name == "torchserve"
+
+
+def test_the_adapter_understands_the_flags_of_torchserve_in_kserves_samples(server: dict[str, Any]) -> None:
+    options = build_parser({}).parse_args([*server["args"], "--disable-token-auth", "--enable-model-api"])
+
+    assert settings_of(options) == {"disable_token_authorization": "true", "enable_model_api": "true"}
 
 
 def test_the_model_is_mounted_where_the_adapter_reads_it(server: dict[str, Any], options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,12 +25,13 @@ _PLACEHOLDER = re.compile(r"\$\$([^$]+)\$\$")
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """The inputs of the rules."""
+    """The inputs of the rules. ``flags`` are settings that are given on the command line."""
 
     model_dir: Path
     environment: Mapping[str, str]
     is_directory: Callable[[Path], bool]
     max_request_size: int | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
 
 
 S = TypeVar("S", bound=RuleInputs)
@@ -54,6 +55,11 @@ def environment(draft: Draft, inputs: RuleInputs) -> None:
         if setting and (setting != "allowed_urls" or draft.is_true("use_env_allowed_urls")):
             draft.set(setting, value, f"from the environment variable {name}")
     draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
+
+
+def flags(draft: Draft, inputs: RuleInputs) -> None:
+    for setting, value in inputs.flags.items():
+        draft.set(setting, value, "from the command line")
 
 
 def placeholders(draft: Draft, inputs: RuleInputs) -> None:

@@ -17,8 +17,14 @@ from torchserve_compat.store import rules
 from torchserve_compat.store.versions import ModelVersion
 
 
-def look(folder: Path, *, environment: Mapping[str, str] | None = None, limit: int | None = None) -> ModelDirectory:
-    return read(rules.RuleInputs(folder, environment or {}, Path.is_dir, limit), "service")
+def look(
+    folder: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> ModelDirectory:
+    return read(rules.RuleInputs(folder, environment or {}, Path.is_dir, limit, flags or {}), "service")
 
 
 def archive(store: Path, name: str, version: str = "1.0") -> Path:
@@ -38,6 +44,14 @@ def test_without_a_configuration_all_archives_of_the_store_are_served(tmp_path: 
     one, two = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
 
     assert list(look(tmp_path).models) == [request(one, "a"), request(two, "b")]
+
+
+@pytest.mark.parametrize("lines", [["load_models=all"], []])
+def test_the_command_line_says_which_archives_of_the_store_are_served(tmp_path: Path, lines: list[str]) -> None:
+    one, _ = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
+    configure(tmp_path, *lines)
+
+    assert list(look(tmp_path, flags={"load_models": one.name}).models) == [request(one, "a")]
 
 
 @pytest.mark.parametrize("store", ["mar-store", "."])

@@ -58,6 +58,7 @@ def around(
     store: str = "model-store",
     memory_bytes: int | None = None,
     max_request_size: int | None = None,
+    flags: Mapping[str, str] | None = None,
 ) -> TorchServeInputs:
     return TorchServeInputs(
         model_dir=Path("/mnt/models"),
@@ -66,6 +67,7 @@ def around(
         port_for=lambda port: TAKEN.get(port, port),
         memory_bytes=memory_bytes,
         max_request_size=max_request_size,
+        flags=flags or {},
     )
 
 
@@ -89,6 +91,16 @@ def test_a_users_own_settings_stay() -> None:
     }
 
     assert effective(own, around()).properties == {**MINIMUM, **own}
+
+
+def test_the_command_line_wins_over_the_environment_and_this_over_the_file() -> None:
+    given = {"enable_envvars_config": "true", "load_models": "a.mar", "enable_model_api": "false"}
+    inputs = around({"TS_LOAD_MODELS": "b.mar"}, flags={"load_models": "c.mar", "enable_model_api": "true"})
+
+    written = as_written(given, inputs)
+
+    assert (written["load_models"], written["enable_model_api"]) == ("c.mar", "true")
+    assert effective(given, inputs).properties["load_models"] == "c.mar"
 
 
 @pytest.mark.parametrize(

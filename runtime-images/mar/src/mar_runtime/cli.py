@@ -32,6 +32,7 @@ from mar_runtime.metrics.exposition import HandlerMetrics
 from mar_runtime.models.supervisor import ModelSupervisor
 from mar_runtime.resources import gpus, threads
 from torchserve_compat.store import rules
+from torchserve_compat.store.flags import add_torchserve_flags, settings_of
 from torchserve_compat.store.settings import BatchOptions, cors_headers, whole
 
 log = logging.getLogger("mar_runtime")
@@ -56,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, value)
     try:
         with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
-            inputs = rules.RuleInputs(options.model_dir, os.environ, Path.is_dir, options.max_request_size)
+            inputs = rules.RuleInputs(
+                options.model_dir, os.environ, Path.is_dir, options.max_request_size, settings_of(options)
+            )
             found = model_directory.read(inputs, options.service_name)
             listeners = Listeners(
                 listener=listener,
@@ -125,6 +128,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         environment,
     )
     add_common_flags(flags, "mar")
+    add_torchserve_flags(flags.parser)
     flags.flag("--worker-max-requests", int, 0, "batches after which a worker process is replaced; 0 for never")
     flags.flag("--worker-max-memory", int, 0, "MiB of memory above which a worker process is replaced; 0 for never")
     return flags.parser

@@ -39,6 +39,7 @@ from torchserve_adapter.rules import (
 from torchserve_adapter.supervisor import Service, supervise
 from torchserve_compat.store import notices, properties
 from torchserve_compat.store.archives import Archive, read_store
+from torchserve_compat.store.flags import add_torchserve_flags, settings_of
 from torchserve_compat.store.known_settings import Runtime
 from torchserve_compat.store.models import RequestedModel, requested_models, select
 from torchserve_compat.store.properties import Draft
@@ -77,6 +78,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
             port_for=ports.take,
             memory_bytes=container.memory_limit(),
             max_request_size=options.max_request_size,
+            flags=settings_of(options),
         )
         path = options.model_dir / CONFIG
         given = properties.parse(_read_configuration(path), str(path))
@@ -184,6 +186,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         environment=environment,
     )
     add_common_flags(flags, work_dir="torchserve")
+    add_torchserve_flags(flags.parser)
     return flags.parser
 
 

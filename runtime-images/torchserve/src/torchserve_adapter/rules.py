@@ -164,6 +164,7 @@ def _port_of(setting: str, address: str, default: int) -> int:
 
 _RULES: tuple[rules.Rule[TorchServeInputs], ...] = (
     rules.environment,
+    rules.flags,
     rules.placeholders,
     rules.model_store,
     _addresses,
@@ -173,4 +174,9 @@ _RULES: tuple[rules.Rule[TorchServeInputs], ...] = (
     _sizes,
     _jvm,
 )
-_READING: tuple[rules.Rule[TorchServeInputs], ...] = (rules.environment, rules.placeholders, rules.sizes)
+_READING: tuple[rules.Rule[TorchServeInputs], ...] = (
+    rules.environment,
+    rules.flags,
+    rules.placeholders,
+    rules.sizes,
+)

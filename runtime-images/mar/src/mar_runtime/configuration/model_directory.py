@@ -22,7 +22,7 @@ from torchserve_compat.store.versions import requested_versions
 
 log = logging.getLogger(__name__)
 
-_RULES = (rules.environment, rules.placeholders, rules.model_store, rules.sizes)
+_RULES = (rules.environment, rules.flags, rules.placeholders, rules.model_store, rules.sizes)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
     elif any(folder.glob("*.mar")):
         draft = rules.effective({"model_store": "."}, inputs, _RULES)
     else:
-        draft = rules.effective({}, inputs, (rules.sizes,))
+        draft = rules.effective({}, inputs, (rules.flags, rules.sizes))
     for change in draft.changes:
         log.info("config.properties: %s", change)
     for notice in notices.of_properties(Runtime.MAR, draft.properties):
