@@ -80,6 +80,18 @@ def test_what_only_the_operator_refuses_is_an_error() -> None:
     )
 
 
+def test_a_service_whose_secret_is_in_no_file_is_not_checked_further() -> None:
+    body = service(uri="")
+    model = body["spec"]["predictor"]["model"]
+    del model["storageUri"]
+    model["storage"] = {"key": "minio", "path": "bert"}
+
+    (finding,) = checked(body).findings
+
+    assert finding.severity is Severity.NOT_CHECKED
+    assert finding.text.startswith("InferenceService first: secret storage-config")
+
+
 def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() -> None:
     assert checked(service(), settings={"logger": "{}"}).texts(NO_EFFECT) == [
         "ConfigMap inferenceservice-config: no effect: logger (requests are sent to no logger)"

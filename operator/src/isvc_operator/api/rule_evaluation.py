@@ -55,7 +55,7 @@ def declared(schema: Schema, value: Any) -> Any:
     """
     if isinstance(value, Mapping):
         fields, others = schema.get("properties", {}), schema.get("additionalProperties")
-        given = {str(name): item for name, item in value.items() if item is not None}
+        given = {_text(str(name)): item for name, item in value.items() if item is not None}
         defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
         return {
             name: declared(fields.get(name, others), item)
@@ -65,8 +65,12 @@ def declared(schema: Schema, value: Any) -> Any:
     if isinstance(value, list):
         return [declared(schema.get("items", {}), item) for item in value]
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        return _text(value)
     return min(max(value, -(2**63)), 2**63 - 1) if isinstance(value, int) else value
+
+
+def _text(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _children(schema: Schema, value: Any) -> Iterator[tuple[str, Schema, Any]]:

@@ -66,7 +66,7 @@ def usable(files: list[Path], arguments: argparse.Namespace) -> Checked:
     checked = check_files(files, arguments)
     for line in checked.texts(Severity.NO_EFFECT, Severity.NOTE):
         sys.stderr.write(f"isvc: {line}\n")
-    if errors := checked.texts(Severity.ERROR):
+    if errors := checked.texts(Severity.ERROR, Severity.NOT_CHECKED):
         raise UnusableInput("\nisvc: ".join(errors))
     return checked
 

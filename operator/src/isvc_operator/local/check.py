@@ -11,7 +11,7 @@ from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.local.admission import refusals
 from isvc_operator.local.children import Rendered, render_services
@@ -24,9 +24,14 @@ from isvc_operator.text import one_line
 
 
 class Severity(Enum):
-    """What a finding means for the service: it is not created or not served, served otherwise, or nothing."""
+    """What a finding means for the service.
+
+    It is not created or not served; it depends on a secret that is in none of the files; a part changes nothing; or
+    nothing.
+    """
 
     ERROR = "error"
+    NOT_CHECKED = "not checked"
     NO_EFFECT = "no effect"
     NOTE = "note"
 
@@ -69,9 +74,15 @@ def check(
         *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, config)),
         *(Finding(Severity.NO_EFFECT, line) for line in without_effect_where_rendered(rendered)),
         *(Finding(Severity.NOTE, line) for line in _left_out(given)),
-        *(Finding(Severity.ERROR, line) for line in (*problems, *map(str, invalid))),
+        *(Finding(Severity.ERROR, line) for line in problems),
+        *(Finding(_severity(error), str(error)) for error in invalid),
     ]
     return Checked(tuple(rendered), tuple(Finding(item.severity, one_line(item.text)) for item in findings))
+
+
+def _severity(error: InvalidSpec) -> Severity:
+    """Secrets are seldom kept beside services: the cluster may have what is missing here."""
+    return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
 
 
 def without_effect(given: Documents, config: OperatorConfig) -> Iterator[str]:

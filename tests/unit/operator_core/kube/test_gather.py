@@ -170,4 +170,6 @@ def test_a_value_that_cel_cannot_hold_is_no_problem(value: object) -> None:
     target = {"type": "Value", "value": value}
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
-    assert read_service(service("a", predictor=model() | {"autoScaling": {"metrics": [metric]}}))[1] is None
+    predictor = model() | {"autoScaling": {"metrics": [metric]}, "labels": {str(value): str(value)}}
+
+    assert read_service(service("a", predictor=predictor))[1] is None
