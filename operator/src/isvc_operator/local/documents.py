@@ -86,7 +86,7 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
         raise UnusableInput(f"{text.source}: {too_much}")
     kind = body["kind"]
     if not _is_ours(body, text):
-        return "ignored", f"{kind} {_metadata(body).get('name')}"
+        return "ignored", " ".join(filter(None, (str(kind), str(_metadata(body).get("name") or ""))))
     placed = _placed(body, namespace)
     if refused := list(refusals(placed)):
         raise InvalidObject(kind, _metadata(body)["name"], refused)
