@@ -301,11 +301,14 @@ CONFIG = full(
 )
 # What a field needs beside it to have an effect.
 GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}
+PATH: Manifest = {"ingress": {"pathTemplate": "/{{ .Name }}"}}
 NEEDED = {
     "storageInitializer.caBundleVolumeMountPath": {"storageInitializer": {"caBundleConfigMapName": "certificates"}},
     "ingress.kserveIngressGateway": GATEWAY_API,
     "ingress.disableHTTPRouteTimeout": GATEWAY_API,
     "ingress.pathTemplate": GATEWAY_API,
+    "ingress.pathIngress.annotations": PATH,
+    "ingress.pathIngress.annotations.example.org/key": PATH,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -30,8 +31,20 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
+class PathIngress(_Section):
+    """The Ingress for a service's path on the host of all services: how its controller removes that path.
+
+    ``{{ .Path }}`` stands for it in ``path`` and ``annotations``.
+    """
+
+    path: str = "{{ .Path }}"
+    path_type: Literal["Prefix", "ImplementationSpecific"] = "Prefix"
+    annotations: dict[str, str]
+    tls_secret_name: str | None = None
+
+
 class IngressConfig(_Section):
-    """Key ``ingress``. The last four fields are not KServe's."""
+    """Key ``ingress``. The last five fields are not KServe's."""
 
     ingress_domain: str = "example.com"
     additional_ingress_domains: tuple[str, ...] = ()
@@ -47,6 +60,7 @@ class IngressConfig(_Section):
     annotations: dict[str, str] = Field(default_factory=dict)
     allowed_service_annotations: tuple[str, ...] = ()
     tls_secret_name: str | None = None
+    path_ingress: PathIngress | None = None
 
     @field_validator("additional_ingress_domains")
     @classmethod
@@ -74,14 +88,20 @@ class IngressConfig(_Section):
         if not _GATEWAY.fullmatch(self.kserve_ingress_gateway):
             raise PydanticCustomError("gateway", "kserveIngressGateway is not the NAMESPACE/NAME of a Gateway")
         hosts = (1 + len(self.additional_domain_templates)) * (1 + len(self.additional_ingress_domains))
+        hosts += 1  # one that is too long for DNS has a shortened one beside it
         if hosts > ROUTE_HOSTS:
             raise PydanticCustomError(
                 "hosts",
-                "domainTemplate, additionalDomainTemplates and additionalIngressDomains give a service {hosts} hosts, "
-                "and an HTTPRoute can have {most}; remove some",
+                "domainTemplate, additionalDomainTemplates and additionalIngressDomains give a service up to {hosts} "
+                "hosts, and an HTTPRoute can have {most}; remove some",
                 {"hosts": hosts, "most": ROUTE_HOSTS},
             )
         return self
+
+    @property
+    def rewrites_paths(self) -> bool:
+        """Whether services can get a path on the host of all services."""
+        return bool(self.path_template) and (self.enable_gateway_api or self.path_ingress is not None)
 
     @property
     def gateway(self) -> tuple[str, str]:

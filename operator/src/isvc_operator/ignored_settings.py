@@ -59,11 +59,8 @@ DETAILS = frozenset(
         "storageInitializer.memoryModelcar", "storageInitializer.ociInsecureRegistry", "storageInitializer.uidModelcar",
     }
 )  # fmt: skip
-# Of key ingress: the settings without effect on Ingresses (False), and those without effect on HTTPRoutes (True).
-_OF_OTHER_ROUTES: Mapping[bool, tuple[str, str]] = {
-    False: ("pathTemplate", "an Ingress does not rewrite paths: write enableGatewayApi as well"),
-    True: ("tlsSecretName", "with enableGatewayApi, the listeners of the Gateway have the certificates"),
-}
+_NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"
+_NO_REWRITING = "an Ingress does not rewrite paths by itself: write enableGatewayApi or pathIngress as well"
 _EXAMPLE = "_example"  # the key in which KServe documents the others
 
 
@@ -93,11 +90,20 @@ def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[st
     if isinstance(document, dict):
         yield from _in_object(key, document, section)
         if section is IngressConfig:
-            field, instead = _OF_OTHER_ROUTES[document.get("enableGatewayApi") is True]
-            if document.get(field):
-                yield f"{key}.{field} ({instead})"
+            yield from _of_other_routes(document)
     else:
         yield f"{key} (it is no JSON object)"
+
+
+def _of_other_routes(ingress: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings of key ``ingress`` that have no effect on the kind of routes that is created."""
+    if ingress.get("enableGatewayApi") is True:
+        if ingress.get("tlsSecretName"):
+            yield f"ingress.tlsSecretName ({_NO_CERTIFICATE})"
+        if ingress.get("pathIngress"):
+            yield "ingress.pathIngress (an HTTPRoute rewrites the path by itself)"
+    elif ingress.get("pathTemplate") and not ingress.get("pathIngress"):
+        yield f"ingress.pathTemplate ({_NO_REWRITING})"
 
 
 def _in_object(path: str, document: Mapping[str, Any], section: type[BaseModel] | None) -> Iterator[str]:

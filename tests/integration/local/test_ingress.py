@@ -74,6 +74,23 @@ async def test_method_path_headers_and_body_arrive_as_they_were_sent(ends: Ends)
     assert headers == {"Host": HOST, "Cookie": "session=abc", "X-Own": "1", "Connection": "close"}
 
 
+async def test_a_service_on_a_shared_host_gets_the_path_without_its_prefix(ends: Ends) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(text=request.raw_path)
+
+    ends.handler = echo
+    route = IngressRoute("shared.example.com", "/of/first", "first-predictor", ends.behind, prefix="/of/first")
+    async with ingress([route], 0) as port:
+        url, headers = f"http://{LOOPBACK}:{port}", {"Host": route.host}
+        async with ends.session.get(f"{url}/of/first/v1/models?a=/of/first", headers=headers) as answer:
+            assert await answer.text() == "/v1/models?a=/of/first"
+        async with ends.session.get(f"{url}/of/firsts", headers=headers) as answer:
+            assert (answer.status, await answer.json()) == (404, {
+                "error": "no service has the path '/of/firsts' on host 'shared.example.com'; "
+                "available: shared.example.com/of/first"
+            })  # fmt: skip
+
+
 async def test_status_reason_and_headers_of_a_response_are_passed_on(ends: Ends) -> None:
     async def refuse(request: web.Request) -> web.Response:
         headers = {"X-Own": "1", "Set-Cookie": "a=b", "Content-Encoding": "gzip"}

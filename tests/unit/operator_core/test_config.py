@@ -146,7 +146,7 @@ UNUSABLE = {
             )
         },
         "inferenceservice-config: ingress: domainTemplate, additionalDomainTemplates and additionalIngressDomains give "
-        "a service 18 hosts, and an HTTPRoute can have 16; remove some",
+        "a service up to 19 hosts, and an HTTPRoute can have 16; remove some",
     ),
     "a domain that is none": (
         {"ingress": '{"additionalIngressDomains": ["a.test", "B_"]}'},

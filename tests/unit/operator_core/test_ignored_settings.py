@@ -82,7 +82,10 @@ def test_of_kserves_own_configmap_these_have_no_effect() -> None:
     ("keys", "named"),
     [
         ({"ingress": {"pathTemplate": "/{{ .Name }}"}},
-         "ingress.pathTemplate (an Ingress does not rewrite paths: write enableGatewayApi as well)"),
+         "ingress.pathTemplate (an Ingress does not rewrite paths by itself: write enableGatewayApi or pathIngress as "
+         "well)"),
+        ({"ingress": {"pathIngress": {"annotations": {"a": "b"}}, "enableGatewayApi": True}},
+         "ingress.pathIngress (an HTTPRoute rewrites the path by itself)"),
         ({"ingress": {"tlsSecretName": "a", "enableGatewayApi": True}},
          "ingress.tlsSecretName (with enableGatewayApi, the listeners of the Gateway have the certificates)"),
         ({"deploy": {"deploymentRolloutStrategy": {}}},
@@ -111,6 +114,7 @@ def test_a_setting_without_effect_is_named_with_what_happens_instead(keys: dict[
         {"pathTemplate": ""},
         {"pathTemplate": "/{{ .Name }}", "enableGatewayApi": True, "tlsSecretName": ""},
         {"tlsSecretName": "a"},
+        {"pathTemplate": "/{{ .Name }}", "pathIngress": {"annotations": {}}},
     ],
 )
 def test_a_setting_that_goes_with_the_kind_of_route_is_not_named(document: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from yarl import URL
 from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.routes import IngressRoute, find_route
+from isvc_operator.local.routes import IngressRoute, find_host, find_route
 from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
@@ -220,8 +220,10 @@ class _Proxy:
             )
         route = find_route(self._routes, request.host, request.path)
         if route is None:
-            hosts = ", ".join(dict.fromkeys(item.host for item in self._routes))
-            raise _Rejected(404, f"no service has the host {shortened(request.host, 253)!r}; available: {hosts}")
+            places = ", ".join(dict.fromkeys(item.host + item.prefix for item in self._routes))
+            host, path = shortened(request.host, 253), shortened(request.path, 253)
+            what = f"path {path!r} on host {host!r}" if find_host(self._routes, request.host) else f"host {host!r}"
+            raise _Rejected(404, f"no service has the {what}; available: {places}")
         return route
 
     async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:

@@ -57,9 +57,14 @@ def ingress_routes(
 
 def find_route(routes: Iterable[IngressRoute], host: str, path: str) -> IngressRoute | None:
     """Return the route with the longest matching path; ``host`` is that of the header, which may include a port."""
-    name = host.partition(":")[0].lower()
-    matching = [route for route in routes if route.host == name and _fits(path, route)]
+    matching = [route for route in find_host(routes, host) if _fits(path, route)]
     return max(matching, key=lambda route: len(route.path), default=None)
+
+
+def find_host(routes: Iterable[IngressRoute], host: str) -> list[IngressRoute]:
+    """Return the routes of a host."""
+    name = host.partition(":")[0].lower()
+    return [route for route in routes if route.host == name]
 
 
 def _fits(path: str, route: IngressRoute) -> bool:

@@ -7,19 +7,16 @@ from typing import Any
 from isvc_operator.config import OperatorConfig
 from isvc_operator.render.deployment import build_deployment
 from isvc_operator.render.gateway_routes import build_routes
-from isvc_operator.render.ingress import build_ingress
+from isvc_operator.render.ingress import build_ingresses
 from isvc_operator.render.service import build_service
 from isvc_operator.resolve.service import Resolved
 
 
 def render(resolved: Resolved, config: OperatorConfig) -> list[dict[str, Any]]:
     """Return the children of a service: Deployment and Service of each component, then its Ingress or HTTPRoutes."""
-    children: list[dict[str, Any] | None] = []
+    children: list[dict[str, Any]] = []
     for component in resolved.components:
         children.append(build_deployment(resolved, component, config))
         children.append(build_service(resolved, component, config.service))
-    if config.ingress.enable_gateway_api:
-        children += build_routes(resolved, config.ingress)
-    else:
-        children.append(build_ingress(resolved, config.ingress))
-    return [child for child in children if child is not None]
+    build = build_routes if config.ingress.enable_gateway_api else build_ingresses
+    return [*children, *build(resolved, config.ingress)]

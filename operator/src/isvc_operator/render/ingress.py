@@ -1,47 +1,76 @@
-"""The Ingress: the rules for HTTP of all routes of a service, with the port 80 of its Services."""
+"""The Ingress: the rules for HTTP of all routes of a service, with the port 80 of its Services.
+
+A path on the host of all services needs an Ingress of its own: the annotations by which controllers remove the path
+apply to a whole Ingress.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.config import IngressConfig
+from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.render.metadata import child_metadata
 from isvc_operator.render.routes import Route, Rule, routes_of
 from isvc_operator.resolve.component import SERVICE_PORT
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.service import Resolved
 
+_NONE: Mapping[str, str] = {}
 
-def build_ingress(resolved: Resolved, config: IngressConfig) -> dict[str, Any] | None:
-    """Return the Ingress; None if the service has no routes."""
+
+def build_ingresses(resolved: Resolved, config: IngressConfig) -> Iterator[dict[str, Any]]:
+    """Yield the Ingress of a service, and the one for its path; none if the service has no routes."""
     routes = routes_of(resolved)
-    if not routes:
-        return None
-    service = resolved.service.metadata
-    labels = {LABEL_SERVICE: service.name}
     rules = [
         {"host": host, "http": {"paths": [_path(rule) for rule in _for_http(route)]}}
         for route in routes
+        if not route.prefix
         for host in route.hosts
     ]
+    service = resolved.service.metadata
+    if rules:
+        secret = fill(config.tls_secret_name, values_of(service)) if config.tls_secret_name else None
+        yield _ingress(resolved, config, service.name, rules=rules, secret=secret)
+    for route in routes:
+        if route.prefix and (own := config.path_ingress):
+            values = {"Path": route.prefix}
+            annotations = {name: fill(value, values) for name, value in own.annotations.items()}
+            paths = [_path_with_prefix(rule, own, values) for rule in _for_http(route) if not rule.exact]
+            rules = [{"host": host, "http": {"paths": paths}} for host in route.hosts]
+            yield _ingress(
+                resolved, config, route.name, rules=rules, secret=own.tls_secret_name, annotations=annotations
+            )
+
+
+def _ingress(
+    resolved: Resolved,
+    config: IngressConfig,
+    name: str,
+    *,
+    rules: list[dict[str, Any]],
+    secret: str | None,
+    annotations: Mapping[str, str] = _NONE,
+) -> dict[str, Any]:
+    """Return an Ingress with the administrator's annotations, and the service's allowed ones over them."""
     spec: dict[str, Any] = {"rules": rules}
     if config.ingress_class_name:
         spec["ingressClassName"] = config.ingress_class_name
-    if config.tls_secret_name:
-        secret = fill(config.tls_secret_name, values_of(service))
+    if secret:
         spec["tls"] = [{"hosts": [rule["host"] for rule in rules], "secretName": secret}]
+    service = resolved.service.metadata
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": child_metadata(service, service.name, labels=labels, annotations=_annotations(resolved, config)),
+        "metadata": child_metadata(
+            service,
+            name,
+            labels={LABEL_SERVICE: service.name},
+            annotations={**config.annotations, **resolved.ingress_annotations.allowed, **annotations},
+        ),
         "spec": spec,
     }
-
-
-def _annotations(resolved: Resolved, config: IngressConfig) -> dict[str, str]:
-    """Return the administrator's annotations, with the service's allowed ones over them."""
-    return {**config.annotations, **resolved.ingress_annotations.allowed}
 
 
 def _for_http(route: Route) -> list[Rule]:
@@ -51,5 +80,16 @@ def _for_http(route: Route) -> list[Rule]:
 
 def _path(rule: Rule) -> dict[str, Any]:
     """Return the path of a rule. ingress-nginx accepts ':' and '.' only with the type of the exact ones."""
-    backend = {"service": {"name": rule.service, "port": {"number": SERVICE_PORT}}}
-    return {"path": rule.path, "pathType": "ImplementationSpecific" if rule.exact else "Prefix", "backend": backend}
+    return {
+        "path": rule.path,
+        "pathType": "ImplementationSpecific" if rule.exact else "Prefix",
+        "backend": _backend(rule),
+    }
+
+
+def _path_with_prefix(rule: Rule, own: PathIngress, values: Mapping[str, str]) -> dict[str, Any]:
+    return {"path": fill(own.path, values), "pathType": own.path_type, "backend": _backend(rule)}
+
+
+def _backend(rule: Rule) -> dict[str, Any]:
+    return {"service": {"name": rule.service, "port": {"number": SERVICE_PORT}}}

@@ -136,7 +136,7 @@ def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Itera
 
 
 def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | None:
-    if not (config.path_template and config.enable_gateway_api):
+    if not config.rewrites_paths:
         return None
     return SharedPath(config.ingress_domain, fill(config.path_template, values_of(metadata)))
 

@@ -179,9 +179,15 @@ def test_a_service_claims_exactly_the_hosts_that_its_ingress_has(case: str) -> N
 
     rules = [rule for child in children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]]
     assert claimed_hosts(body, config.ingress) == {
-        *(rule["host"] for rule in rules),
+        *(rule["host"] + prefix_of(rule) for rule in rules),
         *(place for child in children if child["kind"].endswith("Route") for place in places(child)),
     }
+
+
+def prefix_of(rule: dict[str, Any]) -> str:
+    """The path that a controller removes, as it is before the pattern of the rest."""
+    path: str = rule["http"]["paths"][-1]["path"]
+    return path.partition("(")[0].rstrip("/")
 
 
 def places(route: dict[str, Any]) -> list[str]:

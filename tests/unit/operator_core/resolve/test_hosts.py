@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.config import IngressConfig
+from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.hosts import Hosts, resolve_hosts
+from isvc_operator.resolve.hosts import Hosts, SharedPath, resolve_hosts
 from tests.support.builders import a_service
 
 ADDRESS = "http://torchserve-predictor.models.svc.cluster.local"
@@ -173,3 +173,63 @@ def test_the_first_label_of_a_longer_host_is_shortened_and_the_host_as_written_i
 def test_a_domain_that_leaves_no_room_for_a_name_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="a domain with room for 8 characters within 253"):
         of_length(290)
+
+
+ADDITIONAL = IngressConfig(additional_ingress_domains=("b.test", "c.test", "b.test"))
+
+
+def test_the_service_has_its_hosts_on_every_additional_domain_too() -> None:
+    hosts = hosts_of(ADDITIONAL)
+
+    assert hosts.service == (
+        "torchserve.models.example.com", "torchserve-models.example.com",
+        "torchserve.models.b.test", "torchserve-models.b.test",
+        "torchserve.models.c.test", "torchserve-models.c.test",
+    )  # fmt: skip
+    assert hosts.components == hosts_of(IngressConfig()).components
+    assert hosts.url == "http://torchserve.models.example.com"
+
+
+def test_a_template_without_the_domain_gives_no_host_twice() -> None:
+    config = IngressConfig(
+        domain_template="{{ .Name }}.x", additional_domain_templates=(), additional_ingress_domains=("b.test",)
+    )
+
+    assert hosts_of(config).service == ("torchserve.x",)
+
+
+SHARED = IngressConfig(enable_gateway_api=True, path_template="/serving/{{ .Namespace }}/{{.Name}}", url_scheme="https")
+
+
+def test_the_url_has_the_path_on_the_shared_host() -> None:
+    hosts = hosts_of(SHARED)
+
+    assert hosts.path == SharedPath("example.com", "/serving/models/torchserve")
+    assert hosts.url == "https://example.com/serving/models/torchserve"
+    assert hosts.urls == {"predictor": "http://torchserve-predictor.models.example.com"}
+    assert hosts.service == hosts_of(IngressConfig()).service
+
+
+def test_a_path_of_an_older_service_is_left_to_it() -> None:
+    path = "example.com/serving/models/torchserve"
+
+    hosts = resolve_hosts(a_service().metadata, {}, address=ADDRESS, config=SHARED, taken={path: "a/b"})
+
+    assert (hosts.path, hosts.displaced, hosts.url) == (None, True, "https://torchserve.models.example.com")
+
+
+def test_a_cluster_local_service_has_no_path_and_no_additional_host() -> None:
+    config = SHARED.model_copy(update={"additional_ingress_domains": ("b.test",)})
+
+    hosts = hosts_of(config, labels={"networking.kserve.io/visibility": "cluster-local"})
+
+    assert (hosts.service, hosts.path, hosts.external) == ((), None, False)
+
+
+def test_an_ingress_has_a_path_on_the_shared_host_only_if_its_controller_removes_it() -> None:
+    ingress = SHARED.model_copy(update={"enable_gateway_api": False})
+
+    assert hosts_of(ingress).path is None
+    assert hosts_of(ingress.model_copy(update={"path_ingress": PathIngress(annotations={})})).path == SharedPath(
+        "example.com", "/serving/models/torchserve"
+    )
