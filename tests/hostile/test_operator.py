@@ -50,7 +50,7 @@ POISONS = {
     "deepest": predictor(f'"containers": [{{"name": "a", "x": {nested(9000)}}}]'),
     "many-fields": predictor(", ".join(f'"field{number}": 1' for number in range(VALUES + 10_000))),
     "long-field": predictor('"' + "f" * 600_000 + '": 1'),
-    "no-list": predictor('"containers": [{"name": "a", "env": 5}]'),
+    "no-list": predictor('"containers": [{"name": "a", "ports": 5}]'),
     "no-name": predictor('"containers": [{"name": "a", "env": [{}], "resources": {"limits": null}}]'),
     "placeholders": predictor('"containers": [{"name": "b", "image": "i", "args": []}]').replace(
         '"storageUri"', '"args": [' + ", ".join(['"{{.Annotations.large}}"'] * 5000) + '], "storageUri"'

@@ -15,7 +15,9 @@ from isvc_operator.api.inference_service import API_VERSION, KIND, parse_inferen
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.kube.gather import read_service
 from tests.support.apiserver import ApiServer, install_crds, running
+from tests.support.refused_documents import TOO_LONG
 from tests.support.written_services import OLD_FIELD_NAMES, model, service
 
 
@@ -96,5 +98,14 @@ def test_our_crds_take_the_place_of_kserves_and_its_objects_stay(with_kserve: Ap
         patch = json.dumps({"status": {"url": f"http://{name}"}})
         server.kubectl("patch", "isvc", name, "--subresource=status", "--type=merge", f"--patch={patch}")
         server.kubectl("label", "isvc", name, "team=vision")
-    urls = [item["status"]["url"] for item in server.get("isvc")["items"]]
-    assert urls == [f"http://{item['metadata']['name']}" for item in after]
+    items = server.get("isvc")["items"]
+    assert [item["status"]["url"] for item in items] == [f"http://{item['metadata']['name']}" for item in after]
+    problems = {item["metadata"]["name"]: read_service(item)[1] for item in items}
+    assert {
+        name: problem and problem.message.partition(" is not valid: ")[2] for name, problem in problems.items()
+    } == {
+        OLD_FIELD_NAMES["metadata"]["name"]: None,
+        NAME_TOO_LONG["metadata"]["name"]: f"metadata.name: 60 {TOO_LONG}",
+        OUT_OF_BOUNDS["metadata"]["name"]: "spec.predictor.minReplicas: minReplicas is greater than maxReplicas; raise "
+        "maxReplicas or lower minReplicas",
+    }
