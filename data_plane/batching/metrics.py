@@ -1,13 +1,44 @@
-"""The metrics of a queue: sizes and durations of its batches."""
+"""The metrics of a queue: sizes and durations of its batches, and how long its oldest request has waited."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Protocol
+from weakref import WeakSet
+
 from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from data_plane.histogram import Histogram
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class Queue(Protocol):
+    """A queue, as far as its metrics read it."""
+
+    @property
+    def age_s(self) -> float:
+        """How long the oldest waiting request has waited; 0 while none waits."""
+        ...
+
+
+class _Ages(Collector):
+    """The ages of all queues, read when the metrics are: nothing is recorded for a request."""
+
+    def __init__(self) -> None:
+        self.queues: defaultdict[str, WeakSet[Queue]] = defaultdict(WeakSet)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        text = "Time that the oldest waiting request has waited for the model; 0 while none waits."
+        family = GaugeMetricFamily("request_queue_age_seconds", text, labels=["model_name"])
+        for model, queues in self.queues.items():
+            if ages := [queue.age_s for queue in queues]:
+                family.add_metric([model], max(ages))
+        return [family]
 
 
 class BatchMetricsRegistry:
@@ -31,6 +62,8 @@ class BatchMetricsRegistry:
         self.retried = counter("batches_retried", "Batches that failed and were run one request at a time.")
         self.rejected = counter("requests_rejected", "Requests refused because the queue was full.")
         self.abandoned = counter("requests_abandoned", "Requests dropped because the client had disconnected.")
+        self.ages = _Ages()
+        registry.register(self.ages)
 
     def of_model(self, name: str) -> BatchMetrics:
         """Return the series of one model."""
@@ -50,6 +83,11 @@ class BatchMetrics:
         self.retried = series.retried.labels(model)
         self.rejected = series.rejected.labels(model)
         self.abandoned = series.abandoned.labels(model)
+        self._queues = series.ages.queues[model]
+
+    def report_age_of(self, queue: Queue) -> None:
+        """Report the age of a queue of the model for as long as the queue exists."""
+        self._queues.add(queue)
 
     def observe_batch(self, size: int, requests: int, model_s: float, transport_s: float) -> None:
         """Record a batch that ran."""

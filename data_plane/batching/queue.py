@@ -118,6 +118,13 @@ class BatchQueue(Generic[P, R]):
         self._tasks: set[asyncio.Task[None]] = set()  # those that run a batch or set its results
         self._woken = False
         self._drained = asyncio.Event()
+        metrics.report_age_of(self)
+
+    @property
+    def age_s(self) -> float:
+        """How long the oldest waiting request has waited; 0 while none waits."""
+        oldest = min(map(_oldest, self._lanes.values()), default=None)
+        return 0.0 if oldest is None else max(0.0, self._clock() - oldest)
 
     @property
     def waiting(self) -> int:

@@ -81,6 +81,7 @@ class App:
     ) -> None:
         self._router = router
         self._metrics = metrics
+        self._in_flight = metrics.in_flight
         self._max_request_size = max_request_size
         self.budget = budget or ByteBudget()
         self.payloads = payloads
@@ -90,9 +91,12 @@ class App:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         held = Held(self.budget)
+        counts = scope["method"] == "POST"
+        self._in_flight.requests += counts
         try:
             await self._serve(scope, receive, send, held)
         finally:
+            self._in_flight.requests -= counts
             held.release()
 
     async def _serve(self, scope: Message, receive: Receive, send: Send, held: Held) -> None:

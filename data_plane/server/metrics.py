@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from data_plane.batching.metrics import BatchMetricsRegistry
@@ -36,6 +36,17 @@ class _Requests(Collector):
         return [family]
 
 
+class _InFlight(Collector):
+    """A gauge without prometheus_client's lock; it belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        text = "Requests that have no answer yet, those in a queue included; probes and GET do not count."
+        return [GaugeMetricFamily("requests_in_flight", text, value=self.requests)]
+
+
 class ServerMetrics:
     """Counts and times requests by route, never by path: a path is the client's to choose."""
 
@@ -44,6 +55,8 @@ class ServerMetrics:
         self.batches = BatchMetricsRegistry(self.registry)
         self._requests = _Requests()
         self.registry.register(self._requests)
+        self.in_flight = _InFlight()
+        self.registry.register(self.in_flight)
         self._grpc_requests = Counter(
             "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self.registry
         )

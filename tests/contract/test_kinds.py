@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from isvc_operator.api.crd import RESOURCES
-from isvc_operator.api.kinds import KINDS, Role, with_role
+from isvc_operator.api.kinds import Role, with_role
 
 GOLDENS = Path(__file__).parents[1] / "golden" / "cases"
 
@@ -29,10 +29,3 @@ def test_the_custom_resources_are_those_of_the_table() -> None:
     assert defined == {
         (kind.name, kind.version, kind.plural, kind.namespaced) for kind in with_role(Role.SERVICE, Role.INPUT)
     }
-
-
-def test_a_superseded_kind_belongs_to_a_child() -> None:
-    children = {kind.name for kind in with_role(Role.CHILD)}
-
-    assert {kind.belongs_to for kind in with_role(Role.SUPERSEDED)} <= children
-    assert all(kind.belongs_to is None for kind in KINDS if kind.role is not Role.SUPERSEDED)

@@ -66,8 +66,6 @@ def requests_of(kind: ResourceKind) -> dict[str, ApiRequest]:
             apply = {f"apply a {kind.name}": requests.apply(body, force=True)}
             adopt = {f"adopt the fields of a {kind.name}": requests.patch_metadata(body, {})}
             return {**read, **delete, **apply, **adopt, **listed}
-        case Role.SUPERSEDED:
-            return {**read, **delete}
         case Role.REFERENCE:
             return read
         case _:

@@ -45,6 +45,8 @@ _API_VERSIONS = {
     "httproute": "gateway.networking.k8s.io/v1",
     "grpcroute": "gateway.networking.k8s.io/v1",
     "horizontalpodautoscaler": "autoscaling/v2",
+    "scaledobject": "keda.sh/v1alpha1",
+    "poddisruptionbudget": "policy/v1",
     "inferenceservice": "serving.kserve.io/v1beta1",
     "servingruntime": "serving.kserve.io/v1alpha1",
     "clusterservingruntime": "serving.kserve.io/v1alpha1",

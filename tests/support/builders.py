@@ -165,13 +165,14 @@ def a_resolved(
     runtime: ServingRuntime | None = None,
     config: OperatorConfig | None = None,
     context: StorageContext | None = None,
+    **surroundings: Any,
 ) -> Resolved:
-    """A service resolved with one runtime of the cluster."""
+    """A service resolved with one runtime of the cluster; ``surroundings`` is what else ``resolve`` takes."""
     runtimes = Runtimes(cluster=(runtime or a_runtime(),))
     service = service or a_service()
     requests = storage_requests(service)
     storage = replace(context, requests=requests) if context else StorageContext(requests)
-    return resolve(service, runtimes, config or OperatorConfig(), storage=storage)
+    return resolve(service, runtimes, config or OperatorConfig(), storage=storage, **surroundings)
 
 
 def the_children(
@@ -318,11 +319,15 @@ def a_deployment_status(
     updated: int = 1,
     total: int = 1,
     available: int = 1,
+    enough: bool = True,
     progressing: str | None = "NewReplicaSetAvailable",
     conditions: Sequence[Fields] = (),
 ) -> Manifest:
-    """The status of a Deployment, by default of one that is rolled out; `progressing` None is before any progress."""
-    known: list[Fields] = [{"type": "Available", "status": "True" if available else "False"}]
+    """The status of a Deployment, by default of one that is rolled out; `progressing` None is before any progress.
+
+    `enough`: no more pods are unavailable than its strategy allows.
+    """
+    known: list[Fields] = [{"type": "Available", "status": "True" if available and enough else "False"}]
     if progressing is not None:
         moving = "False" if progressing == "ProgressDeadlineExceeded" else "True"
         known.append({"type": "Progressing", "status": moving, "reason": progressing})

@@ -76,6 +76,7 @@ class UnaryCalls:
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         response = b""
+        self._metrics.in_flight.requests += 1
         try:
             if arrival:
                 arrival.end()
@@ -95,6 +96,7 @@ class UnaryCalls:
             code = code_of(error)
             await abort(context, code, error, call=call, what=self._name)
         finally:
+            self._metrics.in_flight.requests -= 1
             held.release()
             self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
         return response
@@ -156,6 +158,7 @@ class StreamCalls:
     async def _respond(self, body: bytes, call: Call, context: Context, held: Held) -> None:
         exchange = _log_request(self._payloads, body, call)
         logged = exchange.stream() if exchange and exchange.logs_response else None
+        self._metrics.in_flight.requests += 1
         try:
             async with contextlib.aclosing(self._method(body, call)) as responses:
                 async for response in responses:
@@ -169,6 +172,7 @@ class StreamCalls:
         finally:
             if logged:
                 logged.end(GRPC_TYPE)
+            self._metrics.in_flight.requests -= 1
         await self._unread.write(message, context, held)
 
 

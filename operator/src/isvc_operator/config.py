@@ -197,10 +197,24 @@ class ResourceConfig(_Section):
 
 
 class InferenceServiceConfig(_Section):
-    """Key ``inferenceService``."""
+    """Key ``inferenceService``. ``podDisruptionBudget`` is not KServe's."""
 
     resource: ResourceConfig = ResourceConfig()
+    pod_disruption_budget: bool = True
     service_annotation_disallowed_list: tuple[str, ...] = ()
+
+
+class AutoscalerConfig(_Section):
+    """Key ``autoscaler``: seconds for which an autoscaler looks back before it changes the number of pods."""
+
+    scale_up_stabilization_window_seconds: int | None = Field(default=None, ge=0, le=3600)
+    scale_down_stabilization_window_seconds: int | None = Field(default=None, ge=0, le=3600)
+
+
+class OpenTelemetryConfig(_Section):
+    """Key ``opentelemetryCollector``: where KEDA gets the pods' own metrics from."""
+
+    metric_scaler_endpoint: str = "keda-otel-scaler.keda.svc:4318"
 
 
 class ServiceConfig(_Section):
@@ -218,6 +232,8 @@ class OperatorConfig(_Section):
     security: SecurityConfig = SecurityConfig()
     inference_service: InferenceServiceConfig = InferenceServiceConfig()
     service: ServiceConfig = ServiceConfig()
+    autoscaler: AutoscalerConfig = AutoscalerConfig()
+    opentelemetry_collector: OpenTelemetryConfig = Field(default=OpenTelemetryConfig(), alias="opentelemetryCollector")
 
     def with_headless_services(self, headless: bool) -> OperatorConfig:
         """Return the configuration with another ``serviceClusterIPNone``."""
@@ -248,4 +264,6 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "security": SecurityConfig,
     "inference_service": InferenceServiceConfig,
     "service": ServiceConfig,
+    "autoscaler": AutoscalerConfig,
+    "opentelemetry_collector": OpenTelemetryConfig,
 }

@@ -24,12 +24,11 @@ class _Unused:
     same: tuple[object, ...] = ()
 
 
-_NO_AUTOSCALER = _Unused("no autoscaler is created")
+_NO_COLLECTOR = _Unused("no OpenTelemetryCollector is created")
 _NO_OCI = _Unused("models from oci:// are not served", (False, ""))
 # By key, or by key and field.
 _UNUSED: Mapping[str, _Unused] = {
     "agent": _Unused("pods have no agent container"),
-    "autoscaler": _NO_AUTOSCALER,
     "batcher": _Unused("pods have no batcher container; our runtimes form batches themselves"),
     "deploy.defaultDeploymentMode": _Unused("services are served as by Standard", ("Standard", "RawDeployment")),
     "deploy.deploymentRolloutStrategy": _Unused("write deploymentStrategy in the components of services"),
@@ -42,7 +41,9 @@ _UNUSED: Mapping[str, _Unused] = {
     ),
     "metricsAggregator.enablePrometheusScraping": _Unused("pods have the runtime's annotations", ("false", False)),
     "multiNode": _Unused("the pods of a service do not work together"),
-    "opentelemetryCollector": _NO_AUTOSCALER,
+    "opentelemetryCollector.metricReceiverEndpoint": _NO_COLLECTOR,
+    "opentelemetryCollector.resource": _NO_COLLECTOR,
+    "opentelemetryCollector.scrapeInterval": _NO_COLLECTOR,
     "router": _Unused("an InferenceGraph is not served"),
     "storageInitializer.enableModelcar": _NO_OCI,
     "storageInitializer.enableOciModelSupport": _NO_OCI,

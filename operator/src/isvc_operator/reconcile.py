@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.inference_service import KIND, InferenceService
+from isvc_operator.api.kinds import SCALED_OBJECT
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError, Problem, Unexpected
 from isvc_operator.kube.adoption import release_finalizer
@@ -23,6 +24,7 @@ from isvc_operator.kube.ca_bundle import copy_ca_bundle
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.children import Applied, Children
 from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.gather import Gathered, gather, read_service
 from isvc_operator.kube.objects import ObjectReader, read_storage
@@ -32,11 +34,12 @@ from isvc_operator.kube.status import write_status
 from isvc_operator.observe.status import derive_status
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
-from isvc_operator.resolve.service import Resolved, is_stopped, resolve
+from isvc_operator.resolve.service import Resolved, asks_for_keda, is_stopped, resolve
 
 log = logging.getLogger(__name__)
 
-# Seconds. Secrets and service accounts are not watched; only services that refer to them are reconciled again.
+# Seconds. Secrets, service accounts and the installation of KEDA are not watched; only services that refer to them are
+# reconciled again.
 RESYNC = 300.0
 # Failed attempts before the status reports an API server that is unavailable: about eight seconds of retries.
 REPORT_AFTER = 4
@@ -58,6 +61,7 @@ class Reconciler:
 
     def __post_init__(self) -> None:
         self._objects = ObjectReader(self.api, self.clock)
+        self._discovery = Discovery(self.api, self.clock)
         self._children = Children(self.api, self.cache, self.clock)
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
@@ -113,7 +117,7 @@ class Reconciler:
         await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
         if failed is not None:
             raise failed
-        resync = RESYNC if resolved and resolved.refers_to_objects else None
+        resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None
         times = (requeue_after, applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
@@ -121,7 +125,16 @@ class Reconciler:
         storage = await read_storage(
             self._objects, service, containers=gathered.storage_containers, config=config.credentials
         )
-        resolved = resolve(service, gathered.runtimes, config, storage=storage, taken=gathered.taken_hosts)
+        keda = not asks_for_keda(service) or await self._discovery.has(SCALED_OBJECT)
+        resolved = resolve(
+            service,
+            gathered.runtimes,
+            config,
+            storage=storage,
+            taken=gathered.taken_hosts,
+            budgets=gathered.budgets,
+            keda=keda,
+        )
         if resolved.mounts_ca_bundle and (name := config.storage_initializer.ca_bundle_config_map_name):
             await copy_ca_bundle(self._objects, name, home=self.home, namespace=gathered.body["metadata"]["namespace"])
         return resolved

@@ -68,15 +68,33 @@ def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(
     assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 4
 
 
-def test_the_autoscaler_of_kserve_is_deleted_and_no_other(running_operator: None, namespace: Namespace) -> None:
+def test_the_autoscaler_of_kserve_becomes_what_is_rendered_at_its_live_size(
+    running_operator: None, namespace: Namespace
+) -> None:
     service = waiting_service(namespace)
-    kserves, mine = an_autoscaler(owned_by(service), PREDICTOR), an_autoscaler({}, "mine")
+    deployment = kserves_deployment(service)
+    deployment["spec"]["replicas"] = 4
+    make_as("manager", namespace, deployment, an_autoscaler(childs_metadata(service), PREDICTOR))
+
+    namespace.apply_story(minReplicas=1, maxReplicas=5)
+
+    autoscaler = adopted(namespace, "horizontalpodautoscaler", PREDICTOR)
+    assert (autoscaler["spec"]["minReplicas"], autoscaler["spec"]["maxReplicas"]) == (1, 5)
+    assert "of-kserve" not in autoscaler["metadata"]["annotations"]
+    assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 4
+
+
+def test_the_autoscaler_of_kserve_is_deleted_where_it_has_no_room_and_no_other(
+    running_operator: None, namespace: Namespace
+) -> None:
+    service = waiting_service(namespace)
+    kserves, mine = an_autoscaler(childs_metadata(service), PREDICTOR), an_autoscaler({}, "mine")
     make_as("manager", namespace, kserves_deployment(service), kserves, mine)
 
-    namespace.apply_story(minReplicas=1, maxReplicas=3)
+    namespace.apply_story(minReplicas=2)
 
-    adopted(namespace, "deployment", PREDICTOR)
-    assert namespace.find("horizontalpodautoscaler", PREDICTOR) is None
+    assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 2
+    eventually(lambda: namespace.find("horizontalpodautoscaler", PREDICTOR) is None, "KServe's is gone")
     assert namespace.find("horizontalpodautoscaler", "mine") is not None
 
 
@@ -84,12 +102,12 @@ def test_the_autoscaler_of_kserve_is_deleted_with_a_stopped_service(
     running_operator: None, namespace: Namespace
 ) -> None:
     service = waiting_service(namespace)
-    make_as("manager", namespace, kserves_deployment(service), an_autoscaler(owned_by(service), PREDICTOR))
+    make_as("manager", namespace, kserves_deployment(service), an_autoscaler(childs_metadata(service), PREDICTOR))
 
     namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
 
     eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is gone")
-    assert namespace.find("horizontalpodautoscaler", PREDICTOR) is None
+    eventually(lambda: namespace.find("horizontalpodautoscaler", PREDICTOR) is None, "its autoscaler is gone")
 
 
 def test_an_unlabelled_ingress_of_kserve_is_adopted(running_operator: None, namespace: Namespace) -> None:
@@ -214,12 +232,18 @@ def owned_by(service: dict[str, Any]) -> dict[str, Any]:
     return {"ownerReferences": [owner]}
 
 
-def kserves_deployment(service: dict[str, Any]) -> dict[str, Any]:
+def childs_metadata(service: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a child that KServe's controller has created for the predictor."""
     labels = {
         "app": f"isvc.{PREDICTOR}",
         "component": "predictor",
         "serving.kserve.io/inferenceservice": "torchserve",
     }
+    return {"labels": labels, "annotations": {"of-kserve": "1"}, **owned_by(service)}
+
+
+def kserves_deployment(service: dict[str, Any]) -> dict[str, Any]:
+    metadata = childs_metadata(service)
     server = {
         "name": "kserve-container",
         "image": "pytorch/torchserve-kfs:0.9.0",
@@ -230,10 +254,10 @@ def kserves_deployment(service: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": PREDICTOR, "labels": labels, "annotations": {"of-kserve": "1"}, **owned_by(service)},
+        "metadata": {"name": PREDICTOR, **metadata},
         "spec": {
             "selector": {"matchLabels": {"app": f"isvc.{PREDICTOR}"}},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [server]}},
+            "template": {"metadata": {"labels": metadata["labels"]}, "spec": {"containers": [server]}},
         },
     }
 

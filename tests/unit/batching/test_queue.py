@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 
 import pytest
 
@@ -31,6 +33,33 @@ async def test_what_queues_up_while_the_model_is_busy_goes_together() -> None:
     assert await asyncio.gather(*first, *later) == ["A", "B", "C", "D"]
     assert model.batches == [["a"], ["b", "c", "d"]]
     assert sample(model, "batch_size_requests_sum", model_name="m") == 4
+
+
+async def test_the_age_of_a_queue_is_that_of_its_oldest_request() -> None:
+    model, now, ticks = ControlledModel(), 100.0, itertools.count()
+    queue = queue_for(model, clock=lambda: now + next(ticks) / 1e6)
+
+    def age() -> float | None:
+        return sample(model, "request_queue_age_seconds", model_name="m")
+
+    assert age() == 0.0
+    tasks = await submitted(queue, "a")
+    assert age() == 0.0
+    tasks += await submitted(queue, "b")
+    now += 2.0
+    tasks += await submitted(queue, "c")
+    now += 1.0
+    assert age() == pytest.approx(3.0, abs=0.1)
+
+    model.free = True
+    model.finish()
+    await asyncio.gather(*tasks)
+    assert age() == 0.0
+    await turns_of_the_loop()
+    model.batch = None  # it refers to its queue
+    del queue, tasks
+    gc.collect()
+    assert age() is None
 
 
 async def test_a_batch_has_no_more_instances_than_the_limit() -> None:

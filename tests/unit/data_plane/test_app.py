@@ -46,6 +46,14 @@ async def unspeakable(_: Request) -> Response:
     raise Unspeakable
 
 
+seen: list[float | None] = []
+
+
+async def counted(_: Request) -> Response:
+    seen.append(METRICS.registry.get_sample_value("requests_in_flight"))
+    return json_response({})
+
+
 UNWRITABLE = "(it cannot be written: its text raises ZeroDivisionError)"
 METRICS = ServerMetrics()
 APP = App(
@@ -53,6 +61,8 @@ APP = App(
         [
             Route("POST", "/echo/{name}", echo),
             Route("POST", "/echo/{name}:loud", echo),
+            Route("POST", "/counted", counted),
+            Route("GET", "/counted", counted),
             Route("GET", "/unready", unready),
             Route("GET", "/broken", broken),
             Route("GET", "/refused", refused),
@@ -99,6 +109,17 @@ async def test_a_request_reaches_its_endpoint_whole() -> None:
 
     assert (status, document) == (200, {"body": "in parts", "params": {"name": "me"}, "id": "7"})
     assert headers == {b"content-type": b"application/json", b"content-length": b"51", b"x-request-id": b"7"}
+
+
+@pytest.mark.parametrize(("method", "expected"), [("POST", 1.0), ("GET", 0.0)])
+async def test_a_request_to_a_model_is_in_flight_until_it_is_answered(method: str, expected: float) -> None:
+    seen.clear()
+
+    await ask(method, "/counted")
+    await ask("POST", "/nowhere")
+
+    assert seen == [expected]
+    assert METRICS.registry.get_sample_value("requests_in_flight") == 0.0
 
 
 async def test_the_more_specific_route_wins() -> None:

@@ -91,6 +91,43 @@ async def asking(host: str = "127.0.0.1") -> AsyncIterator[Asking]:
     await server.stop(0)
 
 
+class CountingModel(FakeModel, Streaming):
+    """Looks how many requests are in flight while it runs."""
+
+    def __init__(self, metrics: ServerMetrics) -> None:
+        super().__init__()
+        self.metrics = metrics
+        self.seen: list[int] = []
+
+    async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
+        self.seen.append(self.metrics.in_flight.requests)
+        return await super().infer(request, call)
+
+    async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
+        yield await self.infer(request, call)
+
+
+@BOTH
+async def test_a_request_is_in_flight_until_it_is_answered_and_an_idle_stream_is_not(method: str) -> None:
+    metrics = ServerMetrics()
+    model = CountingModel(metrics)
+    server = GrpcServer(serving(model), metrics, host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1000)
+    port = await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.stream_stream(method)()
+        await call.write(REQUEST)
+        if method == INFER:
+            await call.done_writing()
+        async with asyncio.timeout(20):
+            await call.read()
+            while metrics.in_flight.requests:  # noqa: ASYNC110 - the server's next turns
+                await asyncio.sleep(0)
+        await call.done_writing()
+    await server.stop(0)
+
+    assert model.seen == [1]
+
+
 @BOTH
 async def test_an_answer_counts_until_it_is_read(method: str) -> None:
     async with asking() as asked:

@@ -26,18 +26,17 @@ class Role(Enum):
     POD = auto()  # watched by the service's label; made by the Deployment's controller
     REFERENCE = auto()  # read by name, never listed: what a service's storage refers to
     EVENT = auto()  # recorded, and listed to find out why a pod does not start
-    SUPERSEDED = auto()  # made by KServe's controller; deleted when the child that it belongs to is adopted
 
 
 @dataclass(frozen=True)
 class ResourceKind:
     """A row of the table.
 
-    ``belongs_to``: for a superseded kind, the child kind that it is created for; both objects have the same name.
     ``unlabelled``: the components ("" for the service itself) for which KServe's controller creates one without the
     service's label, which the watch selects.
     ``optional``: whether its CRD may be missing; the watch starts when it is installed. ``routes``: whether its objects
-    route requests from outside the cluster to Services.
+    route requests from outside the cluster to Services. ``others_watched``: objects of others matter, too, so that the
+    watch selects none.
     """
 
     name: str
@@ -47,9 +46,9 @@ class ResourceKind:
     role: Role
     namespaced: bool = True
     unlabelled: tuple[str, ...] = ()
-    belongs_to: str | None = None
     optional: bool = False
     routes: bool = False
+    others_watched: bool = False
 
     @property
     def api_version(self) -> str:
@@ -69,9 +68,13 @@ class ResourceKind:
     @property
     def selected_by_label(self) -> bool:
         """Whether only objects with a service's label are watched."""
-        return self.role in (Role.CHILD, Role.POD)
+        return self.role in (Role.CHILD, Role.POD) and not self.others_watched
 
 
+HPA: Final = "HorizontalPodAutoscaler"
+SCALED_OBJECT: Final = "ScaledObject"
+DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
+AUTOSCALERS: Final = (HPA, SCALED_OBJECT)
 _RUNTIMES: Final = serving_runtime.VERSION
 _CONTAINERS: Final = storage_container.VERSION
 KINDS: Final = (
@@ -95,19 +98,14 @@ KINDS: Final = (
         routes=True,
     ),
     ResourceKind("GRPCRoute", GATEWAY_API, "v1", "grpcroutes", Role.CHILD, optional=True, routes=True),
+    ResourceKind(HPA, "autoscaling", "v2", "horizontalpodautoscalers", Role.CHILD),
+    ResourceKind(SCALED_OBJECT, "keda.sh", "v1alpha1", "scaledobjects", Role.CHILD, optional=True),
+    ResourceKind(DISRUPTION_BUDGET, "policy", "v1", "poddisruptionbudgets", Role.CHILD, others_watched=True),
     ResourceKind("Pod", "", "v1", "pods", Role.POD),
     ResourceKind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
     ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),
     ResourceKind("ConfigMap", "", "v1", "configmaps", Role.REFERENCE),
     ResourceKind("Event", "", "v1", "events", Role.EVENT),
-    ResourceKind(
-        "HorizontalPodAutoscaler",
-        "autoscaling",
-        "v2",
-        "horizontalpodautoscalers",
-        Role.SUPERSEDED,
-        belongs_to="Deployment",
-    ),
 )
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 

@@ -13,7 +13,7 @@ from typing import Any
 import kopf
 
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.kinds import KINDS, ResourceKind, Role, is_a
+from isvc_operator.api.kinds import KINDS, ResourceKind, Role, is_a, kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.manifests import Manifest, name_of
@@ -48,7 +48,10 @@ def affected_services(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
         return (_own_key(body), *(ServiceKey(*key) for key in cache.hosts.take_changed()))
     if is_a(body["kind"], Role.INPUT):
         return service_keys(cache, _namespace(body))
-    return () if (key := cache.service_of(body)) is None else (key,)
+    if (key := cache.service_of(body)) is not None:
+        return (key,)
+    # A PodDisruptionBudget of the user's own may select the pods of any service.
+    return service_keys(cache, _namespace(body)) if kind_named(body["kind"]).others_watched else ()
 
 
 def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
@@ -72,6 +75,8 @@ def _watch(
             cache.remove(dict(body))
         elif cache.was_expected(body):
             return  # a failure whose message is different each time would be retried at once, forever
+        elif type == "MODIFIED" and kind.others_watched and cache.service_of(body) is None:
+            return  # the status of a budget of others changes with each of their pods
         for key in affected_services(cache, body):
             enqueue(key)
 

@@ -80,13 +80,6 @@ class UnlabelledChildren:
         self._checked.discard(key)
 
 
-async def delete_superseded(api: KubeApi, child: Manifest) -> None:
-    """Delete what KServe's controller has created for a child, such as a Deployment's HorizontalPodAutoscaler."""
-    for kind in with_role(Role.SUPERSEDED):
-        if kind.belongs_to == child["kind"]:
-            await _delete_owned(api, kind.name, namesake=child, owner_uid=controller_of(child)["uid"])
-
-
 async def _delete_owned(api: KubeApi, kind: str, *, namesake: Manifest, owner_uid: str) -> None:
     try:
         found = json.loads(await api.send(requests.get(kind, namesake["metadata"]["namespace"], name_of(namesake))))

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube import requests
-from isvc_operator.kube.adoption import adopt_fields, delete_superseded
+from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
@@ -26,13 +26,19 @@ class Sent(Enum):
 
 
 async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> frozenset[str]:
-    """Send all changes concurrently and cache the results; raises the first failure after all have finished.
+    """Send the changes that go first, then all others; raises the first failure after all of these have finished.
 
-    Nothing is sent if one of the children belongs to another service: raises Conflict. Returns the optional kinds whose
-    CRD is not installed.
+    They are sent concurrently, and the results are cached. Nothing is sent if one of the children belongs to another
+    service: raises Conflict. Returns the optional kinds whose CRD is not installed.
     """
     for change in changes:
         _check_ownership(change, cache)
+    first = [change for change in changes if change.goes_first]
+    others = [change for change in changes if not change.goes_first]
+    return await _apply_all(api, cache, first) | await _apply_all(api, cache, others)
+
+
+async def _apply_all(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> frozenset[str]:
     outcomes = await asyncio.gather(*(_apply(api, cache, change) for change in changes), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
@@ -65,12 +71,10 @@ def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
 
 
 async def _send(api: KubeApi, change: ChildChange) -> str:
-    if change.adopts:
-        await delete_superseded(api, change.manifest)
-    if not change.deletes and (change.adopts or change.frees_replicas):
-        await adopt_fields(api, change.manifest)
+    adoptable = not change.deletes and (change.adopts or change.frees_replicas)
+    exists = adoptable and await adopt_fields(api, change.manifest)
     try:
-        return await api.send(_request(change))
+        return await api.send(_request(change, starting=not exists))
     except Conflict:
         # KServe's Ingress lacks the label by which children are watched, so it may exist and belong to the service.
         if change.deletes or not await adopt_fields(api, change.manifest):
@@ -78,10 +82,13 @@ async def _send(api: KubeApi, change: ChildChange) -> str:
         return await api.send(requests.apply(change.manifest, force=True))
 
 
-def _request(change: ChildChange) -> ApiRequest:
+def _request(change: ChildChange, *, starting: bool) -> ApiRequest:
     if change.deletes:
         return requests.delete(change.manifest)
-    return requests.apply(change.manifest, force=change.action is Action.UPDATE)
+    manifest = change.manifest
+    if starting and change.starts_with is not None:
+        manifest = {**manifest, "spec": {**manifest["spec"], "replicas": change.starts_with}}
+    return requests.apply(manifest, force=change.action is Action.UPDATE)
 
 
 def _check_ownership(change: ChildChange, cache: Cache) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from isvc_operator.api import inference_service, serving_runtime, storage_contai
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
-from isvc_operator.api.kinds import Role, is_a
+from isvc_operator.api.kinds import DISRUPTION_BUDGET, Role, is_a
 from isvc_operator.api.rule_evaluation import check_rules
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
@@ -27,7 +27,8 @@ T = TypeVar("T", bound=ApiModel)
 class Gathered:
     """The service's own body, its children, and the runtimes and storage containers that it may use.
 
-    ``taken_hosts`` maps those of its hosts that belong to another service to its ``namespace/name``.
+    ``taken_hosts`` maps those of its hosts that belong to another service to its ``namespace/name``. ``budgets`` are
+    the PodDisruptionBudgets of others in its namespace.
     """
 
     body: Manifest
@@ -35,6 +36,7 @@ class Gathered:
     storage_containers: tuple[ClusterStorageContainer, ...]
     children: tuple[Manifest, ...]
     taken_hosts: Mapping[str, str] = field(default_factory=dict)
+    budgets: tuple[Manifest, ...] = ()
 
     @property
     def headless(self) -> bool | None:
@@ -59,7 +61,16 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
         storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
         children=tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD)),
         taken_hosts=cache.hosts.taken_from(*key),
+        budgets=tuple(_budgets_of_others(cache, body)),
     )
+
+
+def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:
+    metadata = service["metadata"]
+    for budget in cache.of_kind(DISRUPTION_BUDGET):
+        is_near = budget["metadata"]["namespace"] == metadata["namespace"]
+        if is_near and controller_of(budget).get("uid") != metadata["uid"]:
+            yield budget
 
 
 def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:

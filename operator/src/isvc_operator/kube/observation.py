@@ -20,6 +20,7 @@ from isvc_operator.observe.pods import first_failure, furthest, newest_revision,
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.routes import first_problem
 from isvc_operator.observe.status import Observation
+from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.service import Resolved, is_stopped
 from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
@@ -50,9 +51,9 @@ class Observer:
         """
         labelled = tuple(self.cache.of_service(key))
         stopped = is_stopped(service)
-        names = {item.kind: item.name for item in resolved.components} if resolved else {}
+        known = {item.kind: item for item in resolved.components} if resolved else {}
         components = [
-            await self._component(ComponentKey(key, item.kind), names.get(item.kind), labelled, stopped=stopped)
+            await self._component(ComponentKey(key, item.kind), known.get(item.kind), labelled, stopped=stopped)
             for item in components_of(service)
         ]
         observation = Observation(
@@ -69,15 +70,19 @@ class Observer:
         return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
 
     async def _component(
-        self, key: ComponentKey, name: str | None, labelled: Iterable[Manifest], *, stopped: bool
+        self, key: ComponentKey, resolved: Component | None, labelled: Iterable[Manifest], *, stopped: bool
     ) -> tuple[ComponentObservation, float | None]:
         """A component of a service that is not resolved has no name, and its Deployment is not looked up."""
+        name = resolved.name if resolved else None
+        autoscaler = resolved.scaling.autoscaler if resolved else None
         pods = newest_revision(pods_of(labelled, key.kind, name))
         failure = None if stopped else first_failure(pods)
         detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
         component = ComponentObservation(
             kind=key.kind,
-            rollout=rollout_of(find(labelled, "Deployment", name) if name else None),
+            rollout=rollout_of(
+                find(labelled, "Deployment", name) if name else None, autoscaler.minimum if autoscaler else None
+            ),
             pods=pods,
             failure=failure or detail.failure,
             stage=stage(pods),

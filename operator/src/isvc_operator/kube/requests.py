@@ -43,6 +43,11 @@ def get(kind: str, namespace: str, name: str) -> ApiRequest:
     return ApiRequest("GET", path_of(kind, namespace, name))
 
 
+def discover(kind: str) -> ApiRequest:
+    """Read which kinds the API version of a kind has; every service account may do that."""
+    return ApiRequest("GET", kind_named(kind).api_path)
+
+
 def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
     """List the metadata of the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
     query = [("limit", "500")]

@@ -27,8 +27,11 @@ class Rollout:
     finished: bool = False
 
 
-def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
-    """Return how far the newest template is rolled out, by the rules of ``kubectl rollout status``."""
+def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) -> Rollout:
+    """Return how far the newest template is rolled out, by the rules of ``kubectl rollout status``.
+
+    With ``enough`` pods, the minimum of its autoscaler, it does not wait for those that are being added for the load.
+    """
     if deployment is None:
         return Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
     status = deployment.get("status", {})
@@ -36,11 +39,12 @@ def rollout_of(deployment: Mapping[str, Any] | None) -> Rollout:
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     observed = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    settled = observed and updated >= wanted and total <= updated
+    needed = wanted if enough is None else min(wanted, max(1, enough))
+    settled = observed and updated >= needed and total <= updated
     finished = _condition(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
     # With no more pods unavailable than its strategy allows it is still serving.
-    enough = finished and _condition(status, "Available").get("status") == "True"
-    serving = available > 0 and (available >= wanted or enough)
+    tolerated = finished and _condition(status, "Available").get("status") == "True"
+    serving = available > 0 and (available >= needed or tolerated)
     return Rollout(
         complete=settled and (wanted == 0 or serving),
         serving=available,

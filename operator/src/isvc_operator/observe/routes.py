@@ -59,7 +59,7 @@ def is_in_place(rendered: Manifest, observed: Collection[Manifest]) -> bool:
 def _problems(child: Manifest, observed: Collection[Manifest], missing: Collection[str]) -> Iterator[RouteProblem]:
     kind, name = child["kind"], name_of(child)
     found = find(observed, kind, name) if is_route(kind) else child
-    if kind in missing:
+    if kind in missing and is_route(kind):
         yield RouteProblem("GatewayApiNotInstalled", _not_installed(kind))
     elif found is None:
         is_ingress = kind == "Ingress"

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.manifests import Manifest, annotations_of, controller_of, name_of
 from isvc_operator.plan.covers import covers
+from isvc_operator.plan.starting_size import starting_size
 
 
 class Action(Enum):
@@ -31,18 +33,25 @@ class ChildChange:
     """One write to a child.
 
     ``adopts``: KServe's controller has created the child, or may have. ``frees_replicas``: the number of pods is no
-    longer rendered, and must not change when the operator releases that field.
+    longer rendered, and must not change when the operator releases that field. ``starts_with``: the number of pods of a
+    Deployment that is created, and then left to an autoscaler.
     """
 
     action: Action
     manifest: Manifest
     adopts: bool = False
     frees_replicas: bool = False
+    starts_with: int | None = None
 
     @property
     def deletes(self) -> bool:
         """Whether the child is deleted."""
         return self.action is Action.DELETE
+
+    @property
+    def goes_first(self) -> bool:
+        """Whether the other changes have to wait: KEDA refuses a Deployment that another autoscaler scales."""
+        return self.deletes and self.manifest["kind"] in AUTOSCALERS
 
 
 def plan_changes(
@@ -62,10 +71,11 @@ def plan_changes(
     for manifest in map(_with_digests, rendered):
         known = owned.pop(_key(manifest), None)
         if known is None:
-            changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve))
+            size = starting_size(manifest, rendered, owned.values())
+            changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
         elif not covers(known, manifest):
             changes.append(_update(manifest, known))
-    changes += [ChildChange(Action.DELETE, child, adopts=_is_kserves(child)) for child in owned.values()]
+    changes += [ChildChange(Action.DELETE, child) for child in owned.values()]
     return changes
 
 

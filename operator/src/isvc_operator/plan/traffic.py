@@ -42,7 +42,8 @@ def plan_traffic(
     serving = {name for name, rollout in existing.items() if rollout.serving or rollout.finished}
     desired = {name_of(child): _component(child) for child in rendered if child["kind"] == "Deployment"}
     rollouts = {**dict.fromkeys(desired, rollout_of(None)), **existing}
-    removed = [change for change in changes if rendered and _is_component(change, serving) and change.deletes]
+    leaving = serving.difference(desired)
+    removed = [change for change in changes if rendered and _is_component(change, leaving) and change.deletes]
     remaining = {*desired, *(name_of(change.manifest) for change in removed)}
     routed = {name for child in observed if _is_own_route(child, service) for name in _backends(child)} & remaining
     waits = _waits_for_predictor(removed, desired, rollouts)
@@ -139,7 +140,7 @@ def _can_replace(after: Iterable[str], before: Iterable[str], rollouts: Mapping[
 
 
 def _is_component(change: ChildChange, names: Collection[str]) -> bool:
-    """Whether it changes the Deployment or the Service of one of these components."""
+    """Whether it changes a child of one of these components: its Deployment, its Service, its autoscaler, …"""
     return not is_route(change.manifest["kind"]) and name_of(change.manifest) in names
 
 

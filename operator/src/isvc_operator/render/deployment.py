@@ -36,8 +36,8 @@ def build_deployment(resolved: Resolved, component: Component, config: OperatorC
             "spec": _pod_spec(component, config),
         },
     }
-    if component.replicas is not None:
-        spec["replicas"] = component.replicas
+    if component.scaling.replicas is not None:
+        spec["replicas"] = component.scaling.replicas
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.core_shapes import without_nulls
-from isvc_operator.api.names import (
-    ANNOTATION_AUTOSCALER,
-    ANNOTATION_READONLY,
-    CONTAINER_TRANSFORMER,
-)
+from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc, merge_items
 from isvc_operator.resolve.ingress_annotations import may_reach_others
+from isvc_operator.resolve.scaling import Scaling
 from isvc_operator.resolve.storage.plan import StoragePlan
 from isvc_operator.resolve.termination import with_grace_period
 
 DEFAULT_PORT = 8080
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
-SCALED_BY_OTHERS = ("external", "keda")
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
@@ -49,8 +45,8 @@ class Component:
     server: Container
     pod: Mapping[str, Any]
     storage: StoragePlan | None
-    replicas: int | None
     strategy: Mapping[str, Any] | None
+    scaling: Scaling = field(default_factory=Scaling)
 
     @property
     def front(self) -> Container:
@@ -128,13 +124,6 @@ def with_service_name(container: Container, service: ObjectMeta) -> dict[str, An
 def with_variable(container: Container, name: str, value: str) -> dict[str, Any]:
     """Return the container with the variable, unless the user has set it."""
     return {**container, "env": merge_items([{"name": name, "value": value}], container.get("env", ()), "name")}
-
-
-def replicas_of(component: ComponentExtensionSpec, annotations: Mapping[str, str]) -> int | None:
-    """Return the number that the user has set; None leaves it to the autoscaler."""
-    if component.min_replicas is None or annotations.get(ANNOTATION_AUTOSCALER) in SCALED_BY_OTHERS:
-        return None
-    return max(1, component.min_replicas)
 
 
 def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:

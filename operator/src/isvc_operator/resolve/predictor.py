@@ -26,7 +26,6 @@ from isvc_operator.resolve.component import (
     annotations_for,
     fields_of,
     pod_of,
-    replicas_of,
     strategy_of,
     with_pod_defaults,
     with_service_name,
@@ -95,7 +94,6 @@ def resolve_with_runtime(
         server=_server(service, model, chosen, defaults, values),
         pod=_pod(service, runtime, config, values),
         storage=stored,
-        replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
     )
 
@@ -115,7 +113,6 @@ def resolve_own(service: InferenceService, config: OperatorConfig, storage: Stor
         server=_own(with_stored_path(server), service, pod, config),
         pod=with_pod_defaults({**pod, "containers": _beside(others, service, pod, config)}, config),
         storage=plan_storage(PREDICTOR, annotations, config=config, context=storage),
-        replicas=replicas_of(predictor, annotations),
         strategy=strategy_of(predictor),
     )
 

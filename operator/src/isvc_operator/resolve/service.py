@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.defaulting import model_of
@@ -13,17 +13,21 @@ from isvc_operator.api.names import (
     ANNOTATION_STOP,
     CA_BUNDLE_CONFIG_MAP,
     EXPLAINER,
+    PREDICTOR,
     TRANSFORMER,
 )
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.component import Component, port_in_address
-from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of, specified_components
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_scaling
+from isvc_operator.resolve.scaling_metrics import Place
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 
@@ -32,7 +36,8 @@ from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 class Resolved:
     """A service with every decision made; ``render`` turns it into manifests.
 
-    ``chosen`` is None if the predictor consists of the user's own containers.
+    ``chosen`` is None if the predictor consists of the user's own containers. ``budgets`` are the PodDisruptionBudgets
+    of others in its namespace.
     """
 
     service: InferenceService
@@ -42,6 +47,7 @@ class Resolved:
     explainer: Component | None
     hosts: Hosts
     ingress_annotations: IngressAnnotations
+    budgets: Sequence[Manifest] = ()
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -52,6 +58,11 @@ class Resolved:
     def refers_to_objects(self) -> bool:
         """Whether its storage refers to objects that are not watched: a service account, secrets."""
         return any(source.remote for item in self.components if item.storage for source in item.storage.copied)
+
+    @property
+    def waits_for_keda(self) -> bool:
+        """Whether a component is to be scaled by KEDA, which the cluster does not have."""
+        return any(item.scaling.lacks_keda for item in self.components)
 
     @property
     def mounts_ca_bundle(self) -> bool:
@@ -70,10 +81,13 @@ def resolve(
     *,
     storage: StorageContext,
     taken: Mapping[str, str] = _NONE,
+    budgets: Sequence[Manifest] = (),
+    keda: bool = True,
 ) -> Resolved:
     """Resolve a service; raises InvalidSpec if it cannot be served as written.
 
-    ``taken`` are the hosts that belong to other services (``host_claims``).
+    ``taken`` are the hosts that belong to other services (``host_claims``), ``budgets`` the PodDisruptionBudgets of
+    others in its namespace. ``keda``: the cluster has KEDA.
     """
     metadata = service.metadata
     requested = components_of(service)
@@ -86,14 +100,16 @@ def resolve(
         item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)
         for item in requested[1:]
     }
-    transformer, explainer = wrappers.get(TRANSFORMER), wrappers.get(EXPLAINER)
+    made = {PREDICTOR: predictor, **wrappers}
+    scaled = {item.kind: _scaled(made[item.kind], item, metadata, config, keda=keda) for item in requested}
+    predictor, transformer, explainer = scaled[PREDICTOR], scaled.get(TRANSFORMER), scaled.get(EXPLAINER)
     names = {item.kind: item.name for item in requested}
     address = _address(metadata, transformer or predictor, config)
     hosts = resolve_hosts(metadata, names, address=address, config=config.ingress, taken=taken)
     disallowed = config.inference_service.service_annotation_disallowed_list
     own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
-    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations)
+    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations, budgets)
     for component in resolved.components:
         check_ports(component)
     return resolved
@@ -120,9 +136,28 @@ def _predictor(
     )
 
 
+def _scaled(
+    component: Component, requested: RequestedComponent, service: ObjectMeta, config: OperatorConfig, *, keda: bool
+) -> Component:
+    place = Place(requested.field, service.namespace or "", component.name)
+    scaler = _autoscaler_class(service, requested.spec)
+    scaling = resolve_scaling(requested.spec, scaler, place, config, keda=keda)
+    return replace(component, scaling=scaling)
+
+
 def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
     """Return the service's URL inside the cluster."""
     return f"http://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
+
+
+def asks_for_keda(service: InferenceService) -> bool:
+    """Whether a component is to be scaled by KEDA."""
+    found = (_autoscaler_class(service.metadata, component) for _, component in specified_components(service.spec))
+    return AutoscalerClass.KEDA in found
+
+
+def _autoscaler_class(service: ObjectMeta, component: ComponentSpec) -> AutoscalerClass:
+    return class_of({**service.annotations, **(component.annotations or {})})
 
 
 def is_stopped(service: InferenceService) -> bool:

@@ -25,21 +25,15 @@ from isvc_operator.api.unknown_fields import suggestion
 from isvc_operator.config import CredentialsConfig, IngressConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.resolve.canaries import HELD_BACK, canary_fields
-from isvc_operator.resolve.component import SCALED_BY_OTHERS
 from isvc_operator.resolve.components import specified_components
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
 from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.scaling import AutoscalerClass
 from isvc_operator.resolve.settings import is_usable, settings_of
 from isvc_operator.text import one_line
 
-_COMPONENT = (
-    "scale_target",
-    "scale_metric",
-    "scale_metric_type",
-    "auto_scaling",
-    "logger",
-)
+_COMPONENT = ("logger",)
 # A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
 _PREDICTOR = (*_COMPONENT, "container_concurrency")
 _MODEL_MESH = (
@@ -51,12 +45,15 @@ _MODEL_MESH = (
     "replicas",
 )
 _DEFAULT_KEPT = "the server's default is kept; give a number above 0"
-_NO_AUTOSCALER: tuple[tuple[str, ...], str] = ((), "no autoscaler is made; with one of your own, write external")
+_OLD_SCALING: tuple[tuple[str, ...], str] = ((), "write scaleMetric and scaleTarget in the component")
 _NO_LOGGER: tuple[tuple[str, ...], str] = ((), "requests are sent to no logger")
 # KServe's annotations: the values that request what is done anyway, and what happens instead for any other value.
 _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/deploymentMode": (("Standard", "RawDeployment"), "the service is served as by Standard"),
-    ANNOTATION_AUTOSCALER: (("none", "external", "hpa"), "no autoscaler is made; with one of your own, write external"),
+    ANNOTATION_AUTOSCALER: (
+        tuple(item.value for item in AutoscalerClass),
+        "the service is scaled as by hpa; write hpa, keda, external or none",
+    ),
     "serving.kserve.io/disable-localmodel": (("true",), "storageInitializer.cache of the ConfigMap decides"),
     "serving.kserve.io/disable-auto-update": (("false",), "a runtime that changes rolls the pods"),
     "serving.kserve.io/enable-prometheus-scraping": (
@@ -73,9 +70,9 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/logger-secret-file": _NO_LOGGER,
     "serving.kserve.io/logger-secret-name": _NO_LOGGER,
     "serving.kserve.io/logger-secret-path": _NO_LOGGER,
-    "serving.kserve.io/metrics": _NO_AUTOSCALER,
+    "serving.kserve.io/metrics": _OLD_SCALING,
     "serving.kserve.io/nodegroup": ((), "storageInitializer.cache of the ConfigMap keeps models on nodes"),
-    "serving.kserve.io/targetUtilizationPercentage": _NO_AUTOSCALER,
+    "serving.kserve.io/targetUtilizationPercentage": _OLD_SCALING,
     "serving.kserve.io/storage-initializer-uid": (
         ("1000",),
         "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that",
@@ -96,15 +93,7 @@ _DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 def unsupported_parts(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
     """Yield fields and annotations that have no effect, each with what happens instead."""
     yield from unsupported_fields(service.spec)
-    yield from _left_to_a_scaler(service)
     yield from map(one_line, islice(unsupported_annotations(service, config), NAMED))
-
-
-def _left_to_a_scaler(service: InferenceService) -> Iterator[str]:
-    for kind, component in specified_components(service.spec):
-        scaler = {**service.metadata.annotations, **(component.annotations or {})}.get(ANNOTATION_AUTOSCALER)
-        if scaler in SCALED_BY_OTHERS and component.min_replicas is not None:
-            yield f"spec.{kind}.minReplicas (autoscalerClass {scaler} leaves the number of pods to your own autoscaler)"
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:
@@ -177,7 +166,6 @@ def _predictor(predictor: PredictorSpec) -> Iterator[str]:
     for setting in settings_of(predictor):
         if not setting.usable:
             yield f"{setting.field}: {setting.value} ({_DEFAULT_KEPT})"
-    yield from _scaling(predictor, "spec.predictor")
 
 
 def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
@@ -190,20 +178,12 @@ def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
             yield f"{field}.batcher (each request is passed on by itself; write it under spec.predictor)"
         if component.timeout is not None and not is_usable(component.timeout):
             yield f"{field}.timeout: {component.timeout} ({_DEFAULT_KEPT})"
-        yield from _scaling(component, field)
 
 
 def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         if getattr(component, name, None) is not None:
             yield f"{field}.{type(component).model_fields[name].alias}"
-
-
-def _scaling(component: ComponentExtensionSpec, field: str) -> Iterator[str]:
-    if component.min_replicas == 0:
-        yield f"{field}.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)"
-    if (component.max_replicas or 0) > (component.min_replicas or 1):
-        yield f"{field}.maxReplicas (no autoscaler is made)"
 
 
 def _model(predictor: PredictorSpec) -> Iterator[str]:

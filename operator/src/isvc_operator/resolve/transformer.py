@@ -18,7 +18,6 @@ from isvc_operator.resolve.component import (
     http_port,
     pod_of,
     port_in_address,
-    replicas_of,
     strategy_of,
     with_pod_defaults,
     with_service_name,
@@ -79,7 +78,6 @@ def resolve_wrapper(
         server=completed(server, pod, config.inference_service.resource),
         pod=with_pod_defaults({**pod, "containers": others}, config),
         storage=plan_storage(requested.kind, annotations, config=config, context=storage),
-        replicas=replicas_of(spec, annotations),
         strategy=strategy_of(spec),
     )
 

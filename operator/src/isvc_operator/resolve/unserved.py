@@ -16,7 +16,9 @@ from isvc_operator.resolve.service import Resolved
 
 
 def unserved_parts(resolved: Resolved) -> Iterator[str]:
-    """Yield a version that the image does not have, a port without a server, and a model that will not be found."""
+    """Yield settings of autoscalers, a version that the image lacks, a port without a server, and a model not found."""
+    for component in resolved.components:
+        yield from component.scaling.ignored
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
     if model is None or chosen is None:
         return

@@ -95,6 +95,8 @@ def at_version(version: str, **fields: Any) -> dict[str, Any]:
         ("ingresses", a_child("Ingress")),
         ("httproutes", a_child("HTTPRoute")),
         ("grpcroutes", a_child("GRPCRoute")),
+        ("horizontalpodautoscalers", a_child("HorizontalPodAutoscaler")),
+        ("poddisruptionbudgets", a_child("PodDisruptionBudget")),
         ("pods", a_ready_pod()),
     ],
 )
@@ -139,6 +141,21 @@ def test_a_missing_crd_is_logged_unless_it_may_be_missing(names: tuple[str, ...]
     assert is_needed(logging.LogRecord("kopf", logging.WARNING, "", 0, text, None, None)) is needed
 
 
+BUDGET_OF_OTHERS = {"kind": "PodDisruptionBudget", "metadata": {"name": "mine", "namespace": NAMESPACE}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("type_", "queued"), [(None, [OURS]), ("ADDED", [OURS]), ("DELETED", [OURS]), ("MODIFIED", [])]
+)
+async def test_a_budget_of_others_affects_the_services_of_its_namespace_unless_only_its_status_changes(
+    watched: Watched, type_: str | None, queued: list[ServiceKey]
+) -> None:
+    await watched.event("inferenceservices", a_service_body())
+    await watched.event("inferenceservices", a_service_body("other", namespace="elsewhere"))
+
+    assert await watched.event("poddisruptionbudgets", BUDGET_OF_OTHERS, type_) == queued
+
+
 def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> None:
     settings = kopf.OperatorSettings()
     select_by_label(settings)
@@ -150,6 +167,8 @@ def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> Non
         ("networking.k8s.io", "ingresses"): LABEL_SERVICE,
         ("gateway.networking.k8s.io", "httproutes"): LABEL_SERVICE,
         ("gateway.networking.k8s.io", "grpcroutes"): LABEL_SERVICE,
+        ("autoscaling", "horizontalpodautoscalers"): LABEL_SERVICE,
+        ("keda.sh", "scaledobjects"): LABEL_SERVICE,
         ("", "pods"): LABEL_SERVICE,
     }
 

@@ -12,7 +12,15 @@ from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import path_of
 from isvc_operator.plan.changes import ChildChange, plan_changes
-from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, a_service_body, an_owner, the_children
+from tests.support.builders import (
+    NAMESPACE,
+    SERVICE_UID,
+    a_child,
+    a_service,
+    a_service_body,
+    an_owner,
+    the_children,
+)
 from tests.support.fakes import FakeKubeApi
 
 SERVICE = ServiceKey(NAMESPACE, "torchserve")
@@ -119,60 +127,50 @@ async def test_an_unwatched_object_of_the_service_is_adopted(api: FakeKubeApi, c
     assert adopted["spec"] == the_children()["Ingress"]["spec"]
 
 
-KSERVES_AUTOSCALER = {
-    "kind": "HorizontalPodAutoscaler",
-    "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE, "ownerReferences": [an_owner()]},
-}
+KSERVES_AUTOSCALER = a_child("HorizontalPodAutoscaler", spec={"minReplicas": 1, "maxReplicas": 3})
+SCALED = list(the_children(a_service(predictor={"maxReplicas": 4})).values())
+BY_KEDA = list(
+    the_children(
+        a_service(predictor={"maxReplicas": 4}, annotations={"serving.kserve.io/autoscalerClass": "keda"})
+    ).values()
+)
 
 
-async def test_the_autoscaler_of_an_adopted_deployment_is_deleted(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(a_child()))
-    api.put(KSERVES_AUTOSCALER)
+async def test_an_autoscaler_of_kserves_becomes_what_is_rendered(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(KSERVES_AUTOSCALER))
+
+    await apply_changes(api, cache, changes_to(SCALED, cache))
+
+    found = api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") or {}
+    assert found["spec"]["maxReplicas"] == 4
+
+
+async def test_an_autoscaler_of_kserves_without_room_to_scale_is_deleted(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(KSERVES_AUTOSCALER))
 
     await apply_changes(api, cache, changes_to(RENDERED, cache))
 
     assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
 
 
-async def test_the_autoscaler_is_deleted_with_a_deployment_of_kserves(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(a_child()))
-    api.put(KSERVES_AUTOSCALER)
+async def test_an_autoscaler_is_deleted_before_another_one_is_created(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(SCALED, cache))
+    before = len(api.calls)
 
-    await apply_changes(api, cache, changes_to([], cache))
+    await apply_changes(api, cache, changes_to(BY_KEDA, cache))
 
-    assert api.objects == {}
-
-
-async def test_the_autoscaler_of_a_missing_deployment_is_deleted_when_that_is_created_again(
-    api: FakeKubeApi, cache: Cache
-) -> None:
-    api.put(KSERVES_AUTOSCALER)
-
-    await apply_changes(api, cache, plan_changes(RENDERED, [], SERVICE_UID, managed_by_kserve=True))
-
-    assert sorted(item["kind"] for item in api.objects.values()) == ["Deployment", "Ingress", "Service"]
+    calls = [f"{call.method} {call.path.rpartition(NAMESPACE)[2]}" for call in api.calls[before:]]
+    assert calls[0] == "DELETE /horizontalpodautoscalers/torchserve-predictor"
+    assert "PATCH /scaledobjects/torchserve-predictor" in calls[1:]
 
 
-async def test_an_autoscaler_that_changes_hands_meanwhile_keeps_no_deployment(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(a_child()))
-    api.put(KSERVES_AUTOSCALER)
-    autoscaler = path_of("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor")
-    api.failing["DELETE", autoscaler] = Conflict(409, "the UID in the precondition does not match")
+async def test_a_new_deployment_starts_with_the_autoscalers_minimum(api: FakeKubeApi, cache: Cache) -> None:
+    rendered = list(the_children(a_service(predictor={"minReplicas": 2, "maxReplicas": 4})).values())
 
-    await apply_changes(api, cache, changes_to([], cache))
+    await apply_changes(api, cache, changes_to(rendered, cache))
 
-    assert list(api.objects) == [autoscaler]
-
-
-async def test_an_autoscaler_of_somebody_else_stays(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(a_child()))
-    mine = api.put(
-        {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "torchserve-predictor", "namespace": NAMESPACE}}
-    )
-
-    await apply_changes(api, cache, changes_to(RENDERED, cache))
-
-    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") == mine
+    assert (api.get("Deployment", NAMESPACE, "torchserve-predictor") or {})["spec"]["replicas"] == 2
+    assert changes_to(rendered, cache) == []
 
 
 async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_name(

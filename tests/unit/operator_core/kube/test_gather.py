@@ -61,6 +61,18 @@ def test_a_service_that_is_being_deleted_is_left_alone() -> None:
     assert gather(cache_with(body), KEY) is None
 
 
+def test_budgets_of_others_in_the_namespace_are_read() -> None:
+    def budget(name: str, namespace: str = NAMESPACE, **metadata: Any) -> dict[str, Any]:
+        return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace, **metadata}}
+
+    ours = budget("ours", ownerReferences=METADATA["ownerReferences"])
+
+    gathered = gather(cache_with(a_service_body(), budget("mine"), budget("far", "elsewhere"), ours), KEY)
+
+    assert gathered is not None
+    assert [item["metadata"]["name"] for item in gathered.budgets] == ["mine"]
+
+
 HEADLESS: dict[str, tuple[list[dict[str, Any]], bool | None]] = {
     "none": ([], None),
     "one with an address": ([a_child("Service", spec={"clusterIP": "10.0.0.1"})], False),

@@ -42,6 +42,23 @@ def test_a_rollout_is_not_complete_while(deployment: dict[str, Any]) -> None:
     assert not rollout_of(deployment).complete
 
 
+def test_a_rollout_is_complete_while_an_autoscaler_adds_pods_above_its_minimum() -> None:
+    adding = a_deployment(replicas=4, updated=4, total=4, available=1, enough=False)
+
+    assert not rollout_of(adding).complete
+    assert rollout_of(adding, 1).complete
+    assert not rollout_of(adding, 2).complete
+
+
+def test_a_rollout_with_an_autoscaler_is_not_complete_while_older_pods_are_there() -> None:
+    assert not rollout_of(a_deployment(replicas=4, updated=2, total=5, available=4), 1).complete
+
+
+@pytest.mark.parametrize("minimum", [0, 1])
+def test_a_rollout_with_an_autoscaler_is_not_complete_without_an_available_pod(minimum: int) -> None:
+    assert not rollout_of(a_deployment(replicas=2, updated=2, total=2, available=0), minimum).complete
+
+
 def test_a_deployment_scaled_to_zero_is_complete_and_its_message_says_so() -> None:
     deployment = a_deployment(replicas=0, updated=0, total=0, available=0)
 

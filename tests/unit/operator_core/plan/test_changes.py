@@ -182,10 +182,10 @@ def test_a_child_that_is_no_longer_rendered_is_deleted() -> None:
     ]
 
 
-def test_a_child_that_was_never_rendered_is_deleted_as_kserves() -> None:
+def test_a_child_of_kserves_that_is_not_rendered_is_deleted() -> None:
     kserves = as_held(RENDERED["Deployment"], annotations={})
 
-    assert plan_changes([], [kserves], SERVICE_UID) == [ChildChange(Action.DELETE, kserves, adopts=True)]
+    assert plan_changes([], [kserves], SERVICE_UID) == [ChildChange(Action.DELETE, kserves)]
 
 
 def test_a_renamed_child_is_applied_and_the_old_one_deleted() -> None:

@@ -74,6 +74,26 @@ def test_a_first_service_gets_everything_at_once() -> None:
     ]  # fmt: skip
 
 
+HPA = an_object("HorizontalPodAutoscaler", "predictor", "predictor", spec={"minReplicas": 1, "maxReplicas": 2})
+
+
+def test_an_autoscaler_that_is_not_wanted_any_more_is_deleted_at_once() -> None:
+    assert due(ALONE, [*ALONE, HPA]) == ["DELETE HorizontalPodAutoscaler predictor"]
+
+
+def test_the_autoscaler_of_a_component_that_is_replaced_stays_as_long_as_its_deployment() -> None:
+    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+    seconds = Seconds()
+    drain = Drain(seconds)
+
+    assert due(renamed, [*ALONE, HPA], drain) == ["PATCH Deployment other", "PATCH Service other"]
+    assert due(renamed, [*renamed, *PREDICTOR, HPA], drain) == []
+    seconds.passed += DRAIN_SECONDS
+    assert due(renamed, [*renamed, *PREDICTOR, HPA], drain) == [
+        "DELETE Deployment predictor", "DELETE Service predictor", "DELETE HorizontalPodAutoscaler predictor",
+    ]  # fmt: skip
+
+
 def test_traffic_moves_to_a_new_component_once_it_is_rolled_out() -> None:
     starting = [*ALONE, *a_component("transformer", status=DOWN, calls="predictor")]
 

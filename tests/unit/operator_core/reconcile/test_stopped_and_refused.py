@@ -94,7 +94,8 @@ async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
     await cluster.reconcile()
 
     assert cluster.condition("SpecSupported")["message"] == (
-        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric"
+        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric "
+        "(no autoscaler is made, as maxReplicas is not above minReplicas)"
     )
 
 

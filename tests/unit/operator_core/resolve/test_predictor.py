@@ -48,7 +48,6 @@ def test_the_storys_predictor() -> None:
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
         storage=StoragePlan(copied=(StorageSource("pvc://leeway", "/mnt/models"),), layout="torchserve"),
-        replicas=None,
         strategy=None,
     )
 
@@ -412,11 +411,6 @@ def test_a_pod_gets_an_api_token_only_on_request() -> None:
 # --- roll-out ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("minimum", "replicas"), [(None, None), (0, 1), (1, 1), (3, 3)])
-def test_the_number_of_pods_is_the_users_or_left_to_others(minimum: int | None, replicas: int | None) -> None:
-    assert predictor_of(predictor={"minReplicas": minimum}).replicas == replicas
-
-
 def test_the_users_strategy_is_taken_word_for_word() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "0%"}}
 
@@ -426,12 +420,6 @@ def test_the_users_strategy_is_taken_word_for_word() -> None:
 @pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])
 def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(annotation: str, writable: bool) -> None:
     assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable
-
-
-@pytest.mark.parametrize(("scaler", "replicas"), [("external", None), ("keda", None), ("hpa", 3), ("none", 3)])
-def test_the_number_of_pods_is_left_to_a_scaler_of_the_users_own(scaler: str, replicas: int | None) -> None:
-    annotations = {"serving.kserve.io/autoscalerClass": scaler}
-    assert predictor_of(predictor={"minReplicas": 3, "annotations": annotations}).replicas == replicas
 
 
 # --- containers of the user's own -------------------------------------------------------------------------

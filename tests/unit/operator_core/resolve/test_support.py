@@ -14,7 +14,6 @@ from isvc_operator.resolve.support import (
     unread_settings,
     unsupported_annotations,
     unsupported_fields,
-    unsupported_parts,
 )
 from tests.support.builders import a_runtime, a_service
 from tests.support.tree import ROOT
@@ -33,10 +32,6 @@ def test_the_story_uses_only_supported_fields() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("scaleTarget", 5),
-        ("scaleMetric", "cpu"),
-        ("scaleMetricType", "Utilization"),
-        ("autoScaling", {}),
         ("containerConcurrency", 0),
         ("logger", {"mode": "all"}),
     ],
@@ -78,10 +73,9 @@ def test_a_wrapper_of_containers_is_created_with_its_workers_and_timeout(kind: s
 
 @pytest.mark.parametrize("kind", ["transformer", "explainer"])
 def test_an_unsupported_field_of_a_wrapper_is_reported(kind: str) -> None:
-    assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}, "minReplicas": 0}}) == (
+    assert told(spec={kind: {**CONTAINERS, "timeout": 0, "batcher": {}}}) == (
         f"spec.{kind}.batcher (each request is passed on by itself; write it under spec.predictor)",
         f"spec.{kind}.timeout: 0 (the server's default is kept; give a number above 0)",
-        f"spec.{kind}.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)",
     )
 
 
@@ -94,34 +88,10 @@ def test_confidential_storage_is_reported_with_its_key(key: str, model: dict[str
     assert not_asked == ()
 
 
-NOT_SCALED = {
-    "to zero": (
-        {"minReplicas": 0},
-        ("spec.predictor.minReplicas: 0 (one pod is kept, unless your own autoscaler removes it)",),
-    ),
-    "above the default": (
-        {"maxReplicas": 3},
-        ("spec.predictor.maxReplicas (no autoscaler is made)",),
-    ),
-    "above the smallest": (
-        {"minReplicas": 2, "maxReplicas": 3},
-        ("spec.predictor.maxReplicas (no autoscaler is made)",),
-    ),
-    "not: one pod": ({"maxReplicas": 1}, ()),
-    "not: a fixed number": ({"minReplicas": 3, "maxReplicas": 3}, ()),
-    "not: no limit": ({"minReplicas": 3, "maxReplicas": 0}, ()),
-}
-
-
-@pytest.mark.parametrize(("predictor", "expected"), NOT_SCALED.values(), ids=NOT_SCALED.keys())
-def test_scaling(predictor: dict[str, Any], expected: tuple[str, ...]) -> None:
-    assert told(predictor=predictor) == expected
-
-
 def test_components_are_reported_before_the_predictors_fields() -> None:
-    assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "scaleMetric": "cpu"}) == (
+    assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "logger": {"mode": "all"}}) == (
         f"spec.canary {HELD_BACK}",
-        "spec.predictor.scaleMetric",
+        "spec.predictor.logger",
         "spec.predictor.timeout: 0 (the server's default is kept; give a number above 0)",
     )
 
@@ -144,7 +114,7 @@ def told_annotations(**fields: Any) -> tuple[str, ...]:
 
 ANNOTATIONS = {
     "deploymentMode": ("Serverless", "the service is served as by Standard"),
-    "autoscalerClass": ("keda", "no autoscaler is made; with one of your own, write external"),
+    "autoscalerClass": ("kpa", "the service is scaled as by hpa; write hpa, keda, external or none"),
     "disable-auto-update": ("true", "a runtime that changes rolls the pods"),
     "enable-prometheus-scraping": (
         "true",
@@ -159,8 +129,8 @@ ANNOTATIONS = {
     "enable-tag-routing": ("true", "no canary is created, so no tag leads to one"),
     "gpu-resource-types": ("[]", "a container's resources are taken as they are written"),
     "logger-secret-name": ("sink", "requests are sent to no logger"),
-    "metrics": ("cpu", "no autoscaler is made; with one of your own, write external"),
-    "targetUtilizationPercentage": ("80", "no autoscaler is made; with one of your own, write external"),
+    "metrics": ("cpu", "write scaleMetric and scaleTarget in the component"),
+    "targetUtilizationPercentage": ("80", "write scaleMetric and scaleTarget in the component"),
     "nodegroup": ("gpus", "storageInitializer.cache of the ConfigMap keeps models on nodes"),
     "storage-initializer-uid": (
         "1337",
@@ -186,6 +156,7 @@ def test_an_unsupported_annotation_of_kserve_is_reported(name: str) -> None:
         ("serving.kserve.io/deploymentMode", "Standard"),
         ("serving.kserve.io/deploymentMode", "RawDeployment"),
         ("serving.kserve.io/autoscalerClass", "external"),
+        ("serving.kserve.io/autoscalerClass", "keda"),
         ("serving.kserve.io/disable-auto-update", "false"),
         ("serving.kserve.io/disable-localmodel", "true"),
         ("serving.kserve.io/enable-tag-routing", "false"),
@@ -277,22 +248,3 @@ def test_the_shipped_runtimes_read_every_setting(name: str) -> None:
     shipped = parse_serving_runtime(yaml.safe_load((ROOT / f"manifests/runtimes/{name}.yaml").read_text()))
 
     assert unread(shipped, SETTINGS) == []
-
-
-@pytest.mark.parametrize("scaler", ["keda", "external"])
-@pytest.mark.parametrize("kind", ["predictor", "transformer"])
-def test_a_minimum_of_pods_is_reported_where_another_scaler_sets_the_number(scaler: str, kind: str) -> None:
-    annotations = {"serving.kserve.io/autoscalerClass": scaler}
-    fields = (
-        {"predictor": {"minReplicas": 2}}
-        if kind == "predictor"
-        else {"spec": {"transformer": {**CONTAINERS, "minReplicas": 2}}}
-    )
-
-    parts = unsupported_parts(a_service(annotations=annotations, **fields), CredentialsConfig())
-
-    assert list(parts) == [
-        f"spec.{kind}.minReplicas (autoscalerClass {scaler} leaves the number of pods to your own autoscaler)",
-        *unsupported_annotations(a_service(annotations=annotations), CredentialsConfig()),
-    ]
-    assert list(unsupported_parts(a_service(**fields), CredentialsConfig())) == []

@@ -144,7 +144,7 @@ def test_labels_annotations_and_the_pod_are_the_transformers_own() -> None:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
     }
-    assert (found.replicas, found.strategy) == (3, {"type": "Recreate"})
+    assert (found.scaling.replicas, found.strategy) == (3, {"type": "Recreate"})
 
 
 def test_helpers_stay_beside_it() -> None:

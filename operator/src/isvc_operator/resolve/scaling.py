@@ -1,0 +1,161 @@
+"""Decides who sets the number of a component's pods, and by what: the user, or an autoscaler. Pure.
+
+As with KServe, the annotation ``autoscalerClass`` names the autoscaler: ``hpa`` (the default), ``keda``, ``external``
+for one of the user's own, or ``none``. An autoscaler is made where ``maxReplicas`` gives it room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from isvc_operator.api.components import ComponentExtensionSpec
+from isvc_operator.api.names import ANNOTATION_AUTOSCALER
+from isvc_operator.config import OperatorConfig
+from isvc_operator.resolve.scaling_metrics import Metric, Place, ResourceTarget, metrics_for_hpa, metrics_for_keda
+
+
+class AutoscalerClass(Enum):
+    """The values of the annotation ``autoscalerClass``."""
+
+    HPA = "hpa"
+    KEDA = "keda"
+    EXTERNAL = "external"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Autoscaler:
+    """An autoscaler to make; ``by`` is HPA or KEDA. ``behavior`` is that of a HorizontalPodAutoscaler, or empty."""
+
+    by: AutoscalerClass
+    minimum: int
+    maximum: int
+    metrics: tuple[Metric, ...]
+    behavior: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """``replicas`` is the number that is rendered; None leaves it to the autoscaler, or to ``kubectl scale``.
+
+    ``ignored`` names the fields that have no effect, each with what happens instead.
+    """
+
+    replicas: int | None = None
+    autoscaler: Autoscaler | None = None
+    ignored: tuple[str, ...] = ()
+    lacks_keda: bool = False
+
+    @property
+    def largest(self) -> int:
+        """The largest number of pods that the operator knows of."""
+        return self.autoscaler.maximum if self.autoscaler else self.replicas or 1
+
+
+def resolve_scaling(
+    component: ComponentExtensionSpec,
+    scaler: AutoscalerClass,
+    place: Place,
+    config: OperatorConfig,
+    *,
+    keda: bool,
+) -> Scaling:
+    """Return how a component is scaled; raises InvalidSpec. ``keda``: the cluster has KEDA."""
+    match scaler:
+        case AutoscalerClass.EXTERNAL:
+            return Scaling(ignored=_unused(component, place, _LEFT_TO_OTHERS, "min_replicas", "max_replicas"))
+        case AutoscalerClass.NONE:
+            return _fixed(component, place, "autoscalerClass none: no autoscaler is made")
+        case AutoscalerClass.KEDA if not keda:
+            return Scaling(_replicas(component), ignored=(_NO_KEDA,), lacks_keda=True)
+        case AutoscalerClass.KEDA:
+            return _by_keda(component, place, config)
+        case AutoscalerClass.HPA:
+            return _by_hpa(component, place, config)
+
+
+def class_of(annotations: Mapping[str, str]) -> AutoscalerClass:
+    """Return the autoscaler class; an unknown one, which ``support`` names, counts as the default."""
+    try:
+        return AutoscalerClass(annotations.get(ANNOTATION_AUTOSCALER, AutoscalerClass.HPA.value))
+    except ValueError:
+        return AutoscalerClass.HPA
+
+
+_LEFT_TO_OTHERS = "autoscalerClass external leaves the number of pods to your own autoscaler"
+_NO_ROOM = "no autoscaler is made, as maxReplicas is not above minReplicas"
+_NO_KEDA = (
+    f"annotation {ANNOTATION_AUTOSCALER}: keda (the cluster has no KEDA, so no ScaledObject is made and the number of "
+    "pods stays as it is; install KEDA, or write hpa)"
+)
+_ONE_KEPT = "one pod is kept; KEDA scales to zero: annotation autoscalerClass: keda"
+_CANNOT_WAKE = "one pod is kept: cpu and memory do not tell when to start the first pod; add a metric of type External"
+_TUNING = ("scale_target", "scale_metric", "scale_metric_type", "auto_scaling")
+
+
+def _by_hpa(component: ComponentExtensionSpec, place: Place, config: OperatorConfig) -> Scaling:
+    minimum = max(1, component.min_replicas or 0)
+    if (component.max_replicas or 0) <= minimum:
+        return _fixed(component, place, _NO_ROOM)
+    found = metrics_for_hpa(component, place)
+    ignored = (*_zero(component, place, _ONE_KEPT), *found.ignored)
+    behavior = _behavior(component, config)
+    return Scaling(
+        autoscaler=Autoscaler(AutoscalerClass.HPA, minimum, component.max_replicas or 0, found.metrics, behavior),
+        ignored=ignored,
+    )
+
+
+def _by_keda(component: ComponentExtensionSpec, place: Place, config: OperatorConfig) -> Scaling:
+    minimum = 1 if component.min_replicas is None else component.min_replicas
+    maximum = max(component.max_replicas or 0, minimum, 1)
+    if maximum == minimum:
+        return _fixed(component, place, _NO_ROOM)
+    found = metrics_for_keda(component, place, config.opentelemetry_collector.metric_scaler_endpoint)
+    ignored = found.ignored
+    if minimum == 0 and all(isinstance(metric, ResourceTarget) for metric in found.metrics):
+        if maximum == 1:
+            return _fixed(component, place, _CANNOT_WAKE)
+        minimum, ignored = 1, (*_zero(component, place, _CANNOT_WAKE), *ignored)
+    behavior = _behavior(component, config)
+    return Scaling(
+        autoscaler=Autoscaler(AutoscalerClass.KEDA, minimum, maximum, found.metrics, behavior), ignored=ignored
+    )
+
+
+def _fixed(component: ComponentExtensionSpec, place: Place, why: str) -> Scaling:
+    """Return the number of pods that the user has set, if any."""
+    beyond = ("max_replicas",) if (component.max_replicas or 0) > max(1, component.min_replicas or 0) else ()
+    ignored = (*_zero(component, place, _ONE_KEPT), *_unused(component, place, why, *beyond))
+    return Scaling(_replicas(component), ignored=ignored)
+
+
+def _replicas(component: ComponentExtensionSpec) -> int | None:
+    return None if component.min_replicas is None else max(1, component.min_replicas)
+
+
+def _zero(component: ComponentExtensionSpec, place: Place, instead: str) -> tuple[str, ...]:
+    return (f"{place.field}.minReplicas: 0 ({instead})",) if component.min_replicas == 0 else ()
+
+
+def _unused(component: ComponentExtensionSpec, place: Place, why: str, *more: str) -> tuple[str, ...]:
+    """Name the fields for an autoscaler that are set, and ``more`` of the component's."""
+    fields = type(component).model_fields
+    names = (name for name in (*more, *_TUNING) if getattr(component, name) is not None)
+    return tuple(f"{place.field}.{fields[name].alias} ({why})" for name in names)
+
+
+def _behavior(component: ComponentExtensionSpec, config: OperatorConfig) -> dict[str, Any]:
+    """Return the user's behavior over the stabilization windows of the ConfigMap."""
+    own = (component.auto_scaling.behavior if component.auto_scaling else None) or {}
+    windows = {
+        "scaleUp": config.autoscaler.scale_up_stabilization_window_seconds,
+        "scaleDown": config.autoscaler.scale_down_stabilization_window_seconds,
+    }
+    defaults = {
+        name: {"stabilizationWindowSeconds": seconds} for name, seconds in windows.items() if seconds is not None
+    }
+    return {**own, **{name: {**default, **(own.get(name) or {})} for name, default in defaults.items()}}

@@ -1,0 +1,84 @@
+"""A service that an autoscaler scales, from its spec to what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isvc_operator.kube.discovery import TTL
+from tests.support.builders import a_ready_pod, a_runtime_body, a_service_body
+from tests.support.reconciling import Cluster, cluster_with
+
+KEDA = {"serving.kserve.io/autoscalerClass": "keda"}
+NONE = {"serving.kserve.io/autoscalerClass": "none"}
+PREDICTOR = "torchserve-predictor"
+
+
+async def a_scaled_service(live: int, **fields: Any) -> Cluster:
+    """A service with a HorizontalPodAutoscaler that has brought it to ``live`` pods."""
+    cluster = cluster_with(a_service_body(predictor={"maxReplicas": 4}, **fields), a_runtime_body())
+    await cluster.settle()
+    deployment = cluster.child("Deployment")
+    cluster.api.put({**deployment, "spec": {**deployment["spec"], "replicas": live}})
+    return cluster
+
+
+async def test_the_live_size_is_no_difference() -> None:
+    cluster = await a_scaled_service(live=3)
+
+    assert await cluster.reconcile() == ["PATCH inferenceservices/torchserve/status"]
+    assert cluster.child("Deployment")["spec"]["replicas"] == 3
+
+
+async def test_without_an_autoscaler_the_users_number_is_applied_again() -> None:
+    cluster = await a_scaled_service(live=3)
+
+    cluster.edit_service(predictor={"minReplicas": 1, "maxReplicas": 4}, annotations=NONE)
+    calls = await cluster.reconcile()
+
+    assert calls[0] == f"DELETE horizontalpodautoscalers/{PREDICTOR}"
+    assert f"PATCH deployments/{PREDICTOR}" in calls
+    assert cluster.child("Deployment")["spec"]["replicas"] == 1
+
+
+async def test_a_stopped_service_has_no_autoscaler_and_no_budget() -> None:
+    cluster = await a_scaled_service(live=3)
+
+    cluster.edit_service(predictor={"maxReplicas": 4}, annotations={"serving.kserve.io/stop": "true"})
+    await cluster.reconcile()
+
+    assert [path for path in cluster.api.objects if PREDICTOR in path] == []
+
+
+async def test_a_service_stays_ready_while_pods_are_added_for_the_load() -> None:
+    cluster = await a_scaled_service(live=4)
+
+    cluster.roll_out(a_ready_pod(), updated=4, total=4, available=1, enough=False)
+    await cluster.reconcile()
+
+    assert cluster.condition("PredictorReady")["status"] == "True"
+
+
+async def test_a_scaled_object_is_made_once_keda_is_installed() -> None:
+    cluster = cluster_with(a_service_body(predictor={"maxReplicas": 4}, annotations=KEDA), a_runtime_body())
+    await cluster.settle()
+
+    said = cluster.condition("SpecSupported")["message"]
+    assert "the cluster has no KEDA, so no ScaledObject is made" in said
+    assert cluster.again == 300.0
+
+    cluster.api.objects["/apis/keda.sh/v1alpha1"] = {"kind": "APIResourceList", "metadata": {}}
+    cluster.seconds.passed += TTL
+    await cluster.settle()
+
+    assert cluster.child("ScaledObject")["spec"]["maxReplicaCount"] == 4
+    assert all(item["type"] != "SpecSupported" for item in cluster.service["status"]["conditions"])
+
+
+@pytest.mark.parametrize("annotations", [{}, NONE])
+async def test_keda_is_looked_for_only_by_services_that_ask_for_it(annotations: dict[str, str]) -> None:
+    cluster = cluster_with(a_service_body(predictor={"maxReplicas": 4}, annotations=annotations), a_runtime_body())
+    await cluster.settle()
+
+    assert not any("keda" in call.path for call in cluster.api.calls)
