@@ -51,9 +51,23 @@ def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:
     assert found.runtimes[0].metadata.namespace is None
 
 
+def test_a_date_is_a_text_as_for_the_api_server() -> None:
+    dated = {**service(), "metadata": {"name": "first", "labels": {"since": "2026-01-01"}}}
+    written = yaml.safe_dump(dated).replace("'2026-01-01'", "2026-01-01")
+
+    (found,) = parse_documents([Text("my.yaml", written)], "default").services
+
+    assert found.metadata.labels == {"since": "2026-01-01"}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (
+            "{kind: InferenceService, apiVersion: serving.kserve.io/v1beta1, metadata: {name: a}, spec: !!set {b}}",
+            "my.yaml: InferenceService has a value that JSON has no type for: Object of type set is not JSON "
+            "serializable",
+        ),
         ("kind: [\n", "my.yaml:2:1: this is not YAML: expected the node content, but found '<stream end>'"),
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),

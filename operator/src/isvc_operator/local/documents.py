@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,15 @@ class Documents:
     storage_containers: tuple[ClusterStorageContainer, ...] = ()
     objects: tuple[Manifest, ...] = ()
     ignored: tuple[str, ...] = ()
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads dates as texts, as Kubernetes does."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
@@ -85,6 +95,10 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
     if too_much := excess(body):
         raise UnusableInput(f"{text.source}: {too_much}")
     kind = body["kind"]
+    try:
+        json.dumps(body)
+    except TypeError as error:
+        raise UnusableInput(f"{text.source}: {kind} has a value that JSON has no type for: {error}") from error
     if not _is_ours(body, text):
         return "ignored", " ".join(filter(None, (str(kind), str(_metadata(body).get("name") or ""))))
     placed = _placed(body, namespace)
@@ -101,7 +115,7 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
 
 def _documents(text: Text) -> list[Any]:
     try:
-        documents = list(yaml.safe_load_all(text.content))
+        documents = list(yaml.load_all(text.content, _Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
