@@ -297,16 +297,20 @@ CONFIG = full(
         "resource.memoryRequest": "1Gi",
         "resource.memoryLimit": "4Gi",
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
+        "defaultUrl": "https://sink.example",
     },
 )
 # What a field needs beside it to have an effect.
 GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}
 PATH: Manifest = {"ingress": {"pathTemplate": "/{{ .Name }}"}}
+SINK: Manifest = {"logger": {"defaultUrl": "https://sink.example"}}
 NEEDED = {
     "storageInitializer.caBundleVolumeMountPath": {"storageInitializer": {"caBundleConfigMapName": "certificates"}},
     "ingress.kserveIngressGateway": GATEWAY_API,
     "ingress.disableHTTPRouteTimeout": GATEWAY_API,
     "ingress.pathTemplate": GATEWAY_API,
+    "logger.caBundle": SINK,
+    "logger.caCertFile": {"logger": {**SINK["logger"], "caBundle": "sink-ca"}},
     "ingress.pathIngress.annotations": PATH,
     "ingress.pathIngress.annotations.example.org/key": PATH,
 }
@@ -336,6 +340,10 @@ STORED: dict[str, list[Manifest]] = {
         a_service(SMALL_SERVICE["spec"], {"text": "keys"}),
         SMALL_RUNTIME,
         secret("keys", **KEYS),
+    ],
+    "logged": [
+        a_service({"predictor": {**SMALL_SERVICE["spec"]["predictor"], "logger": {"mode": "all"}}}),
+        SMALL_RUNTIME,
     ],
     "own container": [
         a_service(

@@ -223,6 +223,18 @@ class ServiceConfig(_Section):
     service_cluster_ip_none: bool = Field(default=False, alias="serviceClusterIPNone")
 
 
+class LoggerConfig(_Section):
+    """Key ``logger``: where payloads are sent by default, and how certificates are checked there.
+
+    ``ca_bundle`` is a ConfigMap in the service's namespace, ``ca_cert_file`` one of its keys.
+    """
+
+    default_url: str = "http://default-broker"
+    ca_bundle: str = ""
+    ca_cert_file: str = "service-ca.crt"
+    tls_skip_verify: bool = False
+
+
 class OperatorConfig(_Section):
     """Everything that an administrator can set."""
 
@@ -234,6 +246,7 @@ class OperatorConfig(_Section):
     service: ServiceConfig = ServiceConfig()
     autoscaler: AutoscalerConfig = AutoscalerConfig()
     opentelemetry_collector: OpenTelemetryConfig = Field(default=OpenTelemetryConfig(), alias="opentelemetryCollector")
+    logger: LoggerConfig = LoggerConfig()
 
     def with_headless_services(self, headless: bool) -> OperatorConfig:
         """Return the configuration with another ``serviceClusterIPNone``."""
@@ -266,4 +279,5 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "service": ServiceConfig,
     "autoscaler": AutoscalerConfig,
     "opentelemetry_collector": OpenTelemetryConfig,
+    "logger": LoggerConfig,
 }

@@ -25,6 +25,7 @@ class _Unused:
 
 
 _NO_COLLECTOR = _Unused("no OpenTelemetryCollector is created")
+_ONE_BY_ONE = _Unused("each payload is sent by itself", ("", "0", 0, 1, "1"))
 _NO_OCI = _Unused("models from oci:// are not served", (False, ""))
 # By key, or by key and field.
 _UNUSED: Mapping[str, _Unused] = {
@@ -35,7 +36,10 @@ _UNUSED: Mapping[str, _Unused] = {
     "explainers": _Unused("an explainer is served if it has containers"),
     "inferenceService.serviceLabelDisallowedList": _Unused("all labels of a service are copied", ([],)),
     "localModel.enabled": _Unused("write storageInitializer.cache to keep models on the nodes", (False,)),
-    "logger": _Unused("requests are sent to no logger"),
+    "logger.batchInterval": _ONE_BY_ONE,
+    "logger.batchSize": _ONE_BY_ONE,
+    "logger.marshallerUrl": _Unused("payloads are sent as they are"),
+    "logger.storage": _Unused("payloads are sent to a URL, and stored nowhere"),
     "metricsAggregator.enableMetricAggregation": _Unused(
         "the metrics of each server are served as they are", ("false", False)
     ),
@@ -49,15 +53,17 @@ _UNUSED: Mapping[str, _Unused] = {
     "storageInitializer.enableOciModelSupport": _NO_OCI,
     "storageInitializer.ociModelMode": _NO_OCI,
 }
-# Details of what a setting above turns on, or of Istio, which Standard mode does not use.
+# Details of what a setting above turns on, of Istio, which Standard mode does not use, or what KServe does not use.
 DETAILS = frozenset(
     {
         "ingress.disableIstioVirtualHost", "ingress.ingressGateway", "ingress.knativeLocalGatewayService",
         "ingress.localGateway", "ingress.localGatewayService",
         "localModel.defaultJobImage", "localModel.disableVolumeManagement",
         "localModel.fsGroup", "localModel.jobNamespace", "localModel.jobTTLSecondsAfterFinished",
-        "localModel.reconcilationFrequencyInSecs", "storageInitializer.cpuModelcar",
-        "storageInitializer.memoryModelcar", "storageInitializer.ociInsecureRegistry", "storageInitializer.uidModelcar",
+        "localModel.reconcilationFrequencyInSecs", "logger.cpuLimit", "logger.cpuRequest", "logger.image",
+        "logger.memoryLimit", "logger.memoryRequest", "storageInitializer.cpuModelcar",
+        "storageInitializer.memoryModelcar", "storageInitializer.ociInsecureRegistry",
+        "storageInitializer.uidModelcar",
     }
 )  # fmt: skip
 _NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"

@@ -93,8 +93,8 @@ def test_a_service_whose_secret_is_in_no_file_is_not_checked_further() -> None:
 
 
 def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() -> None:
-    assert checked(service(), settings={"logger": "{}"}).texts(NO_EFFECT) == [
-        "ConfigMap inferenceservice-config: no effect: logger (requests are sent to no logger)"
+    assert checked(service(), settings={"router": "{}"}).texts(NO_EFFECT) == [
+        "ConfigMap inferenceservice-config: no effect: router (an InferenceGraph is not served)"
     ]
     (error,) = checked(service(), settings={"ingress": "{"}).texts(ERROR)
     assert error.startswith("inferenceservice-config")

@@ -64,7 +64,7 @@ def config_map(data: object) -> dict[str, object]:
 
 
 def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = {"ingress": '{"ingressDomain": "models.test", "additionalDomainTemplates": []}', "logger": "{}"}
+    data = {"ingress": '{"ingressDomain": "models.test", "additionalDomainTemplates": []}', "router": "{}"}
     file = write_yaml(tmp_path / "config.yaml", config_map(data))
 
     assert main(["render", str(SAMPLE), str(file)]) == 3
@@ -73,7 +73,7 @@ def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytes
     *_, ingress = yaml.safe_load_all(printed.out)
     assert ingress["spec"]["rules"][0]["host"] == "torchserve.default.models.test"
     assert printed.err == (
-        "isvc: ConfigMap inferenceservice-config: no effect: logger (requests are sent to no logger)\n"
+        "isvc: ConfigMap inferenceservice-config: no effect: router (an InferenceGraph is not served)\n"
     )
 
 

@@ -70,7 +70,6 @@ def test_of_kserves_own_configmap_these_have_no_effect() -> None:
         "batcher (pods have no batcher container; our runtimes form batches themselves)",
         'deploy.defaultDeploymentMode: "Serverless" (services are served as by Standard)',
         "explainers (an explainer is served if it has containers)",
-        "logger (requests are sent to no logger)",
         'opentelemetryCollector.scrapeInterval: "5s" (no OpenTelemetryCollector is created)',
         "router (an InferenceGraph is not served)",
         "storageInitializer.enableModelcar: true (models from oci:// are not served)",

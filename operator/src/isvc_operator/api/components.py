@@ -97,12 +97,18 @@ class LoggerStorage(ApiModel):
 
 
 class LoggerSpec(ApiModel):
-    """Sends requests and responses to a URL or a storage."""
+    """Sends requests and responses to a URL as CloudEvents."""
 
     mode: Literal["all", "request", "response"] = Field(description="What to log.")
-    url: str | None = Field(default=None, description="Where to send the events; a broker by default.")
-    metadata_headers: list[str] | None = Field(default=None, description="Request headers to pass along.")
-    metadata_annotations: list[str] | None = Field(default=None, description="Annotations to pass along.")
+    url: str | None = Field(
+        default=None, description="Where to send the events; logger.defaultUrl of the ConfigMap by default."
+    )
+    metadata_headers: list[str] | None = Field(
+        default=None, description="Headers of the request that are sent with its events."
+    )
+    metadata_annotations: list[str] | None = Field(
+        default=None, description="Annotations of the pods that are sent with the events."
+    )
     storage: LoggerStorage | None = None
     marshaller_url: str | None = Field(default=None, description="Service that formats stored payloads.")
     batch_size: int | None = Field(default=None, description="Number of payloads stored together.")

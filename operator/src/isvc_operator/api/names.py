@@ -26,7 +26,8 @@ FINALIZER_KSERVE: Final = "inferenceservice.finalizers"
 
 # --- annotations ------------------------------------------------------------------------------------
 ANNOTATION_SERVER_TYPE: Final = "serving.kserve.io/server-type"
-# On a runtime: the variables of the settings that its server reads, such as `MAX_BATCH_SIZE,REQUEST_TIMEOUT`.
+# On a runtime, or on a component with the user's own container: the variables of the settings that its server reads,
+# such as `MAX_BATCH_SIZE,REQUEST_TIMEOUT`.
 ANNOTATION_SETTINGS: Final = "isvc-operator.io/settings"
 # On a runtime: whether it is selected only where no runtime without this annotation fits.
 ANNOTATION_YIELDS: Final = "isvc-operator.io/yields"
@@ -34,6 +35,8 @@ ANNOTATION_YIELDS: Final = "isvc-operator.io/yields"
 ANNOTATION_FIXED_IMAGE: Final = "isvc-operator.io/fixed-image"
 # On a service: the name of its model's format, which KServe's webhook adds.
 ANNOTATION_MODEL_FORMAT: Final = "modelFormat"
+# The fraction of a component's requests that its payload logger gets.
+ANNOTATION_LOGGER_FRACTION: Final = "isvc-operator.io/logger-fraction"
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"

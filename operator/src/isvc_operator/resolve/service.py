@@ -23,6 +23,7 @@ from isvc_operator.resolve.component import Component, port_in_address
 from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of, specified_components
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
+from isvc_operator.resolve.logger import with_logger
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
@@ -94,10 +95,16 @@ def resolve(
     for item in requested:
         check_lists(item.spec, item.field)
     chosen, predictor = _predictor(service, runtimes, config, storage)
+    predictor = with_logger(predictor, service.spec.predictor.logger, metadata, config.logger)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
     backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
     wrappers = {
-        item.kind: resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage)
+        item.kind: with_logger(
+            resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage),
+            item.spec.logger,
+            metadata,
+            config.logger,
+        )
         for item in requested[1:]
     }
     made = {PREDICTOR: predictor, **wrappers}

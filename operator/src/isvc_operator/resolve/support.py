@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
-from isvc_operator.api.components import FRAMEWORKS, ComponentExtensionSpec, PredictorSpec
+from isvc_operator.api.components import FRAMEWORKS, PredictorSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.names import (
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_AUTOSCALER,
     ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_LOGGER_FRACTION,
     ANNOTATION_PVC_MODE,
     ANNOTATION_READONLY,
     ANNOTATION_RUNTIME,
@@ -31,11 +32,9 @@ from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_r
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.scaling import AutoscalerClass
 from isvc_operator.resolve.settings import is_usable, settings_of
+from isvc_operator.resolve.unlogged import settings_read, unlogged_parts
 from isvc_operator.text import one_line
 
-_COMPONENT = ("logger",)
-# A transformer gets its container_concurrency as its number of workers, and a predictor gets its batcher.
-_PREDICTOR = (*_COMPONENT, "container_concurrency")
 _MODEL_MESH = (
     "grpc_endpoint",
     "grpc_data_endpoint",
@@ -46,7 +45,7 @@ _MODEL_MESH = (
 )
 _DEFAULT_KEPT = "the server's default is kept; give a number above 0"
 _OLD_SCALING: tuple[tuple[str, ...], str] = ((), "write scaleMetric and scaleTarget in the component")
-_NO_LOGGER: tuple[tuple[str, ...], str] = ((), "requests are sent to no logger")
+_NO_SECRET: tuple[tuple[str, ...], str] = ((), "payloads are sent to a URL without a secret, and stored nowhere")
 # KServe's annotations: the values that request what is done anyway, and what happens instead for any other value.
 _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/deploymentMode": (("Standard", "RawDeployment"), "the service is served as by Standard"),
@@ -67,9 +66,9 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "serving.kserve.io/enable-metric-aggregation": (("false",), "the metrics of each container are served as they are"),
     "serving.kserve.io/enable-tag-routing": (("false",), "no canary is created, so no tag leads to one"),
     "serving.kserve.io/gpu-resource-types": ((), "a container's resources are taken as they are written"),
-    "serving.kserve.io/logger-secret-file": _NO_LOGGER,
-    "serving.kserve.io/logger-secret-name": _NO_LOGGER,
-    "serving.kserve.io/logger-secret-path": _NO_LOGGER,
+    "serving.kserve.io/logger-secret-file": _NO_SECRET,
+    "serving.kserve.io/logger-secret-name": _NO_SECRET,
+    "serving.kserve.io/logger-secret-path": _NO_SECRET,
     "serving.kserve.io/metrics": _OLD_SCALING,
     "serving.kserve.io/nodegroup": ((), "storageInitializer.cache of the ConfigMap keeps models on nodes"),
     "serving.kserve.io/targetUtilizationPercentage": _OLD_SCALING,
@@ -79,8 +78,18 @@ _ANNOTATIONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
 }
 # Those of a service that are read. Others in these domains are KServe's newer ones, or misspelled.
-_READ = (ANNOTATION_RUNTIME, ANNOTATION_STOP, ANNOTATION_READONLY, ANNOTATION_PVC_MODE, ANNOTATION_SHA256,
-         ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS, ANNOTATION_STORAGE_RESOURCES)  # fmt: skip
+_READ = (
+    ANNOTATION_ALLOW_PATTERNS,
+    ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_LOGGER_FRACTION,
+    ANNOTATION_PVC_MODE,
+    ANNOTATION_READONLY,
+    ANNOTATION_RUNTIME,
+    ANNOTATION_SETTINGS,
+    ANNOTATION_SHA256,
+    ANNOTATION_STOP,
+    ANNOTATION_STORAGE_RESOURCES,
+)
 _OF_KNATIVE = (
     "autoscaling.knative.dev",
     "features.knative.dev",
@@ -122,17 +131,18 @@ def _suggested(name: str, known: Collection[str]) -> str:
 
 
 def unread_settings(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
-    """Yield the predictor's settings that its server may not read; without ``chosen``, the user's own container."""
+    """Yield the settings that a server may not read; without ``chosen``, the predictor is the user's own container."""
     if chosen is None:
         why = "the container gets {}, and has to read it"
-        read: Collection[str] = ()
+        read = settings_read(service.spec.predictor.annotations or {})
     else:
         name = chosen.runtime.metadata.name
         why = f"the server of runtime {name} gets {{}}, which its annotation {ANNOTATION_SETTINGS} does not list"
-        read = chosen.runtime.metadata.annotations.get(ANNOTATION_SETTINGS, "").replace(" ", "").split(",")
+        read = settings_read(chosen.runtime.metadata.annotations)
     for setting in settings_of(service.spec.predictor):
         if setting.usable and setting.variable not in read:
             yield f"{setting.field} ({why.format(setting.variable)})"
+    yield from unlogged_parts(service, chosen)
 
 
 def unused_fields(runtime: ServingRuntime) -> Iterator[str]:
@@ -162,7 +172,8 @@ def _missing(spec: InferenceServiceSpec) -> Iterator[str]:
 
 
 def _predictor(predictor: PredictorSpec) -> Iterator[str]:
-    yield from _set(predictor, "spec.predictor", _PREDICTOR)
+    if predictor.container_concurrency is not None:  # a transformer gets it as its number of workers
+        yield "spec.predictor.containerConcurrency"
     for setting in settings_of(predictor):
         if not setting.usable:
             yield f"{setting.field}: {setting.value} ({_DEFAULT_KEPT})"
@@ -173,17 +184,10 @@ def _wrappers(spec: InferenceServiceSpec) -> Iterator[str]:
         if kind == PREDICTOR:
             continue
         field = f"spec.{kind}"
-        yield from _set(component, field, _COMPONENT)
         if component.batcher:
             yield f"{field}.batcher (each request is passed on by itself; write it under spec.predictor)"
         if component.timeout is not None and not is_usable(component.timeout):
             yield f"{field}.timeout: {component.timeout} ({_DEFAULT_KEPT})"
-
-
-def _set(component: ComponentExtensionSpec, field: str, names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        if getattr(component, name, None) is not None:
-            yield f"{field}.{type(component).model_fields[name].alias}"
 
 
 def _model(predictor: PredictorSpec) -> Iterator[str]:

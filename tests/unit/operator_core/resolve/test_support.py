@@ -33,7 +33,6 @@ def test_the_story_uses_only_supported_fields() -> None:
     ("field", "value"),
     [
         ("containerConcurrency", 0),
-        ("logger", {"mode": "all"}),
     ],
 )
 def test_an_unsupported_field_of_the_predictor_is_reported(field: str, value: Any) -> None:
@@ -89,9 +88,9 @@ def test_confidential_storage_is_reported_with_its_key(key: str, model: dict[str
 
 
 def test_components_are_reported_before_the_predictors_fields() -> None:
-    assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "logger": {"mode": "all"}}) == (
+    assert told(spec={"canary": CANARY}, predictor={"timeout": 0, "containerConcurrency": 1}) == (
         f"spec.canary {HELD_BACK}",
-        "spec.predictor.logger",
+        "spec.predictor.containerConcurrency",
         "spec.predictor.timeout: 0 (the server's default is kept; give a number above 0)",
     )
 
@@ -128,7 +127,7 @@ ANNOTATIONS = {
     "enable-metric-aggregation": ("true", "the metrics of each container are served as they are"),
     "enable-tag-routing": ("true", "no canary is created, so no tag leads to one"),
     "gpu-resource-types": ("[]", "a container's resources are taken as they are written"),
-    "logger-secret-name": ("sink", "requests are sent to no logger"),
+    "logger-secret-name": ("sink", "payloads are sent to a URL without a secret, and stored nowhere"),
     "metrics": ("cpu", "write scaleMetric and scaleTarget in the component"),
     "targetUtilizationPercentage": ("80", "write scaleMetric and scaleTarget in the component"),
     "nodegroup": ("gpus", "storageInitializer.cache of the ConfigMap keeps models on nodes"),

@@ -1,0 +1,101 @@
+"""The payload logger of a component: one variable of the container that gets the requests, which our servers read.
+
+KServe adds a container to the pod instead, its agent. The variable has what the agent gets as arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.components import LoggerSpec
+from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION
+from isvc_operator.config import LoggerConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.component import Component, with_variable
+from isvc_operator.resolve.containers import merge_items
+
+LOGGER: Final = "PAYLOAD_LOGGER"
+# KServe's names of the volume and its folder.
+_CA_VOLUME = "agent-ca-bundle"
+_CA_FOLDER = "/etc/tls/logger"
+_CA_MOUNT: Mapping[str, Any] = {"name": _CA_VOLUME, "mountPath": _CA_FOLDER, "readOnly": True}
+
+
+def sends_to(url: str) -> bool:
+    """Whether payloads can be sent to this URL; KServe's agent also writes to object stores."""
+    return url.startswith(("http://", "https://"))
+
+
+def with_logger(
+    component: Component, logger: LoggerSpec | None, service: ObjectMeta, config: LoggerConfig
+) -> Component:
+    """Return the component with its logger, if it has one that can be served."""
+    url = (logger and logger.url) or config.default_url
+    if logger is None or not sends_to(url):
+        return component
+    ca_bundle = config.ca_bundle if url.startswith("https://") else ""
+    settings = _settings(component, logger, url, service)
+    if ca_bundle:
+        settings["caFile"] = f"{_CA_FOLDER}/{config.ca_cert_file}"
+    if config.tls_skip_verify:
+        settings["tlsSkipVerify"] = True
+    # Kubernetes would replace $(NAME) by another variable.
+    value = json.dumps(settings, ensure_ascii=False).replace("$(", "$$(")
+    front = with_variable(component.front, LOGGER, value)
+    pod = dict(component.pod)
+    if ca_bundle:
+        front["volumeMounts"] = [*front.get("volumeMounts", ()), _CA_MOUNT]
+        pod["volumes"] = merge_items(pod.get("volumes", ()), [_volume(ca_bundle)], "name")
+    return _with_front(component, front, pod)
+
+
+def fraction_of(annotations: Mapping[str, str]) -> float | None:
+    """Return the fraction of the requests to log, if an annotation has one; raises InvalidSpec."""
+    if (text := annotations.get(ANNOTATION_LOGGER_FRACTION)) is None:
+        return None
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = 0.0
+    if not 0 < fraction <= 1:
+        raise InvalidSpec(
+            f"annotation {ANNOTATION_LOGGER_FRACTION} is {text!r}; write the fraction of the requests to log, such as "
+            "0.1: above 0, and at most 1"
+        )
+    return fraction
+
+
+def _settings(component: Component, logger: LoggerSpec, url: str, service: ObjectMeta) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "url": url,
+        "mode": logger.mode,
+        "inferenceService": service.name,
+        "namespace": service.namespace or "",
+        "component": component.kind,
+    }
+    if logger.metadata_headers:
+        settings["metadataHeaders"] = list(logger.metadata_headers)
+    there = [name for name in logger.metadata_annotations or () if name in component.annotations]
+    if there:
+        settings["annotations"] = {name: component.annotations[name] for name in there}
+    if (fraction := fraction_of(component.annotations)) is not None:
+        settings["fraction"] = fraction
+    return settings
+
+
+def _volume(config_map: str) -> dict[str, Any]:
+    """Return the volume; as with KServe, pods start without the ConfigMap, and the system's certificates are used."""
+    return {"name": _CA_VOLUME, "configMap": {"name": config_map, "optional": True}}
+
+
+def _with_front(component: Component, front: Container, pod: dict[str, Any]) -> Component:
+    """Return the component with another container that gets the requests."""
+    if component.front is component.server:
+        return dataclasses.replace(component, server=front, pod=pod)
+    pod["containers"] = [front if item is component.front else item for item in pod["containers"]]
+    return dataclasses.replace(component, pod=pod)

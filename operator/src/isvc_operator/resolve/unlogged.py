@@ -1,0 +1,72 @@
+"""What of a service's payload loggers has no effect: reported in a condition, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from isvc_operator.api.components import LoggerSpec
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION, ANNOTATION_SETTINGS, CONTAINER_TRANSFORMER, PREDICTOR
+from isvc_operator.resolve.components import ComponentSpec, specified_components
+from isvc_operator.resolve.logger import LOGGER, sends_to
+from isvc_operator.resolve.runtime import ChosenRuntime
+
+
+def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+    """Yield the parts of all loggers that have no effect; ``chosen`` is None with the user's own containers."""
+    for kind, component in specified_components(service.spec):
+        annotations = {**service.metadata.annotations, **(component.annotations or {})}
+        runtime = chosen if kind == PREDICTOR else None
+        if runtime:
+            annotations = {**(runtime.runtime.spec.annotations or {}), **annotations}
+        if component.logger:
+            field = f"spec.{kind}.logger"
+            yield from _unread(field, component, runtime)
+            yield from _unused(field, component.logger)
+            yield from _missing(field, component.logger, annotations)
+        elif ANNOTATION_LOGGER_FRACTION in (component.annotations or {}):
+            yield f"annotation {ANNOTATION_LOGGER_FRACTION} of spec.{kind} (it has no logger)"
+    if ANNOTATION_LOGGER_FRACTION in service.metadata.annotations and not any(
+        component.logger for _, component in specified_components(service.spec)
+    ):
+        yield f"annotation {ANNOTATION_LOGGER_FRACTION} (the service has no logger)"
+
+
+def settings_read(annotations: Mapping[str, str]) -> list[str]:
+    """Return the variables that a server reads, from the annotation of its runtime or component."""
+    return annotations.get(ANNOTATION_SETTINGS, "").replace(" ", "").split(",")
+
+
+def _unread(field: str, component: ComponentSpec, chosen: ChosenRuntime | None) -> Iterator[str]:
+    is_transformed = any(item.get("name") == CONTAINER_TRANSFORMER for item in component.containers or ())
+    if chosen is None or is_transformed:
+        if LOGGER not in settings_read(component.annotations or {}):
+            yield (
+                f"{field} (the container gets {LOGGER}, and has to read it; if it does, as with our SDK, write "
+                f"annotations: {{{ANNOTATION_SETTINGS}: {LOGGER}}} beside it)"
+            )
+    elif LOGGER not in settings_read(chosen.runtime.metadata.annotations):
+        name = chosen.runtime.metadata.name
+        yield (
+            f"{field} (the server of runtime {name} gets {LOGGER}, which its annotation {ANNOTATION_SETTINGS} does "
+            "not list)"
+        )
+
+
+def _unused(field: str, logger: LoggerSpec) -> Iterator[str]:
+    if logger.url and not sends_to(logger.url):
+        yield f"{field}.url: {logger.url} (nothing is logged: payloads are sent to http:// and https:// only)"
+    if logger.storage:
+        yield f"{field}.storage (payloads are sent to the url, and stored nowhere)"
+    if logger.marshaller_url:
+        yield f"{field}.marshallerUrl (payloads are sent as they are)"
+    if logger.batch_size not in (None, 1):
+        yield f"{field}.batchSize: {logger.batch_size} (each payload is sent by itself)"
+    if logger.batch_interval not in (None, "", "0", "0s"):
+        yield f"{field}.batchInterval: {logger.batch_interval} (each payload is sent at once)"
+
+
+def _missing(field: str, logger: LoggerSpec, annotations: Mapping[str, str]) -> Iterator[str]:
+    for name in logger.metadata_annotations or ():
+        if name not in annotations:
+            yield f"{field}.metadataAnnotations: {name} (the pods have no such annotation)"
