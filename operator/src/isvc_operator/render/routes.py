@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from isvc_operator.api.names import PATH, route_name
-from isvc_operator.resolve.component import SERVICE_PORT, Component, service_ports
+from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
 from isvc_operator.resolve.components import specified_components
-from isvc_operator.resolve.containers import is_grpc
 from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.settings import is_usable
@@ -71,7 +70,7 @@ def _every_route(resolved: Resolved) -> Iterator[Route]:
     rules = (*_explain(resolved), *_rules(resolved, resolved.transformer or resolved.predictor))
     yield Route(route_name(name), hosts.service, rules)
     if hosts.path:
-        below = tuple(rule for rule in rules if rule.path != GRPC_PATH)  # a call of gRPC cannot have a prefix
+        below = tuple(rule for rule in rules if not rule.grpc)  # a call of gRPC cannot have a prefix
         yield Route(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path)
     for component in resolved.components:
         own = tuple(_rules(resolved, component))
@@ -82,26 +81,20 @@ def _explain(resolved: Resolved) -> Iterator[Rule]:
     """Yield the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
     if explainer := resolved.explainer:
         path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-        port = _port(explainer, grpc=False) or SERVICE_PORT
+        port = service_port(explainer, grpc=False) or SERVICE_PORT
         yield Rule(path, explainer.name, port, _timeout(resolved, explainer), exact=True)
 
 
 def _rules(resolved: Resolved, component: Component) -> Iterator[Rule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
     timeout = _timeout(resolved, component)
-    rest, grpc = _port(component, grpc=False), _port(component, grpc=True)
+    rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
     if rest is None:
         yield Rule(_EVERY_PATH, component.name, SERVICE_PORT, timeout, grpc=True)
         return
     if grpc is not None:
         yield Rule(GRPC_PATH, component.name, grpc, timeout, grpc=True)
     yield Rule(_EVERY_PATH, component.name, rest, timeout)
-
-
-def _port(component: Component, *, grpc: bool) -> int | None:
-    """Return the first port of the component's Service that is for gRPC, or is not."""
-    ports = service_ports(component.front)
-    return next((number for number, port in ports if is_grpc(port.get("name", "")) is grpc), None)
 
 
 def _timeout(resolved: Resolved, component: Component) -> int | None:

@@ -72,6 +72,12 @@ def service_ports(container: Container) -> list[tuple[int, Mapping[str, Any]]]:
     return [(SERVICE_PORT, first_port(container)), *((int(port["containerPort"]), port) for port in others)]
 
 
+def service_port(component: Component, *, grpc: bool) -> int | None:
+    """Return the first port of the component's Service that is for gRPC, or is not."""
+    ports = service_ports(component.front)
+    return next((number for number, port in ports if is_grpc(port.get("name", "")) is grpc), None)
+
+
 def http_port(container: Container) -> int:
     """Return the first port that is not for gRPC."""
     ports = container.get("ports") or ()

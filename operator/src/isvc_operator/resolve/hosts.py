@@ -64,17 +64,19 @@ def resolve_hosts(
     address: str,
     config: IngressConfig,
     taken: Mapping[str, str] = _NOTHING,
+    only_grpc: bool = False,
 ) -> Hosts:
     """Return the hosts of a service and of its components, whose ``names`` are by kind.
 
-    Hosts that are ``taken`` are left out; a URL has the first one that remains.
+    Hosts that are ``taken`` are left out; a URL has the first one that remains. A service that speaks nothing but gRPC
+    (``only_grpc``) has no path, because a call cannot have a prefix.
     """
     every = {kind: _hosts(metadata, name, config) for kind, name in {"": metadata.name, **names}.items()}
     every[""] = tuple(dict.fromkeys((*every[""], *_on_additional_domains(metadata, config))))
     free = {kind: tuple(host for host in hosts if host not in taken) for kind, hosts in every.items()}
     service, *components = free.items()
     external = has_ingress(metadata, config)
-    path = _shared_path(metadata, config)
+    path = None if only_grpc else _shared_path(metadata, config)
     places = [*([str(path)] if path and str(path) not in taken else ()), *service[1]]
     return Hosts(
         service=service[1] if external else (),

@@ -19,7 +19,7 @@ from isvc_operator.api.names import (
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.component import Component, port_in_address
+from isvc_operator.resolve.component import Component, port_in_address, service_port
 from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of, specified_components
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
@@ -112,7 +112,14 @@ def resolve(
     predictor, transformer, explainer = scaled[PREDICTOR], scaled.get(TRANSFORMER), scaled.get(EXPLAINER)
     names = {item.kind: item.name for item in requested}
     address = _address(metadata, transformer or predictor, config)
-    hosts = resolve_hosts(metadata, names, address=address, config=config.ingress, taken=taken)
+    hosts = resolve_hosts(
+        metadata,
+        names,
+        address=address,
+        config=config.ingress,
+        taken=taken,
+        only_grpc=service_port(transformer or predictor, grpc=False) is None,
+    )
     disallowed = config.inference_service.service_annotation_disallowed_list
     own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
