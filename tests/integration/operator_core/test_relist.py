@@ -65,6 +65,9 @@ async def test_deleted_objects_are_removed_and_existing_ones_kept(
     of_cluster = kind.startswith("Cluster")
     async with connect(str(apiserver.kubeconfig)) as api:
         found = await remove_deleted(api, cache, kind, namespace="" if everywhere or of_cluster else namespace.name)
+    namespace.kubectl(
+        "delete", kind, names[0], "--force", "--grace-period=0"
+    )  # a runtime of the cluster is everybody's
 
     assert [body["metadata"]["uid"] for body in found] == [gone["metadata"]["uid"]]
     assert [body["metadata"]["uid"] for body in cache.of_kind(kind)] == [there["metadata"]["uid"]]

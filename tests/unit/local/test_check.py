@@ -102,11 +102,11 @@ def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() ->
 
 def test_each_part_without_effect_is_named() -> None:
     body = service()
-    body["spec"]["predictor"] |= {"minReplica": 2, "scaleMetric": "cpu"}
+    body["spec"]["predictor"] |= {"minReplica": 2, "containerConcurrency": 4}
 
     assert list(without_effect(parsed(body), OperatorConfig())) == [
         "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
-        "InferenceService first: not supported: spec.predictor.scaleMetric",
+        "InferenceService first: not supported: spec.predictor.containerConcurrency",
     ]
 
 
