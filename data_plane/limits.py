@@ -53,6 +53,10 @@ MIN_RATE = 8 * 1024
 # any proxy (Envoy: one hour): else a proxy may send a request on a closing connection.
 KEEP_ALIVE = 3660
 
+# Seconds that idle connections stay open when a server ends: a request may be on its way, and its response says that it
+# is the last.
+DRAIN_IDLE = 1
+
 # Seconds that a rejected client may continue to send before its connection is closed.
 LINGER = 5
 

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data_plane.limits import BUFFERED_SHARE, KEEP_ALIVE, MAX_CONNECTIONS, MAX_GRPC_CONNECTIONS, MIN_LOG_FLUSH
+from data_plane.limits import (
+    BUFFERED_SHARE,
+    DRAIN_IDLE,
+    KEEP_ALIVE,
+    MAX_CONNECTIONS,
+    MAX_GRPC_CONNECTIONS,
+    MIN_LOG_FLUSH,
+)
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers
 from data_plane.model import Models
@@ -146,6 +153,7 @@ def _http_server(app: App, listeners: Listeners, connections: int) -> HttpServer
             keep_alive_s=listeners.keep_alive_s,
             tls=listeners.tls,
             max_connections=connections,
+            drain_idle_s=DRAIN_IDLE,
         )
     except OSError as error:  # OpenSSL's, which names no file
         raise StartError(

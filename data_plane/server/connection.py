@@ -51,6 +51,7 @@ class ServerConnection(HttpToolsProtocol):
     cycle: Cycle  # None before the first request
     _is_surplus = False
     _is_refused = False  # what arrives is no longer read
+    _drains = False  # the next response is the last
     _closes = False  # after a response that is written before the body was read
     _body_size = 0  # bytes of the body that have arrived
     _pauses = 0  # of writing, as the client did not read
@@ -134,7 +135,7 @@ class ServerConnection(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and not self._is_surplus and parser.should_keep_alive(),
+            keep_alive=version != "1.0" and not self._is_surplus and not self._drains and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         # A method of the cycle, which has the scope, would leave each request to the garbage collector.
@@ -180,6 +181,18 @@ class ServerConnection(HttpToolsProtocol):
             self._end_unread()
         elif not self.cycle.more_body and self.cycle.scope is self.scope:
             self._mark_idle()
+
+    def shutdown(self) -> None:
+        """As uvicorn's, but an idle connection is closed a little later: a request may be on its way."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+            return
+        self._drains = True
+        self.loop.call_later(self._connections.drain_idle_s, self._end_drained)
+
+    def _end_drained(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
 
     def end(self) -> None:
         """Close the connection, which is idle."""

@@ -29,9 +29,15 @@ class Connections:
     idle, the new one is surplus: it serves probes and metrics, and is closed."""
 
     def __init__(
-        self, limit: int = MAX_CONNECTIONS, keep_alive_s: float = KEEP_ALIVE, budget: ByteBudget | None = None
+        self,
+        limit: int = MAX_CONNECTIONS,
+        keep_alive_s: float = KEEP_ALIVE,
+        budget: ByteBudget | None = None,
+        *,
+        drain_idle_s: float = 0.0,
     ) -> None:
         self.limit = limit
+        self.drain_idle_s = drain_idle_s
         self.budget = budget or ByteBudget()
         self._keep_alive_s = keep_alive_s
         self._open: set[OpenConnection] = set()

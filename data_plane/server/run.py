@@ -50,8 +50,11 @@ class HttpServer(uvicorn.Server):
         keep_alive_s: int = KEEP_ALIVE,
         tls: Tls | None = None,
         max_connections: int = MAX_CONNECTIONS,
+        drain_idle_s: float = 0.0,
     ) -> None:
-        self._connections = Connections(max_connections, keep_alive_s, app.budget)
+        self._connections = Connections(
+            max_connections, keep_alive_s, app.budget, drain_idle_s=min(drain_idle_s, grace_period_s / 2)
+        )
         super().__init__(
             uvicorn.Config(
                 app,
@@ -77,7 +80,7 @@ class HttpServer(uvicorn.Server):
         await self.serve(sockets=[self._listener])
 
     def drain(self) -> None:
-        """Accept nothing new; requests under way are finished, at most for the grace period."""
+        """Accept no connections; requests under way, and one more of each idle connection, are finished in time."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

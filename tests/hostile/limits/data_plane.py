@@ -146,6 +146,13 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
     ),
     Bound(
+        what="time for which idle connections stay open when a server ends",
+        constant="data_plane.limits:DRAIN_IDLE",
+        unit=Unit.SECONDS,
+        beyond="they are closed",
+        test="tests/unit/data_plane/test_connections.py::test_an_idle_connection_is_closed_after_the_server_has_drained",
+    ),
+    Bound(
         what="time for which a refused client may continue to send",
         constant="data_plane.limits:LINGER",
         unit=Unit.SECONDS,

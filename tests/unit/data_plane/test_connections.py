@@ -35,6 +35,7 @@ from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, Tls, listen
 from tests.support.object_stores import tls
 from tests.support.visitor import Visitor
+from tests.support.waiting import eventually
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 BODY = b"[1]"
@@ -77,10 +78,20 @@ class Served:
         self.loop.call_soon_threadsafe(lambda: (self.server.check_timeouts(self.now), looked.set()))
         assert looked.wait(20)
 
+    def drain(self) -> None:
+        """The server has begun to end: it takes no connection any more."""
+        self.loop.call_soon_threadsafe(self.server.drain)
+        eventually(lambda: not self.server.servers[0].is_serving(), "the server drains")
+
 
 @contextlib.contextmanager
 def serving(
-    max_connections: int, kind: str = "uvloop", certified: Tls | None = None, routes: Sequence[Route] = ()
+    max_connections: int,
+    kind: str = "uvloop",
+    certified: Tls | None = None,
+    routes: Sequence[Route] = (),
+    *,
+    drain_idle_s: float = 0.0,
 ) -> Iterator[Served]:
     loop, listener = LOOPS[kind](), listen("127.0.0.1", 0)
     routes = [*routes, Route("GET", "/size", size), Route("POST", "/size", size), Route("GET", "/large", large)]
@@ -97,7 +108,14 @@ def serving(
 
     routes.append(Route("GET", "/waiting", waiting))
     app = App(Router(routes), ServerMetrics(), 1_000_000)
-    server = HttpServer(app, listener, grace_period_s=1, tls=certified, max_connections=max_connections)
+    server = HttpServer(
+        app,
+        listener,
+        grace_period_s=60,
+        tls=certified,
+        max_connections=max_connections,
+        drain_idle_s=drain_idle_s,
+    )
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
     thread.start()
     try:
@@ -340,3 +358,25 @@ def test_so_many_requests_may_be_sent_ahead(served: Served) -> None:
         assert [visitor.echoed() for _ in range(ahead)] == [0] * ahead
 
         assert visitor.is_closed()
+
+
+# --- the server's end ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_request_that_crosses_the_servers_end_gets_its_response_and_learns_that_it_is_the_last(kind: str) -> None:
+    with serving(5, kind, drain_idle_s=20) as here, here.visit() as new, here.visit(WHOLE) as kept:
+        assert kept.echoed() == len(BODY)
+        here.let_pass()
+        here.drain()
+        for visitor in (new, kept):
+            status, headers, _ = visitor.send(WHOLE).answer()
+            assert (status, headers["connection"], visitor.is_closed()) == (200, "close", True)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_an_idle_connection_is_closed_after_the_server_has_drained(kind: str) -> None:
+    with serving(5, kind, drain_idle_s=0.01) as here, here.visit() as new, here.visit(WHOLE) as kept:
+        assert kept.echoed() == len(BODY)
+        here.drain()
+        assert (new.is_closed(), kept.is_closed()) == (True, True)
