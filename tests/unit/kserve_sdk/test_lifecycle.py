@@ -330,4 +330,6 @@ def test_requests_have_the_time_after_the_signal_that_the_operator_sets(
     if variable:
         monkeypatch.setenv("GRACE_PERIOD", variable)
 
-    assert ModelServer(**given).grace_period == seconds
+    server = contextvars.copy_context().run(lambda: ModelServer(**given))
+
+    assert server.grace_period == seconds
