@@ -125,7 +125,7 @@ SERVICES = {
                 "pytorch": full(
                     PredictorExtensionSpec,
                     {**COMPONENT, "storage": STORAGE},
-                    leave_out=frozenset({"name", "storageUri", "protocolVersion"}),
+                    leave_out=frozenset({"name", "storageUri", "protocolVersion", "confidential"}),
                 )
             }
         },
@@ -145,7 +145,7 @@ SERVICES = {
         {
             **SMALL_SERVICE["spec"],
             "explainer": {"art": full(ArtExplainerSpec, COMPONENT)},
-            "canary": [{"predictor": SMALL_SERVICE["spec"]["predictor"], "trafficPercent": 10}],
+            "canary": [{"predictor": {**SMALL_SERVICE["spec"]["predictor"], "name": "next"}, "trafficPercent": 10}],
         }
     ),
 }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.rule_evaluation import check_rules
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import parse_config
@@ -49,6 +50,7 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
     objects = [as_stored(item) for item in of_kind("ServiceAccount", "Secret")]
     try:
         service, config = parse_inference_service(body), parse_config(data)
+        check_rules(InferenceService, body)
         runtimes = Runtimes(
             namespaced=tuple(map(parse_serving_runtime, of_kind("ServingRuntime"))),
             cluster=(*shipped, *map(parse_serving_runtime, of_kind("ClusterServingRuntime"))),
