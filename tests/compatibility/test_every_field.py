@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.api.autoscaling import ExternalMetric, PodMetric
 from isvc_operator.api.components import FRAMEWORKS, ArtExplainerSpec, PredictorExtensionSpec
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceServiceSpec
@@ -39,6 +40,8 @@ COMPONENT = {
     "canaryTrafficPercent": 10,
     "minReplicas": 2,
     "maxReplicas": 5,
+    "metrics[].type": "Resource",
+    "target": {"type": "Utilization", "averageUtilization": 60, "averageValue": "2Gi"},
     "storageUris[]": {"uri": "s3://bucket/other", "mountPath": "/mnt/models/other"},
 }
 MODEL = {
@@ -46,6 +49,12 @@ MODEL = {
     "modelFormat": {"name": "mine", "version": "2"},
     "protocolVersion": "v2",
     "model.runtime": "mine",
+}
+QUERY = {
+    TEXT: "text",
+    NUMBER: 7,
+    "backend": "graphite",
+    "target": {"averageValue": 4},
 }
 STORAGE = {"key": "minio", "path": "model", "schemaPath": "schema.json", "parameters": {"bucket": "other"}}
 # What is refused, what is served without, and what the other services below have.
@@ -141,6 +150,22 @@ SERVICES = {
             }
         }
     ),
+    "scaled by KEDA": a_service(
+        {
+            "predictor": {
+                **SMALL_SERVICE["spec"]["predictor"],
+                "minReplicas": 0,
+                "maxReplicas": 5,
+                "autoScaling": {
+                    "metrics": [
+                        {"type": "External", "external": full(ExternalMetric, QUERY)},
+                        {"type": "PodMetric", "podmetric": full(PodMetric, {**QUERY, "backend": "opentelemetry"})},
+                    ]
+                },
+            }
+        },
+        {"serving.kserve.io/autoscalerClass": "keda"},
+    ),
     "what is not served": a_service(
         {
             **SMALL_SERVICE["spec"],
@@ -151,8 +176,9 @@ SERVICES = {
 }
 
 
-# The server is the first container whatever its name, as with KServe.
-FORCED = (
+# The server is the first container whatever its name, as with KServe; and a value that is the only one there is.
+SAME_WITHOUT = (
+    "spec.predictor.autoScaling.metrics[1].podmetric.metric.backend",
     "spec.transformer.containers[0].name",
     "spec.explainer.containers[0].name",
     "spec.predictor.containers[0].name",
@@ -169,7 +195,7 @@ def silent(document: Manifest, others: Sequence[Manifest]) -> Iterator[str]:
         field = dotted(path)
         if path[0] != "spec" and path[:-1] not in (("metadata", "labels"), ("metadata", "annotations")):
             continue
-        if _is_named(field, before) or field.startswith((*FORCED, *OF_THE_CHOICE)):
+        if _is_named(field, before) or field.startswith((*SAME_WITHOUT, *OF_THE_CHOICE)):
             continue
         if outcome_of([without(document, path), *others]) == before:
             yield f"{field} removed"
@@ -178,9 +204,9 @@ def silent(document: Manifest, others: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _is_named(path: str, outcome: Outcome) -> bool:
-    """Whether a field that is named as ignored holds the one at the path."""
+    """Whether the field at the path, or one that holds it, is named as ignored."""
     names = [item.removeprefix("ClusterServingRuntime mine: ").partition(" ")[0] for item in outcome.ignored]
-    return any(path.startswith((f"{name}.", f"{name}[")) for name in names)
+    return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in names)
 
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
@@ -296,6 +322,7 @@ CONFIG = full(
         "resource.cpuLimit": "4",
         "resource.memoryRequest": "1Gi",
         "resource.memoryLimit": "4Gi",
+        "podDisruptionBudget": False,
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
         "defaultUrl": "https://sink.example",
     },
@@ -343,6 +370,24 @@ STORED: dict[str, list[Manifest]] = {
     ],
     "logged": [
         a_service({"predictor": {**SMALL_SERVICE["spec"]["predictor"], "logger": {"mode": "all"}}}),
+        SMALL_RUNTIME,
+    ],
+    "scaled": [
+        a_service(
+            {
+                "predictor": {
+                    **SMALL_SERVICE["spec"]["predictor"],
+                    "minReplicas": 2,
+                    "maxReplicas": 5,
+                    "autoScaling": {
+                        "metrics": [
+                            {"type": "PodMetric", "podmetric": {"metric": {"query": "q"}, "target": {"value": 1}}}
+                        ]
+                    },
+                }
+            },
+            {"serving.kserve.io/autoscalerClass": "keda"},
+        ),
         SMALL_RUNTIME,
     ],
     "own container": [

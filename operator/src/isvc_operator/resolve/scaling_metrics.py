@@ -5,7 +5,7 @@ The short way is ``scaleMetric`` and ``scaleTarget``, the other one ``autoScalin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isvc_operator.api.autoscaling import ExternalMetric, MetricsSpec, MetricTarget, PodMetric
@@ -15,6 +15,11 @@ from isvc_operator.errors import InvalidSpec
 
 DEFAULT_CPU = 80  # percent; KServe's, and Kubernetes' own
 _RESOURCES = ("cpu", "memory")
+# The field of a metric for each of its types.
+_PARTS: Mapping[str, str] = {"Resource": "resource", "External": "external", "PodMetric": "podmetric"}
+# The types of a target by the value that is used. A query's value is for each pod, whatever the type.
+_TYPES: Mapping[str, Sequence[str]] = {"average_utilization": ("Utilization",), "average_value": ("AverageValue",)}
+_OF_QUERIES = ("Value", "AverageValue")
 _GRAPHITE_RANGE = "-1Minutes"  # KEDA requires one; KServe has no field for it
 
 
@@ -64,7 +69,7 @@ def metrics_for_hpa(component: ComponentExtensionSpec, place: Place) -> Found:
     """Return the metrics for a HorizontalPodAutoscaler: cpu and memory; raises InvalidSpec."""
 
     def read(metric: MetricsSpec, at: str) -> Found:
-        if metric.resource:
+        if metric.type == "Resource" and metric.resource:
             return _resource(metric.resource, at)
         why = "a HorizontalPodAutoscaler reads cpu and memory; KEDA runs queries: annotation autoscalerClass: keda"
         return Found((), (f"{at} ({why})",))
@@ -79,11 +84,13 @@ def metrics_for_keda(component: ComponentExtensionSpec, place: Place, scaler_add
     """
 
     def read(metric: MetricsSpec, at: str) -> Found:
-        if metric.external:
+        if metric.type == "External" and metric.external:
             return _external(metric.external, at)
-        if metric.podmetric:
+        if metric.type == "PodMetric" and metric.podmetric:
             return _pod_metric(metric.podmetric, at, place, scaler_address)
-        return _resource(metric.resource, at) if metric.resource else Found((), (f"{at} (it has no {metric.type})",))
+        if metric.type == "Resource" and metric.resource:
+            return _resource(metric.resource, at)
+        return Found((), (f"{at} (its type is {metric.type}, and it has no {_PARTS[metric.type]})",))
 
     return _metrics(component, place, read)
 
@@ -92,9 +99,13 @@ def _metrics(component: ComponentExtensionSpec, place: Place, read: Callable[[Me
     given = (component.auto_scaling.metrics if component.auto_scaling else None) or []
     if not given:
         return _short_form(component, place.field)
-    found = [read(metric, f"{place.field}.autoScaling.metrics[{index}]") for index, metric in enumerate(given)]
+    field = f"{place.field}.autoScaling"
+    found = [read(metric, f"{field}.metrics[{index}]") for index, metric in enumerate(given)]
     metrics = tuple(metric for one in found for metric in one.metrics)
     ignored = [name for one in found for name in one.ignored]
+    for index, metric in enumerate(given):
+        others = (name for type_, name in _PARTS.items() if type_ != metric.type and getattr(metric, name))
+        ignored += [f"{field}.metrics[{index}].{name} (type is {metric.type})" for name in others]
     short = {"scaleTarget": component.scale_target, "scaleMetric": component.scale_metric,
              "scaleMetricType": component.scale_metric_type}  # fmt: skip
     ignored += [f"{place.field}.{name} (autoScaling.metrics is used)" for name, value in short.items() if value]
@@ -126,11 +137,15 @@ def _resource(metric: ResourceMetricSpec, at: str) -> Found:
     utilization, average = target.average_utilization, target.average_value
     if utilization is not None and utilization < 1:
         raise InvalidSpec(f"{at}.resource.target.averageUtilization is {utilization}; write a percentage above 0")
-    if average is not None and target.type != "Utilization":
-        return Found((ResourceTarget(metric.name, average=str(average)),))
+    if average is not None and (utilization is None or target.type != "Utilization"):
+        unread = _unread(target, f"{at}.resource.target", used="average_value")
+        return Found((ResourceTarget(metric.name, average=str(average)),), unread)
     if utilization is not None:
-        return Found((ResourceTarget(metric.name, utilization),))
-    if metric.name == "cpu" and target.type in (None, "Utilization"):
+        return Found(
+            (ResourceTarget(metric.name, utilization),),
+            _unread(target, f"{at}.resource.target", used="average_utilization"),
+        )
+    if metric.name == "cpu" and target.type in (None, "Utilization") and target.value is None:
         return Found((_DEFAULT,))
     why = f"{metric.name} has no target that can be used; give averageUtilization or averageValue"
     return Found((), (f"{at}.resource.target ({why})",))
@@ -144,17 +159,17 @@ def _external(metric: ExternalMetric, at: str) -> Found:
         "query": _required(source.query, f"{at}.external.metric.query"),
         "threshold": _value(metric.target, f"{at}.external.target"),
     }
-    ignored = []
+    ignored = _unread(metric.target, f"{at}.external.target", used=_used(metric.target), query=True)
     if backend == "graphite":
         metadata["queryTime"] = _GRAPHITE_RANGE
     if source.namespace and backend == "prometheus":
         metadata["namespace"] = source.namespace
     elif source.namespace:
-        ignored.append(f"{at}.external.metric.namespace (graphite has no namespaces)")
+        ignored = (*ignored, f"{at}.external.metric.namespace (graphite has no namespaces)")
     if login and login.auth_modes:
         metadata["authModes"] = login.auth_modes
     authentication = login.authentication_ref.name if login else None
-    return Found((Query(backend, _items(metadata), authentication),), tuple(ignored))
+    return Found((Query(backend, _items(metadata), authentication),), ignored)
 
 
 def _pod_metric(metric: PodMetric, at: str, place: Place, scaler_address: str) -> Found:
@@ -169,7 +184,8 @@ def _pod_metric(metric: PodMetric, at: str, place: Place, scaler_address: str) -
     if source.operation_over_time:
         metadata["operationOverTime"] = source.operation_over_time
     why = f"no OpenTelemetryCollector is made; one of your own has to send the pods' metrics to {address}"
-    return Found((Query("external", _items(metadata)),), (f"{at}.podmetric.metric.metricNames ({why})",))
+    unread = _unread(metric.target, f"{at}.podmetric.target", used=_used(metric.target), query=True)
+    return Found((Query("external", _items(metadata)),), (f"{at}.podmetric.metric.metricNames ({why})", *unread))
 
 
 def _items(metadata: dict[str, str]) -> tuple[tuple[str, str], ...]:
@@ -183,8 +199,23 @@ def _required(value: str | None, at: str) -> str:
 
 
 def _value(target: MetricTarget, at: str) -> str:
-    given: Iterable[int | str | None] = (target.value, target.average_value)
-    value = next((value for value in given if value is not None), None)
+    value = getattr(target, _used(target))
     if value is None:
         raise InvalidSpec(f"{at}.value is not set; write the value that each pod should have")
     return str(value)
+
+
+def _used(target: MetricTarget) -> str:
+    """Return the field of a query's target that is used: its value for each pod."""
+    return "average_value" if target.value is None else "value"
+
+
+def _unread(target: MetricTarget, at: str, *, used: str, query: bool = False) -> tuple[str, ...]:
+    """Name what is set beside the value that is used: other values, and the type of another one."""
+    types = _OF_QUERIES if query else _TYPES[used]
+    fields = MetricTarget.model_fields
+    others = [name for name in ("value", "average_value", "average_utilization") if name != used]
+    unread = [f"{at}.{fields[name].alias}" for name in others if getattr(target, name) is not None]
+    if target.type not in (None, *types):
+        unread.append(f"{at}.type: {target.type}")
+    return tuple(f"{name} ({fields[used].alias} is used)" for name in unread)

@@ -368,3 +368,37 @@ def test_without_keda_the_number_is_the_users_and_what_to_do_is_said() -> None:
         "annotation serving.kserve.io/autoscalerClass: keda (the cluster has no KEDA, so no ScaledObject is made and "
         "the number of pods stays as it is; install KEDA, or write hpa)",
     )
+
+
+# --- what is written and not read ---------------------------------------------------------------------------
+
+
+def test_a_part_of_another_type_is_named() -> None:
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"averageUtilization": 60}},
+        "external": {"metric": {"serverAddress": "http://prometheus", "query": "q"}, "target": {"value": 1}},
+    }
+
+    assert ignored(maxReplicas=3, autoScaling={"metrics": [metric]}) == (
+        "spec.predictor.autoScaling.metrics[0].external (type is Resource)",
+    )
+
+
+def test_values_and_a_type_beside_the_value_that_is_used_are_named() -> None:
+    target = {"type": "Value", "value": 1, "averageValue": "2Gi", "averageUtilization": 60}
+    metric = {"type": "Resource", "resource": {"name": "memory", "target": target}}
+    at = "spec.predictor.autoScaling.metrics[0].resource.target"
+
+    assert ignored(maxReplicas=3, autoScaling={"metrics": [metric]}) == (
+        f"{at}.value (averageValue is used)",
+        f"{at}.averageUtilization (averageValue is used)",
+        f"{at}.type: Value (averageValue is used)",
+    )
+
+
+def test_a_querys_value_is_for_each_pod_whatever_its_type() -> None:
+    source = {"serverAddress": "http://prometheus", "query": "q"}
+    metric = {"type": "External", "external": {"metric": source, "target": {"type": "AverageValue", "value": 1}}}
+
+    assert ignored("keda", maxReplicas=3, autoScaling={"metrics": [metric]}) == ()
