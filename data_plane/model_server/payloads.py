@@ -20,7 +20,9 @@ def payload_logger(environment: Mapping[str, str], metrics: ServerMetrics, proce
         if (settings := settings_of(environment)) is None:
             return None
         most = min(MAX_LOGGED_BYTES, int(container.memory() * LOGGED_SHARE)) // processes
-        logger = PayloadLogger(settings, socket.gethostname(), max_bytes=most)
+        logger = PayloadLogger(
+            settings, socket.gethostname(), max_bytes=most, is_busy=lambda: metrics.in_flight.requests > 0
+        )
     except BadSettings as error:
         raise ConfigurationError(str(error)) from error
     metrics.registry.register(CountsCollector(logger.counts))

@@ -12,7 +12,7 @@ from pathlib import Path
 from data_plane.client.pool import Limits, Pool
 from data_plane.limits import LOG_SENDERS, MAX_LOGGED_PAYLOAD, MAX_SINK_RESPONSE
 from data_plane.log_lines import one_line
-from data_plane.messages import Headers, header
+from data_plane.messages import Headers, header, never
 from data_plane.payload_logger.counts import Counts
 from data_plane.payload_logger.events import EventWriter, Kind
 from data_plane.payload_logger.exchange import Exchange
@@ -29,16 +29,24 @@ _HASHES = 2**32
 class PayloadLogger:
     """Logs the payloads of one server process, which hold at most `max_bytes`; `source` is the pod's name.
 
+    While `is_busy` returns True, requests are in progress, and payloads are sent a little later.
+
     Raises BadSettings for certificates that cannot be read.
     """
 
     def __init__(
-        self, settings: LoggerSettings, source: str, *, max_bytes: int, now: Callable[[], float] = time.time
+        self,
+        settings: LoggerSettings,
+        source: str,
+        *,
+        max_bytes: int,
+        is_busy: Callable[[], bool] = never,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.counts = Counts()
         self._settings = settings
         self._writer = EventWriter(settings, source)
-        self._queue = PayloadQueue(self.counts, max_bytes, MAX_LOGGED_PAYLOAD)
+        self._queue = PayloadQueue(self.counts, max_bytes, MAX_LOGGED_PAYLOAD, is_busy)
         self._now = now
         self._logs_requests = settings.mode is not Mode.RESPONSE
         self._logs_responses = settings.mode is not Mode.REQUEST

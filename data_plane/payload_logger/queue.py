@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from data_plane.limits import MAX_LOGGED_EVENTS
+from data_plane.messages import never
 from data_plane.payload_logger.counts import Counts, Drop
 from data_plane.payload_logger.events import Kind, Payload
 
-# Payloads are sent this much later: at once, the sender would compete with the request for the processor.
-_DELAY_S: Final = 0.01
+# Payloads are passed on to the senders this much later, and while no request is in progress: at once, the senders
+# would compete with the request for the processor.
+_DELAY_S: Final = 0.002
+# After so many delays they are passed on beside requests.
+_MOST_DELAYS: Final = 10
 
 
 class PayloadQueue:
     """Holds at most `max_bytes`, also of payloads that are being sent and of responses that are being streamed.
 
-    A payload may have `max_size` bytes.
+    A payload may have `max_size` bytes. `is_busy` returns whether a request is in progress.
     """
 
-    def __init__(self, counts: Counts, max_bytes: int, max_size: int) -> None:
+    def __init__(self, counts: Counts, max_bytes: int, max_size: int, is_busy: Callable[[], bool] = never) -> None:
         self._counts = counts
         self._max_bytes = max_bytes
         self._max_size = min(max_size, max_bytes)
+        self._is_busy = is_busy
         self._loop: asyncio.AbstractEventLoop | None = None
         self._new: deque[Payload] = deque()
         self._passing_on = False
@@ -74,12 +80,12 @@ class PayloadQueue:
 
     async def join(self) -> None:
         """Wait until all payloads are done."""
-        while self._new:
-            self._waiting.put_nowait(self._new.popleft())
+        self._pass_all_on()
         await self._waiting.join()
 
     def drop_all(self) -> None:
         """Drop all payloads that wait."""
+        self._pass_all_on()
         while not self._waiting.empty():
             payload = self._waiting.get_nowait()
             self.drop(payload.kind, Drop.STOPPED)
@@ -88,12 +94,20 @@ class PayloadQueue:
     def _start_to_pass_on(self) -> None:
         if self._loop and self._new:
             self._passing_on = True
-            self._loop.call_later(_DELAY_S, self._pass_on)
+            self._loop.call_later(_DELAY_S, self._pass_on, _MOST_DELAYS, len(self._new))
 
-    def _pass_on(self) -> None:
-        """Pass one payload on, and the next one when the event loop has looked for requests."""
-        if self._new:
+    def _pass_on(self, delays_left: int, number: int) -> None:
+        """Pass payloads on, the next one when the event loop has looked for requests; `number` even beside those."""
+        self._passing_on = bool(self._loop and self._new)
+        if not self._loop or not self._new:
+            return
+        if self._is_busy() and (delays_left or not number):
+            left = delays_left - 1 if delays_left else _MOST_DELAYS
+            self._loop.call_later(_DELAY_S, self._pass_on, left, len(self._new))
+            return
+        self._waiting.put_nowait(self._new.popleft())
+        self._loop.call_soon(self._pass_on, delays_left, max(number - 1, 0))
+
+    def _pass_all_on(self) -> None:
+        while self._new:
             self._waiting.put_nowait(self._new.popleft())
-        self._passing_on = bool(self._new)
-        if self._loop and self._new:
-            self._loop.call_soon(self._pass_on)
