@@ -47,7 +47,7 @@ SERVERS = {"config", "lifespan", "serve", "server_state", "servers", "should_exi
 OVERRIDDEN = {
     ServerConnection: (HttpToolsProtocol, {
         "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_headers_complete",
-        "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
+        "on_message_complete", "on_response_complete", "pause_writing", "resume_writing", "shutdown",
     }),
     Cycle: (RequestResponseCycle, {"send"}),
     _Flow: (FlowControl, {"__init__", "resume_reading"}),
