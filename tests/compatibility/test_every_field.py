@@ -318,6 +318,10 @@ CONFIG = full(
         "storageInitializer.memoryLimit": "3Gi",
         "caBundleVolumeMountPath": "/certificates",
         "cache": {"hostPath": "/var/cache", "maxSize": "10Gi"},
+        "enableModelcar": False,
+        "ociModelMode": "native",
+        "cpuModelcar": "20m",
+        "memoryModelcar": "30Mi",
         "resource.cpuRequest": "500m",
         "resource.cpuLimit": "4",
         "resource.memoryRequest": "1Gi",
@@ -333,6 +337,7 @@ PATH: Manifest = {"ingress": {"pathTemplate": "/{{ .Name }}"}}
 SINK: Manifest = {"logger": {"defaultUrl": "https://sink.example"}}
 NEEDED = {
     "storageInitializer.caBundleVolumeMountPath": {"storageInitializer": {"caBundleConfigMapName": "certificates"}},
+    "storageInitializer.enableOciModelSupport": {"storageInitializer": {"enableModelcar": False}},
     "ingress.kserveIngressGateway": GATEWAY_API,
     "ingress.disableHTTPRouteTimeout": GATEWAY_API,
     "ingress.pathTemplate": GATEWAY_API,
@@ -362,6 +367,7 @@ STORED: dict[str, list[Manifest]] = {
         account("default", "google"),
         secret("google", **{"gcloud-application-credentials.json": "{}"}),
     ],
+    "image": [a_request(storageUri="oci://registry.example/model:1"), SMALL_RUNTIME],
     "by key": [a_request(storageUri=None, storage=STORAGE), SMALL_RUNTIME, STORAGE_SECRET],
     "by the secret of an annotation": [
         a_service(SMALL_SERVICE["spec"], {"text": "keys"}),

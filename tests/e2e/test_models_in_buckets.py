@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account, s3_annotations
-from tests.support.forwarding import address_seen_from, forwarded
+from tests.support.forwarding import address_seen_from, forwarded, node_address
 from tests.support.namespace import Namespace
 from tests.support.object_stores import fake_gcs, versitygw
 from tests.support.object_stores.identities import bearer, service_account, token_endpoint
@@ -83,11 +83,6 @@ def stores(cluster: RealCluster, model: Path, tmp_path_factory: pytest.TempPathF
             gcs_port=published(guard.url),
             google_key=account.file.read_text(),
         )
-
-
-def node_address(cluster: RealCluster) -> str:
-    (node, *_) = json.loads(cluster.kubectl("get", "nodes", "--output=json"))["items"]
-    return next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
 
 
 @pytest.fixture(scope="module")

@@ -216,7 +216,7 @@ def _collection(api_version: str, kind: str, namespace: str) -> str:
 
 
 @contextlib.contextmanager
-def running(assets: Path) -> Iterator[ApiServer]:
+def running(assets: Path, *flags: str) -> Iterator[ApiServer]:
     """An empty API server that is ready; it is gone, with all that it stored, at the end of the block."""
     with contextlib.ExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="apiserver-"))
@@ -225,7 +225,7 @@ def running(assets: Path) -> Iterator[ApiServer]:
         stack.enter_context(_process(_etcd(assets, home, etcd_url), home / "etcd.log"))
         server = stack.enter_context(contextlib.closing(_configure(assets, home)))
         log = home / "kube-apiserver.log"
-        process = stack.enter_context(_process(_kube_apiserver(server, home, etcd_url), log))
+        process = stack.enter_context(_process([*_kube_apiserver(server, home, etcd_url), *flags], log))
         _wait_until_ready(server, process, log)
         yield server
 

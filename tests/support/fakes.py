@@ -110,6 +110,8 @@ class FakeKubeApi:
         if request.path in self._foreign and ("force", "true") not in request.query:
             raise Conflict(409, 'conflict with "kubectl": .spec')
         known = self.objects.get(request.path, {})
+        if ("dryRun", "All") in request.query:
+            return manifest
         if "status" in known:
             manifest["status"] = known["status"]
         return self._store(request.path, manifest)

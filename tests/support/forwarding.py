@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
 
+from tests.support.cluster import RealCluster
+
 _CHUNK = 65536
+
+
+def node_address(cluster: RealCluster) -> str:
+    """The address of the cluster's first node."""
+    (node, *_) = json.loads(cluster.kubectl("get", "nodes", "--output=json"))["items"]
+    return next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
 
 
 def address_seen_from(host: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -136,8 +137,19 @@ class CacheConfig(_Section):
         return int(quantity(self.max_size) or 0)
 
 
+class OciMode(StrEnum):
+    """How the pod uses a model that is an image."""
+
+    MODELCAR = "modelcar"
+    NATIVE = "native"
+    FETCH = "fetch"
+
+
 class StorageInitializerConfig(_Section):
-    """Key ``storageInitializer``: the init container's image, resources and certificates. ``cache`` is not KServe's."""
+    """Key ``storageInitializer``: the init container's image, resources and certificates; models that are images.
+
+    ``cache`` is not KServe's.
+    """
 
     image: str = f"localhost/isvc-operator/storage-initializer:{__version__}"
     cpu_request: str = "100m"
@@ -148,6 +160,22 @@ class StorageInitializerConfig(_Section):
     ca_bundle_volume_mount_path: str = "/etc/ssl/custom-certs"
     enable_direct_pvc_volume_mount: bool = False
     cache: CacheConfig | None = None
+    enable_modelcar: bool = True
+    enable_oci_model_support: bool = False
+    oci_model_mode: OciMode | Literal[""] = ""
+    cpu_modelcar: str = "10m"
+    memory_modelcar: str = "15Mi"
+    uid_modelcar: int = 1010
+
+    @property
+    def serves_images(self) -> bool:
+        """Whether services may use models that are images; each of KServe's three switches turns it on."""
+        return bool(self.enable_modelcar or self.enable_oci_model_support or self.oci_model_mode)
+
+    @property
+    def image_mode(self) -> OciMode:
+        """The mode for ``oci://``."""
+        return self.oci_model_mode or OciMode.MODELCAR
 
 
 class S3Config(_Section):

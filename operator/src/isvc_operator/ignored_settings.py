@@ -26,7 +26,6 @@ class _Unused:
 
 _NO_COLLECTOR = _Unused("no OpenTelemetryCollector is created")
 _ONE_BY_ONE = _Unused("each payload is sent by itself", ("", "0", 0, 1, "1"))
-_NO_OCI = _Unused("models from oci:// are not served", (False, ""))
 # By key, or by key and field.
 _UNUSED: Mapping[str, _Unused] = {
     "agent": _Unused("pods have no agent container"),
@@ -49,9 +48,9 @@ _UNUSED: Mapping[str, _Unused] = {
     "opentelemetryCollector.resource": _NO_COLLECTOR,
     "opentelemetryCollector.scrapeInterval": _NO_COLLECTOR,
     "router": _Unused("an InferenceGraph is not served"),
-    "storageInitializer.enableModelcar": _NO_OCI,
-    "storageInitializer.enableOciModelSupport": _NO_OCI,
-    "storageInitializer.ociModelMode": _NO_OCI,
+    "storageInitializer.ociInsecureRegistry": _Unused(
+        "the nodes pull images, by their own settings", (False, "", "false")
+    ),
 }
 # Details of what a setting above turns on, of Istio, which Standard mode does not use, or what KServe does not use.
 DETAILS = frozenset(
@@ -61,9 +60,7 @@ DETAILS = frozenset(
         "localModel.defaultJobImage", "localModel.disableVolumeManagement",
         "localModel.fsGroup", "localModel.jobNamespace", "localModel.jobTTLSecondsAfterFinished",
         "localModel.reconcilationFrequencyInSecs", "logger.cpuLimit", "logger.cpuRequest", "logger.image",
-        "logger.memoryLimit", "logger.memoryRequest", "storageInitializer.cpuModelcar",
-        "storageInitializer.memoryModelcar", "storageInitializer.ociInsecureRegistry",
-        "storageInitializer.uidModelcar",
+        "logger.memoryLimit", "logger.memoryRequest",
     }
 )  # fmt: skip
 _NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"

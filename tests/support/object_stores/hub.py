@@ -32,11 +32,15 @@ class Repository:
 
 @dataclass
 class Hub:
-    """``front`` is the hub, ``store`` has the large files. ``signature`` is the only one that the store accepts now."""
+    """``front`` is the hub, ``store`` has the large files. ``signature`` is the only one that the store accepts now.
+
+    ``store_url`` is where clients find the store.
+    """
 
     models: dict[str, Repository] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)  # by their SHA-256
     signature: str = "signature-0"
+    store_url: str = ""
     front: Proxy = field(init=False)
     store: Proxy = field(init=False)
 
@@ -120,7 +124,7 @@ class Hub:
             return _ranged(request, content, {**linked, "ETag": f'"{_git_name(content)}"'})
         sha256 = hashlib.sha256(content).hexdigest()
         self.large[sha256] = content
-        location = f"{self.store.url}/{sha256}?Signature={self.signature}"
+        location = f"{self.store_url}/{sha256}?Signature={self.signature}"
         return Answer(302, b"", {**linked, "X-Linked-Etag": f'"{sha256}"', "Location": location})
 
     def _refusal(self, request: Request, name: str, revision: str = "", *, content: bool = False) -> Answer | None:
@@ -153,6 +157,7 @@ def running(decide: Decide = harmless, decide_stored: Decide = harmless) -> Iter
         return decide_stored(request) or hub.stored(request)
 
     with proxy(None, store) as hub.store, proxy(None, front) as hub.front:
+        hub.store_url = hub.store.url
         yield hub
 
 

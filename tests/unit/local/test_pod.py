@@ -261,3 +261,22 @@ def test_a_claim_that_the_server_mounts_is_the_folder_itself() -> None:
     assert pod.init == ()
     assert pod.servers[0].command[-1] == "--model-dir=/run/0/.claims/models/bert"
     assert pod.links == {FOLDER / ".claims/models": Path("/data/models")}
+
+
+@pytest.mark.parametrize("uri", ["oci://registry.example/bert:1", "oci+native://registry.example/bert:1"])
+def test_a_model_in_an_image_is_refused_with_what_to_do(uri: str) -> None:
+    with pytest.raises(UnusableInput) as raised:
+        plan(uri=uri)
+
+    assert str(raised.value) == (
+        "the model is in the image registry.example/bert:1, which this machine does not run; copy its folder /models "
+        "out of it (docker create --name model registry.example/bert:1 sh; docker cp model:/models .) and write its "
+        "path as the storageUri"
+    )
+
+
+def test_a_sidecar_among_the_init_containers_is_refused() -> None:
+    sidecar = {"name": "proxy", "image": "p", "command": ["proxy"], "restartPolicy": "Always"}
+
+    with pytest.raises(UnusableInput, match=r"^init container 'proxy' keeps running beside the server"):
+        plan(predictor={"initContainers": [sidecar]})

@@ -72,7 +72,6 @@ def test_of_kserves_own_configmap_these_have_no_effect() -> None:
         "explainers (an explainer is served if it has containers)",
         'opentelemetryCollector.scrapeInterval: "5s" (no OpenTelemetryCollector is created)',
         "router (an InferenceGraph is not served)",
-        "storageInitializer.enableModelcar: true (models from oci:// are not served)",
     ]
 
 

@@ -59,6 +59,8 @@ ANNOTATION_TEMPLATE: Final = "isvc-operator.io/template"
 # --- containers and volumes -------------------------------------------------------------------------
 CONTAINER_SERVER: Final = "kserve-container"
 CONTAINER_TRANSFORMER: Final = "transformer-container"
+CONTAINER_MODELCAR: Final = "modelcar"
+CONTAINER_MODELCAR_CHECK: Final = "modelcar-init"
 CONTAINER_INITIALIZER: Final = "storage-initializer"
 VOLUME_MODELS: Final = "kserve-provision-location"
 MODELS_MOUNT: Final = "/mnt/models"

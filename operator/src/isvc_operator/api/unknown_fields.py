@@ -11,14 +11,15 @@ from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.limits import NAMED
 from isvc_operator.text import one_line
 
 _LONGEST = 63  # characters; no known name is longer
-_CONTAINER_LISTS = frozenset({"containers", "initContainers"})
+_CONTAINERS = frozenset({"container", "containers", "initContainers"})
 
 
-def unknown_fields(resource: InferenceService | ServingRuntime) -> list[str]:
+def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageContainer) -> list[str]:
     """Return the first unknown fields of the spec, such as `spec.predictr (did you mean predictor?)`."""
     found = list(islice(_in_model(resource.spec, "spec"), NAMED + 1))
     return found if len(found) <= NAMED else [*found[:NAMED], "and others"]
@@ -37,7 +38,7 @@ def _in_value(value: Any, name: str, path: str) -> Iterator[str]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _in_value(item, name, f"{path}[{index}]")
-    elif isinstance(value, Mapping) and name in _CONTAINER_LISTS:
+    elif isinstance(value, Mapping) and name in _CONTAINERS:
         yield from _not_in(field_names(ContainerFields), value, path)
 
 

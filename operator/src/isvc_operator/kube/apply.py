@@ -13,6 +13,7 @@ from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
+from isvc_operator.kube.image_volumes import check_image_volumes
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import controller_of
 from isvc_operator.plan.changes import Action, ChildChange
@@ -71,6 +72,8 @@ def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
 
 
 async def _send(api: KubeApi, change: ChildChange) -> str:
+    if not change.deletes:
+        await check_image_volumes(api, change.manifest)
     adoptable = not change.deletes and (change.adopts or change.frees_replicas)
     exists = adoptable and await adopt_fields(api, change.manifest)
     try:

@@ -58,10 +58,12 @@ def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
     return ApiRequest("GET", path_of(kind, namespace), tuple(query), accept=_METADATA_ONLY)
 
 
-def apply(manifest: Manifest, *, force: bool) -> ApiRequest:
+def apply(manifest: Manifest, *, force: bool, dry_run: bool = False) -> ApiRequest:
     """Apply server-side. Without ``force`` a field that another manager has set is a conflict."""
     query = (("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false"))
-    return ApiRequest("PATCH", _own_path(manifest), query, manifest, APPLY_PATCH)
+    return ApiRequest(
+        "PATCH", _own_path(manifest), query + ((("dryRun", "All"),) if dry_run else ()), manifest, APPLY_PATCH
+    )
 
 
 def delete(manifest: Manifest) -> ApiRequest:

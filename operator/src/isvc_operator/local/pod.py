@@ -14,6 +14,7 @@ from typing import Any
 
 from isvc_operator.api.names import (
     CONTAINER_INITIALIZER,
+    CONTAINER_MODELCAR,
     CONTAINER_SERVER,
     CONTAINER_TRANSFORMER,
     LABEL_COMPONENT,
@@ -68,6 +69,8 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
     template = deployment["spec"]["template"]
     spec, labels = template["spec"], template["metadata"]["labels"]
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    for container in spec.get("initContainers", ()):
+        _check_ends(container)
     ports = {port: machine.free_port() for container in spec["containers"] for port in _ports(container)}
 
     def planned(container: Container) -> Process:
@@ -95,6 +98,23 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         init=tuple(planned(container) for container in spec.get("initContainers", ())),
         servers=tuple(planned(container) for container in spec["containers"]),
         deadline=deployment["spec"]["progressDeadlineSeconds"],
+    )
+
+
+def _check_ends(container: Container) -> None:
+    if container["name"].startswith(CONTAINER_MODELCAR):
+        raise _image_needed(container["image"])
+    if container.get("restartPolicy") == "Always":
+        raise UnusableInput(
+            f"init container {container['name']!r} keeps running beside the server (restartPolicy: Always), which only "
+            "a cluster supports; leave it out to run the service here"
+        )
+
+
+def _image_needed(image: str) -> UnusableInput:
+    return UnusableInput(
+        f"the model is in the image {image}, which this machine does not run; copy its folder /models out of it "
+        f"(docker create --name model {image} sh; docker cp model:/models .) and write its path as the storageUri"
     )
 
 
@@ -151,6 +171,8 @@ def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
         return machine.folder / name
     if claim := _claim(volume):
         return _claims_root(machine) / claim
+    if "image" in volume:
+        raise _image_needed(volume["image"]["reference"])
     kind = next((field for field in volume if field != "name"), "nothing")
     raise UnusableInput(
         f"volume {name!r} is of kind {kind}; this machine supports emptyDir, claims (--pvc), and the secrets and "

@@ -10,6 +10,7 @@ from typing import Any
 from isvc_operator.api.names import (
     ANNOTATION_STORAGE_RESOURCES,
     CONTAINER_INITIALIZER,
+    CONTAINER_MODELCAR,
     LABEL_APP,
     LABEL_COMPONENT,
     PREDICTOR,
@@ -190,6 +191,7 @@ def _config_cure(waiting: Mapping[str, Any]) -> str:
 
 def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
     initializer = container == CONTAINER_INITIALIZER
+    brings_model = initializer or container.startswith(CONTAINER_MODELCAR)
     message = (ended.get("message") or "").strip()
     cause, cure = message or "it left no message", ""
     if ended.get("reason") == "OOMKilled":
@@ -202,7 +204,7 @@ def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool
     elif ended.get("exitCode", 0) == 0:
         cause = message or "the server has exited, but should keep running"
     return PodFailure(
-        reason="StorageInitializerFailed" if initializer else "ServerFailed",
+        reason="StorageInitializerFailed" if brings_model else "ServerFailed",
         pod=pod,
         cause=cause,
         cure=cure,

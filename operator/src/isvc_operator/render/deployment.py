@@ -9,6 +9,14 @@ from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_SERVER, CON
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
+from isvc_operator.render.model_images import (
+    build_image_volumes,
+    build_modelcars,
+    has_modelcars,
+    image_mounts,
+    user_of,
+    with_user,
+)
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
 from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import merge_items
@@ -49,15 +57,20 @@ def build_deployment(resolved: Resolved, component: Component, config: OperatorC
 def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
     pod = dict(component.pod)
     containers = [_completed(item) for item in (component.server, *pod.pop("containers", ()))]
-    if component.storage:
-        mounts = server_mounts(component.storage, writable=component.models_writable)
+    if plan := component.storage:
+        mounts = [*server_mounts(plan, writable=component.models_writable), *image_mounts(plan)]
         containers = [_with_models(item, mounts) for item in containers]
-        volumes = build_volumes(component.storage, writable=component.models_writable)
+        volumes = [*build_volumes(plan, writable=component.models_writable), *build_image_volumes(plan)]
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())
-        # As with KServe, the user's container of that name replaces ours.
-        if component.storage.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):
-            pod["initContainers"] = [build_initializer(component.storage, config.storage_initializer), *own]
+        if plan.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):
+            # Otherwise the user's container of that name replaces ours, as with KServe.
+            pod["initContainers"] = own = [build_initializer(plan, config.storage_initializer), *own]
+        if has_modelcars(plan):
+            user = user_of(containers[0], pod, config.storage_initializer)
+            containers = [with_user(item, user) if item.get("name") in _SERVING else item for item in containers]
+            pod["initContainers"] = [*build_modelcars(plan, user, config.storage_initializer), *own]
+            pod["shareProcessNamespace"] = True
     security = {
         "seccompProfile": {"type": "RuntimeDefault"},
         "fsGroup": 1000,

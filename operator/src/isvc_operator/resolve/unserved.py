@@ -1,4 +1,4 @@
-"""What of a service's model has no effect on the server of its runtime: reported in a condition, never ignored."""
+"""What of a service has no effect as it is resolved: reported in a condition, never ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from isvc_operator.resolve.service import Resolved
 
 
 def unserved_parts(resolved: Resolved) -> Iterator[str]:
-    """Yield settings of autoscalers, a version that the image lacks, a port without a server, and a model not found."""
+    """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server, no model."""
+    plans = (component.storage for component in resolved.components)
+    yield from dict.fromkeys(text for plan in plans if plan for text in plan.ignored)
     for component in resolved.components:
         yield from component.scaling.ignored
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.apply import apply_changes
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.requests import path_of
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.plan.changes import ChildChange, plan_changes
 from tests.support.builders import (
     NAMESPACE,
@@ -198,3 +199,41 @@ async def test_a_refused_deletion_is_reported_and_the_child_stays_in_the_cache(a
         await apply_changes(api, cache, changes_to([], cache))
 
     assert cache.get(ObjectKey("Deployment", NAMESPACE, "torchserve-predictor")) is not None
+
+
+# --- image volumes -----------------------------------------------------------------------------------
+
+IMAGES = list(the_children(a_service(model={"storageUri": "oci+native://registry.example/bert:1"})).values())
+
+
+class WithoutImageVolumes(FakeKubeApi):
+    """Leaves the volumes out, as an API server does that does not know them."""
+
+    async def send(self, request: ApiRequest) -> str:
+        if ("dryRun", "All") not in request.query:
+            return await super().send(request)
+        manifest = json.loads(json.dumps(request.body))
+        manifest["spec"]["template"]["spec"]["volumes"] = []
+        return json.dumps(manifest)
+
+
+async def test_a_cluster_without_image_volumes_gets_no_deployment(cache: Cache) -> None:
+    api = WithoutImageVolumes()
+
+    with pytest.raises(RequestRefused) as raised:
+        await apply_changes(api, cache, changes_to(IMAGES, cache))
+
+    assert str(raised.value) == (
+        "Deployment torchserve-predictor: the cluster has no image volumes, and leaves out kserve-oci-model; write "
+        "oci+modelcar:// (or ociModelMode of storageInitializer), or turn on Kubernetes' feature gate ImageVolume"
+    )
+    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
+
+
+async def test_only_a_deployment_with_image_volumes_is_tried_first(api: FakeKubeApi, cache: Cache) -> None:
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+    assert sum((call.method, call.path) == DEPLOYMENT for call in api.calls) == 1
+
+    await apply_changes(api, Cache(LABEL_SERVICE), changes_to(IMAGES, Cache(LABEL_SERVICE)))
+
+    assert sum((call.method, call.path) == DEPLOYMENT for call in api.calls) == 3

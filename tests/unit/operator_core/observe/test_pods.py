@@ -381,6 +381,16 @@ def test_the_initializers_failure_is_reported_before_what_waits_for_it() -> None
     assert failure.container == "storage-initializer"
 
 
+def test_an_image_without_a_model_is_a_failure_of_storage() -> None:
+    said = "the image has no folder /models; build it with the model there"
+    statuses = [a_container("modelcar", running()), a_container("modelcar-init", ended(1, said))]
+
+    failure = first_failure([a_pod(initContainerStatuses=statuses)])
+
+    assert failure is not None
+    assert (failure.reason, failure.container, failure.cause) == ("StorageInitializerFailed", "modelcar-init", said)
+
+
 @pytest.mark.parametrize(("container", "location"), [(None, "pod p"), ("c", "pod p, container c")])
 def test_the_location_of_a_failure(container: str | None, location: str) -> None:
     assert PodFailure("R", "p", "cause", container=container).location == location

@@ -1,4 +1,4 @@
-"""What of a model has no effect on the server of its runtime."""
+"""What of a service has no effect as it is resolved."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.config import OperatorConfig
 from isvc_operator.resolve.unserved import unserved_parts
 from tests.support.builders import a_resolved, a_runtime, a_service, the_shipped_runtime
+from tests.support.credentials import a_context, a_storage_container
 from tests.support.kserve_runtimes import kserve_runtime
 
+NOTHING_DOWNLOADED = " (nothing is downloaded: the server reads the model where it is)"
 NO_MODEL = (
     "spec.predictor.model.storageUri (missing: the server of runtime {runtime} reads /mnt/models, where nothing puts a "
     "model; write it, or an image that contains the model)"
@@ -111,3 +114,39 @@ def test_own_containers_are_not_reported() -> None:
     service = a_service(model=None, predictor={"containers": [{"image": "mine", "args": ["--dir=/mnt/models"]}]})
 
     assert list(unserved_parts(a_resolved(service))) == []
+
+
+def test_of_a_cluster_storage_container_unknown_fields_are_named_and_left_out() -> None:
+    container = a_storage_container(prefix="s3://", imagePullPolcy="Always", tty=True)
+    service = a_service(model={"storageUri": "s3://bucket/model"})
+
+    resolved = a_resolved(service, the_shipped_runtime(), OperatorConfig(), a_context(containers=(container,)))
+
+    assert list(unserved_parts(resolved)) == [
+        "ClusterStorageContainer mine: spec.container.imagePullPolcy (did you mean imagePullPolicy?)"
+    ]
+    assert resolved.predictor.storage is not None
+    assert resolved.predictor.storage.container == {
+        "name": "storage-initializer", "image": "registry.example/mine:1", "tty": True
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("uri", "annotation", "value", "told"),
+    [
+        ("oci://a/b", "storage.isvc-operator.io/sha256", "{}", NOTHING_DOWNLOADED),
+        ("oci://a/b", "storage.isvc-operator.io/ignore-patterns", "*.md", NOTHING_DOWNLOADED),
+        ("oci+native://a/b", "storage.isvc-operator.io/resources", "{}", NOTHING_DOWNLOADED),
+        ("oci://a/b", "storage.kserve.io/readonly", "false", ": false (the files of an image cannot be changed)"),
+        ("s3://a/b", "storage.isvc-operator.io/allow-patterns", "*.md", None),
+        ("oci://a/b", "storage.kserve.io/readonly", "true", None),
+    ],
+)
+def test_annotations_for_downloads_are_named_where_there_is_none(
+    uri: str, annotation: str, value: str, told: str | None
+) -> None:
+    service = a_service(model={"storageUri": uri}, annotations={annotation: value})
+
+    ignored = list(unserved_parts(a_resolved(service, the_shipped_runtime())))
+
+    assert ignored == ([f"annotation {annotation}{told}"] if told else [])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.storage.images import is_image
 from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
 
 
@@ -60,6 +62,11 @@ def _check(
     if chosen:
         return
     formats = ", ".join(item.metadata.name for item in usable) or "there is none"
+    if is_image(source):
+        raise InvalidSpec(
+            f"storageUri {source.uri!r} is an image, and the administrator has turned these off; set enableModelcar of "
+            f"storageInitializer in the ConfigMap {CONFIG_MAP}, or copy the model to a bucket or a claim"
+        )
     if source.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise InvalidSpec(

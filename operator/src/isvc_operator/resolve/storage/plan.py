@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from isvc_operator.api.base import field_names
+from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.names import (
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_READONLY,
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
     CA_BUNDLE_CONFIG_MAP,
@@ -19,11 +22,13 @@ from isvc_operator.api.names import (
     MODELS_MOUNT,
 )
 from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.resolve.storage import secret_entry
 from isvc_operator.resolve.storage.containers import choose_container
 from isvc_operator.resolve.storage.credentials import credentials_of
+from isvc_operator.resolve.storage.images import ModelImage, is_image, model_images
 from isvc_operator.resolve.storage.json_text import json_object
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.provision import Provision, read_only, variable
@@ -33,6 +38,13 @@ from isvc_operator.resolve.storage.sources import StorageSource, checked, common
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
 _LAYOUTS = {"torchserve": "torchserve", "mar": "auto"}
+# They are for the storage-initializer.
+_FOR_DOWNLOADS = (
+    ANNOTATION_SHA256,
+    ANNOTATION_ALLOW_PATTERNS,
+    ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_STORAGE_RESOURCES,
+)
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -50,17 +62,21 @@ class StoragePlan:
     """What the pod's volumes contain and how it gets there.
 
     The storage-initializer copies ``copied`` into a volume of the pod that is mounted at ``folder``; ``mounted`` are
-    claims that the server reads directly. A copy has to pass the check ``layout``, which depends on the server.
-    ``provision`` is for the storage-initializer; ``container`` and ``resources`` are merged over its own.
+    claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
+    the check ``layout``, which depends on the server. ``provision`` is for the storage-initializer; ``container`` and
+    ``resources`` are merged over its own. ``ignored`` names annotations and fields of the ClusterStorageContainer that
+    have no effect.
     """
 
     copied: tuple[StorageSource, ...]
     mounted: tuple[StorageSource, ...] = ()
+    images: tuple[ModelImage, ...] = ()
     folder: str = MODELS_MOUNT
     layout: str = "none"
     provision: Provision = field(default_factory=Provision)
     container: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -82,23 +98,49 @@ def plan_storage(
     if not sources:
         return None
     directly = mounts_claims(annotations, config.storage_initializer)
-    mounted = _distinct([source for source in sources if source.claim and directly])
-    copied = tuple(source for source in sources if source not in mounted)
+    mounted = tuple(source for source in sources if source.claim and directly)
+    images = model_images(sources, config.storage_initializer)
+    _check_distinct([*(source.destination for source in mounted), *(image.destination for image in images)])
+    copied = tuple(source for source in sources if source not in mounted and not (images and is_image(source)))
+    ignored = tuple(_without_effect(annotations, copied, images))
     if not copied:
-        return StoragePlan(copied=(), mounted=mounted)
+        return StoragePlan(copied=(), mounted=mounted, images=images, ignored=ignored)
     container = choose_container(copied, request.container, context.containers)
     return StoragePlan(
         copied=copied,
         mounted=mounted,
+        images=images,
         folder=common_folder(copied),
         # Each of several sources contains only a part of the layout.
         layout=_LAYOUTS.get(server_type or "", "none") if len(sources) == 1 else "none",
         provision=_checksums(annotations)
         + _patterns(annotations)
         + _network(request, copied, config=config, objects=context.objects),
-        container=container.spec.container if container else {},
+        container=_fields_of(container) if container else {},
         resources=_json_object(annotations, ANNOTATION_STORAGE_RESOURCES),
+        ignored=(*ignored, *(_unknown_fields(container) if container else ())),
     )
+
+
+def _without_effect(
+    annotations: Mapping[str, str], copied: Sequence[StorageSource], images: Sequence[ModelImage]
+) -> Iterator[str]:
+    """Yield annotations for a download where there is none, and the one for a writable model that is an image."""
+    for name in _FOR_DOWNLOADS if not copied else ():
+        if name in annotations:
+            yield f"annotation {name} (nothing is downloaded: the server reads the model where it is)"
+    if images and annotations.get(ANNOTATION_READONLY, "true").lower() == "false":
+        yield f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)"
+
+
+def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
+    """Return the container's fields without unknown ones: the API server would refuse the Deployment."""
+    known = field_names(ContainerFields)
+    return {name: value for name, value in container.spec.container.items() if name in known}
+
+
+def _unknown_fields(container: ClusterStorageContainer) -> Iterator[str]:
+    return (f"{container.kind} {container.metadata.name}: {field}" for field in unknown_fields(container))
 
 
 def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) -> tuple[StorageSource, ...]:
@@ -111,11 +153,9 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
     return (checked(StorageSource(uri, MODELS_MOUNT)),)
 
 
-def _distinct(mounted: Sequence[StorageSource]) -> tuple[StorageSource, ...]:
-    destinations = {source.destination for source in mounted}
-    if len(destinations) < len(mounted):
-        raise InvalidSpec("two claims of storageUris have the same mountPath; give each one of its own")
-    return tuple(mounted)
+def _check_distinct(mount_paths: Sequence[str]) -> None:
+    if len(set(mount_paths)) < len(mount_paths):
+        raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
 
 
 def _network(
