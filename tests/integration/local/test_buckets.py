@@ -1,4 +1,4 @@
-"""``isvc run`` with a model in a bucket: in the name of secrets in the file, or of the one who runs it."""
+"""``isvc run`` with a model in a bucket or on a hub: by secrets in the file, or as the one who runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.isvc_process import Sandbox
 from tests.support.local_services import runtime, service, write_yaml
-from tests.support.object_stores import versitygw
+from tests.support.object_stores import hub, versitygw
 from tests.support.object_stores.versitygw import OWNER, STRANGER, Keys, S3Server
 
 ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}, "secrets": [{"name": "s3"}]}
@@ -76,3 +76,17 @@ def test_without_a_secret_the_environment_of_isvc_counts(
     done = sandbox.run(*arguments(sandbox))
 
     assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
+
+
+def test_a_model_comes_from_a_hub_as_on_a_cluster(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = {**ACCOUNT, "secrets": [{"name": "hub"}]}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub"}, "stringData": {"HF_TOKEN": hub.TOKEN}}
+    with hub.running() as server:
+        server.put("org/fake", {"weights": b"1 2 3"}, private=True)
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        file = write_yaml(sandbox.folder / "services.yaml", service(uri="hf://org/fake"), runtime(), token, secret)
+        done = sandbox.run(file, "--request", sandbox.folder / "request.json")
+
+    assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
+    assert f"with the token in HF_TOKEN, endpoint {server.url}, commit " in done.stderr
+    assert hub.TOKEN not in done.stderr
