@@ -17,6 +17,7 @@ HOST_RULES=(
   "filter FORWARD -d $SERVICE_CIDR -j REJECT"
   "filter OUTPUT -d $SERVICE_CIDR -j REJECT"
 )
+AUTOSCALING_DAEMONS=(prometheus keda-adapter keda-operator metrics-server) # which `autoscaling` starts
 DAEMONS=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
 
 bare_up() {
@@ -87,7 +88,8 @@ control_plane() { # node address
     --kubelet-certificate-authority="$PKI/ca.crt" --kubelet-preferred-address-types=InternalIP \
     --requestheader-client-ca-file="$PKI/front-proxy-ca.crt" --requestheader-allowed-names=front-proxy-client \
     --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
-    --requestheader-extra-headers-prefix=X-Remote-Extra-
+    --requestheader-extra-headers-prefix=X-Remote-Extra- \
+    --proxy-client-cert-file="$PKI/front-proxy-client.crt" --proxy-client-key-file="$PKI/front-proxy-client.key"
   wait_for 60 "the API server" kubectl get --raw /readyz
   daemon kube-controller-manager "$(binary kube-controller-manager)" --kubeconfig="$STATE/kube-controller-manager.kubeconfig" \
     --service-account-private-key-file="$PKI/service-account.key" --root-ca-file="$PKI/ca.crt" \
@@ -277,7 +279,7 @@ bare_down() {
     stop kube-proxy
     "$(binary kube-proxy)" --cleanup 2> /dev/null || true
   fi
-  stop "${DAEMONS[@]}"
+  stop "${AUTOSCALING_DAEMONS[@]}" "${DAEMONS[@]}"
   remove_rules 2> /dev/null
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
 }

@@ -18,6 +18,7 @@ binary_path() { # name
 tool_of() { # binary → the folder in ../tools that builds it
   case $1 in
     kube* ) echo kubernetes ;;
+    keda-* ) echo keda ;;
     * ) echo "$1" ;;
   esac
 }
@@ -26,6 +27,9 @@ package_of() { # binary
   case $1 in
     kube* ) echo "k8s.io/kubernetes/cmd/$1" ;;
     etcd ) echo go.etcd.io/etcd/server/v3 ;;
+    keda-* ) echo "github.com/kedacore/keda/v2/cmd/${1#keda-}" ;;
+    metrics-server ) echo sigs.k8s.io/metrics-server/cmd/metrics-server ;;
+    prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
@@ -39,6 +43,9 @@ version_of() { # tool
     kubernetes ) module=k8s.io/kubernetes ;;
     etcd ) module=go.etcd.io/etcd/server/v3 ;;
     contour ) module=github.com/projectcontour/contour ;;
+    keda ) module=github.com/kedacore/keda/v2 ;;
+    metrics-server ) module=sigs.k8s.io/metrics-server ;;
+    prometheus ) module=github.com/prometheus/prometheus ;;
     coredns ) module=github.com/coredns/coredns ;;
     versitygw ) module=github.com/versity/versitygw ;;
     fake-gcs-server ) module=github.com/fsouza/fake-gcs-server ;;
@@ -53,11 +60,15 @@ build() { # binary, path
   mkdir -p "$(dirname "$2")"
   say "building $(tool_of "$1") $(version_of "$(tool_of "$1")"): $1"
   (cd "$TOOLS/$(tool_of "$1")" &&
-    CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -ldflags "-s -w $(version_flags "$1")" \
+    CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -tags "$(tags_of "$1")" -ldflags "-s -w $(version_flags "$1")" \
       -o "$2.partial" "$(package_of "$1")") > "$log" 2>&1 || fail "could not build $1; the compiler's log is $log"
   mv "$2.partial" "$2"
   rm "$log"
   say "  built in $((SECONDS - started)) s"
+}
+
+tags_of() { # binary → build tags: of Prometheus' ways to find targets only the one that is used
+  if [ "$1" = prometheus ]; then echo remove_all_sd,enable_kubernetes_sd; fi
 }
 
 version_flags() { # binary → linker flags; Kubernetes programs learn their version from these alone

@@ -11,11 +11,12 @@ authority() { # name
   openssl req -x509 -new -key "$PKI/$1.key" -out "$PKI/$1.crt" -days 3650 -subj "/CN=$1"
 }
 
-certificate() { # name, subject, extension
+certificate() { # name, subject, extension, authority (default: ca)
+  local by=${4:-ca}
   [ -f "$PKI/$1.crt" ] && return
   key "$PKI/$1.key"
   openssl req -new -key "$PKI/$1.key" -subj "$2" |
-    openssl x509 -req -CA "$PKI/ca.crt" -CAkey "$PKI/ca.key" -CAcreateserial -days 3650 \
+    openssl x509 -req -CA "$PKI/$by.crt" -CAkey "$PKI/$by.key" -CAcreateserial -days 3650 \
       -extfile <(echo "$3") -out "$PKI/$1.crt.partial" 2> /dev/null
   mv "$PKI/$1.crt.partial" "$PKI/$1.crt"
 }
@@ -47,6 +48,7 @@ make_pki() { # node address
     "$server,IP:10.96.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:$service,DNS:$service.cluster.local"
   certificate kubelet-server "/CN=$NODE" "$server,DNS:$NODE"
   certificate apiserver-kubelet-client /O=system:masters/CN=apiserver-kubelet-client $client
+  certificate front-proxy-client /CN=front-proxy-client $client front-proxy-ca
   certificate admin /O=system:masters/CN=admin $client
   certificate kube-controller-manager /CN=system:kube-controller-manager $client
   certificate kube-scheduler /CN=system:kube-scheduler $client
