@@ -55,6 +55,8 @@ ANNOTATION_S3_PREFIX: Final = "serving.kserve.io/s3-"
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
 # Digest of a Deployment's rendered pod template: whether a change would replace the pods.
 ANNOTATION_TEMPLATE: Final = "isvc-operator.io/template"
+# On a Deployment: `isvc migrate` replaces its pods, and wants all new ones before the first old one ends.
+ANNOTATION_HANDOVER: Final = "isvc-operator.io/handover"
 
 # --- containers and volumes -------------------------------------------------------------------------
 CONTAINER_SERVER: Final = "kserve-container"

@@ -42,8 +42,12 @@ class ComponentObservation:
     progress: str = ""
 
 
-def component_ready(observed: ComponentObservation) -> Condition:
-    """Return the component's condition, for a service that is resolved and not stopped."""
+def component_ready(observed: ComponentObservation, *, was_ready: bool = False) -> Condition:
+    """Return the component's condition, for a service that is resolved and not stopped.
+
+    ``was_ready``: pods of this generation of the service were ready before. The owner has asked for nothing new then,
+    so the component stays ready while its pods are replaced, as long as enough of them are available.
+    """
     type_, rollout = CONDITIONS[observed.kind], observed.rollout
     if rollout.complete:
         return condition(type_, True, "NewReplicaSetAvailable", None if rollout.serving else rollout.message)
@@ -57,7 +61,8 @@ def component_ready(observed: ComponentObservation) -> Condition:
     if rollout.stuck:
         message += ", and nothing has changed within the Deployment's progressDeadlineSeconds"
         return condition(type_, False, "ProgressDeadlineExceeded", _with_log(message, observed.log))
-    return condition(type_, None, observed.stage.reason, _with_log(message, observed.log))
+    status = True if was_ready and rollout.sufficient else None
+    return condition(type_, status, observed.stage.reason, _with_log(message, observed.log))
 
 
 def explain(failure: PodFailure, log: str) -> str:

@@ -16,7 +16,7 @@ class Rollout:
     """``refusal`` is why the Deployment cannot create pods at all (a quota, a policy).
 
     ``stuck``: there was no progress within the Deployment's deadline. ``finished``: its newest template was rolled out
-    once, even if pods have failed since.
+    once, even if pods have failed since. ``sufficient``: as many pods are available as are desired, old ones included.
     """
 
     complete: bool
@@ -25,6 +25,7 @@ class Rollout:
     refusal: str | None = None
     stuck: bool = False
     finished: bool = False
+    sufficient: bool = False
 
 
 def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) -> Rollout:
@@ -52,6 +53,7 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
         refusal=_refusal(status),
         stuck=observed and _condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
         finished=finished,
+        sufficient=available >= wanted > 0,
     )
 
 

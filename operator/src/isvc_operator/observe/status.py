@@ -101,7 +101,14 @@ def _components_ready(observed: Observation) -> Iterator[Condition]:
         elif observed.problem:
             yield conds.condition(type_, False, observed.problem.reason, observed.problem.message)
         else:
-            yield component_ready(component)
+            yield component_ready(component, was_ready=_was_ready(observed, type_))
+
+
+def _was_ready(observed: Observation, type_: str) -> bool:
+    """Whether the component was ready before, for the current generation of the service."""
+    before = observed.service.status
+    same = before.observed_generation == observed.service.metadata.generation
+    return same and any(item.type == type_ and item.status == "True" for item in before.conditions)
 
 
 def _progressing(observed: Observation, components: Sequence[Condition]) -> Condition:

@@ -14,10 +14,12 @@ from enum import Enum, auto
 from typing import Any
 
 from isvc_operator.api.kinds import AUTOSCALERS
-from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
+from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.manifests import Manifest, annotations_of, controller_of, name_of
 from isvc_operator.plan.covers import covers
 from isvc_operator.plan.starting_size import starting_size
+
+_ALL_NEW_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
 
 
 class Action(Enum):
@@ -68,8 +70,9 @@ def plan_changes(
     """
     owned = {_key(child): child for child in observed if controller_of(child).get("uid") == owner_uid}
     changes = []
-    for manifest in map(_with_digests, rendered):
-        known = owned.pop(_key(manifest), None)
+    for child in rendered:
+        known = owned.pop(_key(child), None)
+        manifest = _with_digests(_handed_over(child, known))
         if known is None:
             size = starting_size(manifest, rendered, owned.values())
             changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
@@ -96,6 +99,13 @@ def _is_kserves(child: Manifest) -> bool:
 
 def _key(child: Manifest) -> tuple[str, str]:
     return child["kind"], name_of(child)
+
+
+def _handed_over(manifest: Manifest, known: Manifest | None) -> Manifest:
+    """Let a Deployment that is handed over create every new pod before an old one ends."""
+    if known is None or ANNOTATION_HANDOVER not in annotations_of(known):
+        return manifest
+    return {**manifest, "spec": {**manifest["spec"], "strategy": _ALL_NEW_FIRST}}
 
 
 def template_digest(deployment: Manifest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,26 @@ def test_a_service_that_was_scaled_to_zero_is_ready_says_so_and_has_no_model_loa
     assert status.model_status is not None
     assert status.model_status.states is not None
     assert status.model_status.states.target_model_state == "Standby"
+
+
+REPLACING = Rollout(complete=False, serving=1, message="0 of 1 pods updated, 1 available", sufficient=True)
+
+
+@pytest.mark.parametrize(
+    ("generation", "rollout", "status"),
+    [(1, REPLACING, "True"), (2, REPLACING, "Unknown"), (1, replace(REPLACING, sufficient=False), "Unknown")],
+    ids=["enough pods of this generation", "pods of an older generation", "too few pods"],
+)
+def test_a_component_stays_ready_while_its_pods_are_replaced_and_enough_of_them_serve(
+    generation: int, rollout: Rollout, status: str
+) -> None:
+    before = derive_status(an_observation(), NOW)
+    service = a_service(status=before.model_dump(by_alias=True, exclude_none=True), generation=generation)
+
+    found = conditions(service=service, rollout=rollout, stage=NOT_READY)
+
+    assert found["PredictorReady"][0] == found["Ready"][0] == status
+    assert (found["PredictorReady"][2] or "").endswith(f"({rollout.message})")
 
 
 def test_a_component_that_is_not_there_has_none() -> None:

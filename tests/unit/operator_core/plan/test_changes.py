@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED
 from isvc_operator.plan.changes import Action, ChildChange, plan_changes
 from tests.support.builders import SERVICE_UID, a_child, a_service, an_owner, the_children
 
@@ -214,3 +214,16 @@ def test_a_child_is_neither_deleted_nor_forced_that_has(metadata: dict[str, Any]
     changes = plan_changes([RENDERED["Deployment"]], foreign, SERVICE_UID)
 
     assert [(change.manifest["kind"], change.action) for change in changes] == [("Deployment", Action.CREATE)]
+
+
+def test_a_deployment_that_is_handed_over_creates_every_new_pod_before_an_old_one_ends() -> None:
+    held = deployment_with("metadata.annotations", {**HELD[0]["metadata"]["annotations"], ANNOTATION_HANDOVER: "true"})
+
+    (change,) = plan_changes([RENDERED["Deployment"]], [held], SERVICE_UID)
+
+    assert change.action is Action.UPDATE
+    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
+    assert change.manifest["spec"] == {**RENDERED["Deployment"]["spec"], "strategy": surging}
+    assert plan_changes([RENDERED["Deployment"]], [{**held, **change.manifest, "metadata": {
+        **held["metadata"], "annotations": {**held["metadata"]["annotations"], **change.manifest["metadata"]["annotations"]},
+    }}], SERVICE_UID) == []  # fmt: skip
