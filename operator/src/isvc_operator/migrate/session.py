@@ -1,0 +1,35 @@
+"""What every step of a change-over needs: the cluster, the clock, and somebody to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from isvc_operator.migrate.errors import MigrationFailed
+from isvc_operator.migrate.objects import Objects
+
+T = TypeVar("T")
+
+_POLL = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class Session:
+    """``clock`` counts seconds, ``now`` returns RFC 3339 times; no step waits longer than ``patience`` seconds."""
+
+    objects: Objects
+    say: Callable[[str], None]
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    now: Callable[[], str]
+    patience: float
+
+    async def until(self, what: str, probe: Callable[[], Awaitable[T | None]]) -> T:
+        """Return the first value of ``probe`` that is true; raises MigrationFailed when patience ends."""
+        end = self.clock() + self.patience
+        while not (found := await probe()):
+            if self.clock() >= end:
+                raise MigrationFailed(f"after {self.patience:.0f} s: {what}")
+            await self.sleep(_POLL)
+        return found
