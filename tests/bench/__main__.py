@@ -26,6 +26,7 @@ from tests.bench.report import RESULTS, Report
 DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory", "logger")
 SUITES = ("operator", "start", "autoscaling", "storage", "transformer", *DATAPLANE)
 BEFORE = "before"  # for which another checkout is needed
+MIGRATE = "migrate"  # for which the cluster has no operator yet
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
 MATPLOTLIB = "matplotlib==3.10.8"
 
@@ -43,7 +44,7 @@ def main() -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     made.add_argument(
-        "suites", nargs="*", choices=[*SUITES, BEFORE, "dataplane", []], metavar="SUITE", help="default: all"
+        "suites", nargs="*", choices=[*SUITES, BEFORE, MIGRATE, "dataplane", []], metavar="SUITE", help="default: all"
     )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
     made.add_argument("--instances", type=int, default=1_000_000, help="how many the batching suite checks")

@@ -31,6 +31,7 @@ package_of() { # binary
     metrics-server ) echo sigs.k8s.io/metrics-server/cmd/metrics-server ;;
     prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
+    kserve ) echo github.com/kserve/kserve/cmd/manager ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
     * ) echo . ;;
@@ -46,6 +47,7 @@ version_of() { # tool
     keda ) module=github.com/kedacore/keda/v2 ;;
     metrics-server ) module=sigs.k8s.io/metrics-server ;;
     prometheus ) module=github.com/prometheus/prometheus ;;
+    kserve ) module=github.com/kserve/kserve ;;
     coredns ) module=github.com/coredns/coredns ;;
     versitygw ) module=github.com/versity/versitygw ;;
     fake-gcs-server ) module=github.com/fsouza/fake-gcs-server ;;

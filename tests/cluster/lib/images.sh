@@ -25,6 +25,7 @@ dockerfile_of() { # name
     mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
     mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
     mlserver ) echo tests/e2e/mlserver/Dockerfile ;;
+    v1-server ) echo tests/bench/migration/Dockerfile ;;
   esac
 }
 
@@ -37,6 +38,7 @@ sources_of() { # name → the files that go into the image
     operator ) echo pyproject.toml constraints.txt operator/src ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
     mlserver ) echo tests/e2e/mlserver/requirements.txt ;;
+    v1-server ) echo tests/bench/migration/server.py ;;
   esac
 }
 
@@ -44,6 +46,7 @@ context_of() { # name → the folder that its Dockerfile copies from
   case $1 in
     mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
     mlserver ) echo "$ROOT/tests/e2e/mlserver" ;;
+    v1-server ) echo "$ROOT/tests/bench/migration" ;;
     * ) echo "$ROOT" ;;
   esac
 }
