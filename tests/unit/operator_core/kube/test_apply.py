@@ -146,6 +146,16 @@ async def test_an_autoscaler_of_kserves_becomes_what_is_rendered(api: FakeKubeAp
     assert found["spec"]["maxReplicas"] == 4
 
 
+async def test_a_scaled_object_of_kserves_becomes_what_is_rendered(api: FakeKubeApi, cache: Cache) -> None:
+    cache.put(api.put(a_child("ScaledObject", spec={"minReplicaCount": 1, "maxReplicaCount": 3})))
+
+    await apply_changes(api, cache, changes_to(BY_KEDA, cache))
+
+    found = api.get("ScaledObject", NAMESPACE, "torchserve-predictor") or {}
+    assert found["spec"]["maxReplicaCount"] == 4
+    assert [call.method for call in api.calls if "scaledobjects" in call.path] == ["GET", "PATCH"]
+
+
 async def test_an_autoscaler_of_kserves_without_room_to_scale_is_deleted(api: FakeKubeApi, cache: Cache) -> None:
     cache.put(api.put(KSERVES_AUTOSCALER))
 
