@@ -15,9 +15,9 @@ from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import parse_config
 from isvc_operator.errors import OperatorError
 from isvc_operator.ignored_settings import ignored_settings
-from isvc_operator.kube.observation import ignored_parts
 from isvc_operator.local.objects import as_stored
 from isvc_operator.render.children import render
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.objects import ObjectReference
@@ -61,7 +61,8 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
             objects={ObjectReference(item["kind"], item["metadata"]["name"]): item for item in objects},
         )
         resolved = resolve(service, runtimes, config, storage=storage)
-        ignored = (*ignored_parts(service, resolved, config), *ignored_settings(data))
+        of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
+        ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
         return Outcome(render(resolved, config), (resolved.hosts.url, *resolved.hosts.urls.values()), ignored)
     except (OperatorError, InvalidObject) as error:
         return Outcome(refused=str(error))

@@ -99,7 +99,9 @@ def test_a_service_whose_hosts_others_have_is_refused(tmp_path: Path, capsys: py
     assert run(tmp_path, flags, service("second"), service("first"), runtime()) == 2
 
     warned, refused = capsys.readouterr().err.splitlines()
-    assert warned == ("isvc: InferenceService second: host all.example.com belongs to InferenceService default/first")
+    assert warned == (
+        "isvc: no effect: InferenceService second: host all.example.com belongs to InferenceService default/first"
+    )
     assert refused.startswith(
         "isvc: InferenceService second has no host: its hosts belong to other services: all.example.com"
     )

@@ -40,7 +40,7 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
     assert found.findings == (
         Finding(
             NO_EFFECT,
-            "InferenceService ignored: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+            "InferenceService ignored: spec.predictor.minReplica (did you mean minReplicas?)",
         ),
         Finding(NOTE, "Deployment other: not an object that services are made from; ignored"),
         Finding(NOTE, "InferenceService stopped: stopped by its annotation serving.kserve.io/stop; left out"),
@@ -94,7 +94,7 @@ def test_a_service_whose_secret_is_in_no_file_is_not_checked_further() -> None:
 
 def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() -> None:
     assert checked(service(), settings={"router": "{}"}).texts(NO_EFFECT) == [
-        "ConfigMap inferenceservice-config: no effect: router (an InferenceGraph is not served)"
+        "ConfigMap inferenceservice-config: router (an InferenceGraph is not served)"
     ]
     (error,) = checked(service(), settings={"ingress": "{"}).texts(ERROR)
     assert error.startswith("inferenceservice-config")
@@ -104,9 +104,9 @@ def test_each_part_without_effect_is_named() -> None:
     body = service()
     body["spec"]["predictor"] |= {"minReplica": 2, "containerConcurrency": 4}
 
-    assert list(without_effect(parsed(body), OperatorConfig())) == [
-        "InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
-        "InferenceService first: not supported: spec.predictor.containerConcurrency",
+    assert list(without_effect(parsed(body), (), OperatorConfig())) == [
+        "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)",
+        "InferenceService first: spec.predictor.containerConcurrency",
     ]
 
 
@@ -114,7 +114,7 @@ def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
     body = service()
     body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
 
-    assert list(without_effect(parsed(body), OperatorConfig())) == [
+    assert list(without_effect(parsed(body), (), OperatorConfig())) == [
         "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
         "has not allowed it in allowedServiceAnnotations)"
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.check import without_effect_where_rendered
+from isvc_operator.local.check import without_effect
 from isvc_operator.local.children import render_services
 from isvc_operator.local.documents import parse_documents
 from isvc_operator.local.files import read_files, read_runtimes
@@ -80,7 +80,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     }
     assert "bank-pay-team.example.com" in hosts["bank"]
     assert "bank-pay-team.example.com" not in hosts["bank-pay"]
-    assert list(without_effect_where_rendered(rendered)) == [
+    assert list(without_effect(given, rendered, OperatorConfig())) == [
         "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
     ]
 
@@ -90,8 +90,9 @@ def test_a_model_that_the_server_will_not_find_is_reported() -> None:
     reads["spec"]["containers"][0]["args"] = ["--model-dir=/mnt/models"]
     body = service()
     del body["spec"]["predictor"]["model"]["storageUri"]
-    rendered, _ = render_services(parsed(reads, body), (), OperatorConfig())
+    given = parsed(reads, body)
+    rendered, _ = render_services(given, (), OperatorConfig())
 
-    (reported,) = without_effect_where_rendered(rendered)
+    (reported,) = without_effect(given, rendered, OperatorConfig())
 
     assert reported.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")

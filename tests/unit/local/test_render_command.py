@@ -73,7 +73,7 @@ def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytes
     *_, ingress = yaml.safe_load_all(printed.out)
     assert ingress["spec"]["rules"][0]["host"] == "torchserve.default.models.test"
     assert printed.err == (
-        "isvc: ConfigMap inferenceservice-config: no effect: router (an InferenceGraph is not served)\n"
+        "isvc: no effect: ConfigMap inferenceservice-config: router (an InferenceGraph is not served)\n"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_field_without_effect_is_reported_on_stderr(tmp_path: Path, capsys: py
 
     assert main(["render", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
 
-    expected = "isvc: InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)\n"
+    expected = "isvc: no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
     assert capsys.readouterr().err == expected
 
 

@@ -27,7 +27,7 @@ def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.Captur
     assert main(["validate", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
 
     assert capsys.readouterr().out == (
-        "no effect: InferenceService first: unknown field spec.predictor.minReplica (did you mean minReplicas?)\n"
+        "no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
     )
 
 
@@ -42,7 +42,7 @@ def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(
     assert main(["validate", str(file)]) == 2
 
     assert capsys.readouterr().out.splitlines() == [
-        "no effect: InferenceService ignored: unknown field spec.predictor.minReplica (did you mean minReplicas?)",
+        "no effect: InferenceService ignored: spec.predictor.minReplica (did you mean minReplicas?)",
         f'error: {file}: InferenceService refused: spec.predictor.model.name: Invalid value: "object": name is not '
         "allowed here, the container is always named kserve-container; remove it",
     ]

@@ -64,8 +64,9 @@ def run_command(arguments: argparse.Namespace) -> int:
 def usable(files: list[Path], arguments: argparse.Namespace) -> Checked:
     """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served."""
     checked = check_files(files, arguments)
-    for line in checked.texts(Severity.NO_EFFECT, Severity.NOTE):
-        sys.stderr.write(f"isvc: {line}\n")
+    for finding in checked.findings:
+        if finding.severity in (Severity.NO_EFFECT, Severity.NOTE):
+            sys.stderr.write(f"isvc: {finding.severity.value}: {finding.text}\n")
     if errors := checked.texts(Severity.ERROR, Severity.NOT_CHECKED):
         raise UnusableInput("\nisvc: ".join(errors))
     return checked

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.children import Applied
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
-from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, find
 from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import first_failure, furthest, newest_revision, pods_of, stage
@@ -22,9 +19,8 @@ from isvc_operator.observe.routes import first_problem
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.service import Resolved, is_stopped
-from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
-from isvc_operator.resolve.unserved import unserved_parts
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,10 @@ class Observer:
             held=applied.held,
             held_back=applied.held_back,
             problem=problem,
-            ignored=ignored_parts(service, resolved, config),
+            ignored=(
+                *ignored_parts(service, resolved, config),
+                *(ignored_parts_of_runtime(resolved.chosen.runtime) if resolved and resolved.chosen else ()),
+            ),
         )
         return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
 
@@ -90,23 +89,3 @@ class Observer:
             progress=detail.progress,
         )
         return component, detail.requeue_after
-
-
-def ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> tuple[str, ...]:
-    """Return the fields and annotations that are unknown or not supported, for the condition ``SpecSupported``."""
-    return (
-        *unknown_fields(service),
-        *unsupported_parts(service, config.credentials),
-        *(_ignored_of_runtime(service, resolved) if resolved else ()),
-        *islice(refused_annotations(service, config.ingress), NAMED),
-    )
-
-
-def _ignored_of_runtime(service: InferenceService, resolved: Resolved) -> Iterator[str]:
-    chosen = resolved.chosen
-    yield from unread_settings(service, chosen)
-    yield from unserved_parts(resolved)
-    if chosen:
-        name = f"{chosen.runtime.kind} {chosen.runtime.metadata.name}"
-        ignored = (*unknown_fields(chosen.runtime), *unused_fields(chosen.runtime))
-        yield from (f"{name}: {field}" for field in ignored)

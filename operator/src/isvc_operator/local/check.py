@@ -9,7 +9,6 @@ from enum import Enum
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
-from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
@@ -17,9 +16,8 @@ from isvc_operator.local.admission import refusals
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.documents import Documents, Text, read_documents
 from isvc_operator.local.objects import configuration_in
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.service import is_stopped
-from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
-from isvc_operator.resolve.unserved import unserved_parts
 from isvc_operator.text import one_line
 
 
@@ -70,9 +68,8 @@ def check(
         problems.append(str(error))
     rendered, invalid = render_services(given, installed, config)
     findings = [
-        *(Finding(Severity.NO_EFFECT, f"ConfigMap {CONFIG_MAP}: no effect: {it}") for it in ignored_settings(data)),
-        *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, config)),
-        *(Finding(Severity.NO_EFFECT, line) for line in without_effect_where_rendered(rendered)),
+        *(Finding(Severity.NO_EFFECT, f"ConfigMap {CONFIG_MAP}: {it}") for it in ignored_settings(data)),
+        *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, rendered, config)),
         *(Finding(Severity.NOTE, line) for line in _left_out(given)),
         *(Finding(Severity.ERROR, line) for line in problems),
         *(Finding(_severity(error), str(error)) for error in invalid),
@@ -85,30 +82,21 @@ def _severity(error: InvalidSpec) -> Severity:
     return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
 
 
-def without_effect(given: Documents, config: OperatorConfig) -> Iterator[str]:
-    """Yield a line for each part of the objects that has no effect."""
-    resources: tuple[InferenceService | ServingRuntime, ...] = (*given.services, *given.runtimes)
-    for resource in resources:
-        for field in unknown_fields(resource):
-            yield f"{resource.kind} {resource.metadata.name}: unknown field {field}"
-    for runtime in given.runtimes:
-        for field in unused_fields(runtime):
-            yield f"{runtime.kind} {runtime.metadata.name}: not used: {field}"
+def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[str]:
+    """Yield a line for each part of the objects that has no effect, and for each host that belongs to another."""
+    found = {_key(item.service): item.resolved for item in rendered}
     for service in given.services:
-        for what in unsupported_parts(service, config.credentials):
-            yield f"{service.kind} {service.metadata.name}: not supported: {what}"
-        for what in refused_annotations(service, config.ingress):
-            yield f"{service.kind} {service.metadata.name}: {what}"
+        resolved = found.get(_key(service))
+        name = f"{service.kind} {service.metadata.name}"
+        yield from (f"{name}: {part}" for part in ignored_parts(service, resolved, config))
+        for host, holder in resolved.hosts.taken.items() if resolved else ():
+            yield f"{name}: host {host} belongs to {service.kind} {holder}"
+    for runtime in given.runtimes:
+        yield from ignored_parts_of_runtime(runtime)
 
 
-def without_effect_where_rendered(rendered: Iterable[Rendered]) -> Iterator[str]:
-    """Yield a line for each setting that a server does not use, and for each host that belongs to another service."""
-    for item in rendered:
-        name = f"{item.service.kind} {item.service.metadata.name}"
-        for what in (*unread_settings(item.service, item.resolved.chosen), *unserved_parts(item.resolved)):
-            yield f"{name}: {what}"
-        for host, holder in item.resolved.hosts.taken.items():
-            yield f"{name}: host {host} belongs to {item.service.kind} {holder}"
+def _key(service: InferenceService) -> tuple[str | None, str]:
+    return service.metadata.namespace, service.metadata.name
 
 
 def _left_out(given: Documents) -> Iterator[str]:
