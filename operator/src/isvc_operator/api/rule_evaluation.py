@@ -1,7 +1,7 @@
 """Evaluates the rules of an object as the API server does: the same CEL, by the C++ implementation of the language.
 
 The API server evaluates rules only when an object is written. An object may be older than a rule, or stored under a CRD
-without it, such as KServe's (docs/decisions/0037-rules-are-evaluated-twice.md).
+without it, such as KServe's (docs/decisions/0039-rules-are-evaluated-twice.md).
 """
 
 from __future__ import annotations
