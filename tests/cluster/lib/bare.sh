@@ -30,9 +30,8 @@ bare_up() {
   control_plane "$ip"
   node "$ip"
   dns "$ip"
+  ingress_objects
   bare_ingress
-  ingress_class
-  wildcard_certificate
 }
 
 bare_is_up() {
@@ -245,14 +244,26 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
 PYTHON
 }
 
-bare_ingress() { # Contour and Envoy on this host; they reach the pods directly
-  local contour
-  contour=$(binary contour)
+ingress_objects() { # what Contour reads; its listeners are those of the Gateway, if that is there first
   apply < "$(contour_examples)/01-crds.yaml"
   # kubectl calls a CRD that has no conditions yet an error, so one wait of its own is not enough
   wait_for 30 "Contour's CRDs" kubectl wait --for=condition=Established crd/tlscertificatedelegations.projectcontour.io --timeout=1s
-  printf 'ingress-status-address: 127.0.0.1\naccesslog-format: json\n' > "$STATE/contour.yaml"
+  gateway_api "$(gateway_api_crds)"
+  ingress_class
+  wildcard_certificate
+  gateway
+}
+
+bare_ingress() { # Contour and Envoy on this host; they reach the pods directly
+  local contour
+  contour=$(binary contour)
+  cat > "$STATE/contour.yaml" << YAML
+ingress-status-address: 127.0.0.1
+accesslog-format: json
+gateway: {gatewayRef: {namespace: $CONTOUR_NAMESPACE, name: contour}}
+YAML
   daemon contour "$contour" serve --kubeconfig="$STATE/kubeconfig" --config-path="$STATE/contour.yaml" \
+    --disable-feature=tlsroutes --disable-feature=tcproutes --disable-feature=backendtlspolicies \
     --insecure --disable-leader-election --xds-address=127.0.0.1 --xds-port=$CONTOUR_XDS_PORT \
     --http-address=127.0.0.1 --http-port=18000 --debug-http-address=127.0.0.1 --debug-http-port=16060 \
     --envoy-service-http-address=127.0.0.1 --envoy-service-http-port=$HTTP_PORT \

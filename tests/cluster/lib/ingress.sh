@@ -8,8 +8,13 @@ contour_examples() { # the manifests of the Contour that we build
   echo "$(module_dir contour github.com/projectcontour/contour)/examples/contour"
 }
 
-gateway_api_crds() { # the file of the CRDs that this Contour supports
-  echo "$(contour_examples)/../gateway/00-crds.yaml"
+gateway_api_crds() { # the folder of the standard CRDs, of the version that this Contour supports
+  echo "$(module_dir contour sigs.k8s.io/gateway-api)/config/crd/standard"
+}
+
+gateway_api() { # file or folder: a Contour with a Gateway ends where a CRD that it watches is missing
+  kubectl apply --server-side --force-conflicts --filename "$1" > /dev/null
+  wait_for 30 "the Gateway API" kubectl wait --for=condition=Established --filename "$1" --timeout=1s
 }
 
 ingress_class() { # the one that an Ingress without a class gets
@@ -44,6 +49,28 @@ apiVersion: projectcontour.io/v1
 kind: TLSCertificateDelegation
 metadata: {name: $CERTIFICATE, namespace: $CONTOUR_NAMESPACE}
 spec: {delegations: [{secretName: $CERTIFICATE, targetNamespaces: ["*"]}]}
+YAML
+}
+
+gateway() { # what HTTPRoutes attach to, on the ports and with the certificate of the Ingresses; Contour's port is 8000 higher
+  apply << YAML
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: contour}
+spec: {controllerName: projectcontour.io/gateway-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: contour, namespace: $CONTOUR_NAMESPACE}
+spec:
+  gatewayClassName: contour
+  listeners:
+  - {name: http, protocol: HTTP, port: $((HTTP_PORT - 8000)), allowedRoutes: {namespaces: {from: All}}}
+  - name: https
+    protocol: HTTPS
+    port: $((HTTPS_PORT - 8000))
+    allowedRoutes: {namespaces: {from: All}}
+    tls: {certificateRefs: [{name: $CERTIFICATE}]}
 YAML
 }
 

@@ -9,10 +9,13 @@ kind_up() {
     kind_config | kind create cluster --quiet --name $KIND_CLUSTER --config - --kubeconfig "$STATE/kubeconfig" --wait 120s
   fi
   kind get kubeconfig --name $KIND_CLUSTER > "$STATE/kubeconfig"
+  gateway_api "$(contour_examples)/../gateway/00-crds.yaml"
   kubectl apply --server-side --force-conflicts --filename "$(contour_examples)" > /dev/null
+  wildcard_certificate
+  gateway
+  kubectl apply --server-side --force-conflicts --filename "$(contour_examples)/../gateway/03-contour-config.yaml" > /dev/null
   kubectl --namespace $CONTOUR_NAMESPACE rollout status deployment/contour daemonset/envoy --timeout=180s > /dev/null
   ingress_class
-  wildcard_certificate
 }
 
 kind_config() { # Contour's Envoy takes the node's ports 80 and 443
