@@ -149,7 +149,8 @@ class ComponentExtensionSpec(ApiModel):
     )
     timeout: Int64 | None = Field(default=None, description="Timeout of a request in seconds.")
     canary_traffic_percent: Annotated[Int64, Field(ge=0, le=100)] | None = Field(
-        default=None, description="Share of the traffic for the newest revision."
+        default=None,
+        description="Share of the traffic for the newest revision. Below 100, changes of the pods are held back.",
     )
     logger: LoggerSpec | None = None
     batcher: BatcherSpec | None = None

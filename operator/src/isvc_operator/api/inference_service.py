@@ -45,7 +45,9 @@ class InferenceServiceSpec(ApiModel):
     transformer: TransformerSpec | None = None
     explainer: ExplainerSpec | None = None
     canary: list[CanarySpec] | None = Field(
-        default=None, max_length=20, description="Additional predictors, each with a share of the traffic."
+        default=None,
+        max_length=20,
+        description="Additional predictors, which are not created. Changes of the predictor's pods are held back.",
     )
 
 
