@@ -55,6 +55,18 @@ def test_a_deployment_of_kserves_becomes_what_is_rendered(running_operator: None
     assert {"mine", "of-kserve"} & deployment["metadata"]["annotations"].keys() == {"mine"}
 
 
+def test_pods_of_kserves_stay_while_the_service_requests_a_canary(running_operator: None, namespace: Namespace) -> None:
+    service = waiting_service(namespace)
+    make_as("manager", namespace, kserves_deployment(service))
+    namespace.play_finished_rollout()
+    before = namespace.wait_for("deployment", PREDICTOR)["spec"]["template"]
+
+    namespace.apply_story(canaryTrafficPercent=20)
+
+    assert adopted(namespace, "deployment", PREDICTOR)["spec"]["template"] == before
+    namespace.wait_for_condition("SpecRolledOut", "False", "CanaryNotSupported")
+
+
 def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(
     running_operator: None, namespace: Namespace
 ) -> None:
