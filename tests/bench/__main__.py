@@ -1,9 +1,9 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: operator (a real API server), start and disruptions (the cluster of `make cluster-up`), autoscaling (that cluster,
-after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our SDK beside KServe's), and those of the data
-plane on this machine: serving, idle, batching, streaming, latency, memory, serverstart, httplayer, logger; `dataplane`
-stands for these nine. `before --before DIR` compares our servers with those of another checkout.
+Suites: operator (a real API server), start, disruptions and migrate (the cluster of `make cluster-up`), autoscaling
+(that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our SDK beside KServe's), and
+those of the data plane on this machine: serving, idle, batching, streaming, latency, memory, serverstart, httplayer,
+logger; `dataplane` stands for these nine. `before --before DIR` compares our servers with those of another checkout.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from isvc_operator.api.components import FRAMEWORKS, ArtExplainerSpec, Predictor
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.serving_runtime import ServingRuntimeSpec
+from isvc_operator.api.storage_container import StorageContainerSpec
 from isvc_operator.config import OperatorConfig
 from tests.support.full_objects import NUMBER, TEXT, full
 from tests.support.outcomes import Manifest, Outcome, Path, a_config_map, dotted, outcome_of, paths_in, renamed, without
@@ -176,12 +177,14 @@ SERVICES = {
 }
 
 
-# The server is the first container whatever its name, as with KServe; and a value that is the only one there is.
+# Names of containers that the operator chooses, as KServe does; and values that are the only ones there are.
 SAME_WITHOUT = (
     "spec.predictor.autoScaling.metrics[1].podmetric.metric.backend",
     "spec.transformer.containers[0].name",
     "spec.explainer.containers[0].name",
     "spec.predictor.containers[0].name",
+    "spec.container.name",
+    "spec.workloadType",
 )
 # Which runtime is chosen depends on these; see below.
 OF_THE_CHOICE = ("spec.predictor.model.runtime", "spec.predictor.model.modelFormat.version", "spec.protocolVersions")
@@ -212,6 +215,20 @@ def _is_named(path: str, outcome: Outcome) -> bool:
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
 def test_no_field_of_a_service_is_silent(service: Manifest) -> None:
     assert list(silent(service, INSTALLED)) == []
+
+
+def test_no_field_of_a_storage_container_is_silent() -> None:
+    container = {**CONTAINER, "name": "storage-initializer", "image": "mine"}
+    spec = full(
+        StorageContainerSpec,
+        {**CONTAINER, "container": full(ContainerFields, container), "supportedUriFormats": [{"prefix": "s3://"}],
+         "workloadType": "initContainer"},
+    )  # fmt: skip
+    document = {**a_storage_container("full"), "spec": spec}
+    uris = [{"uri": f"s3://bucket/{name}", "mountPath": f"/mnt/models/{name}"} for name in ("a", "b")]
+    server = {"containers": [{"name": "kserve-container", "image": "mine"}]}
+
+    assert list(silent(document, [a_service({"predictor": {**server, "storageUris": uris}})])) == []
 
 
 def test_no_field_of_a_runtime_is_silent() -> None:
