@@ -36,6 +36,11 @@ _STATUS = {
     grpc.StatusCode.UNAVAILABLE: 503,
 }
 
+# A gRPC server that ends cancels calls that arrive before its clients know, and has not read them. A call that it is
+# working on is cancelled only when its grace period is over.
+_CROSSING_S = 1.0
+_UNREAD_ATTEMPTS = 5
+
 Metadata = Sequence[tuple[str, str]]
 _M = TypeVar("_M", bound=Message)
 
@@ -135,13 +140,17 @@ class InferenceGRPCClient:
     async def _send(self, method: str, message: bytes, timeout: Any, headers: Metadata | None) -> bytes:
         timeout_s = self._timeout if timeout is USE_CLIENT_DEFAULT else timeout
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        await self._connect(deadline)
-        left_s = None if timeout_s is None else max(deadline - time.monotonic(), 0.0)
         call: Callable[..., Awaitable[bytes]] = self._channel.unary_unary(_SERVICE + method)
-        try:
-            return await call(message, timeout=left_s, metadata=tuple(headers or ()))
-        except grpc.aio.AioRpcError as error:
-            raise self._error(error, timeout_s) from error
+        for attempts_left in range(_UNREAD_ATTEMPTS, 0, -1):
+            await self._connect(deadline)
+            sent = time.monotonic()
+            left_s = None if timeout_s is None else max(deadline - sent, 0.0)
+            try:
+                return await call(message, timeout=left_s, metadata=tuple(headers or ()))
+            except grpc.aio.AioRpcError as error:
+                if attempts_left == 1 or not _crossed_the_end(error, time.monotonic() - sent):
+                    raise self._error(error, timeout_s) from error
+        raise AssertionError
 
     async def _connect(self, deadline: float) -> None:
         """Wait for a connection, once for each retry, until the deadline."""
@@ -169,3 +178,8 @@ class InferenceGRPCClient:
             )
         body = details.encode()
         return PredictorError(_STATUS.get(code, 500), body)
+
+
+def _crossed_the_end(error: grpc.aio.AioRpcError, seconds: float) -> bool:
+    """Whether a call that was over after ``seconds`` met a server that ends, which has not read it."""
+    return error.code() is grpc.StatusCode.CANCELLED and not error.trailing_metadata() and seconds < _CROSSING_S

@@ -211,11 +211,18 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
 
 
 @asynccontextmanager
-async def recording_predictor(answer: bytes, seen: list[tuple[bytes, dict[str, Any], float]]) -> AsyncIterator[str]:
-    """Answers ModelInfer with these bytes; keeps the request's bytes, metadata and seconds left. Yields its address."""
+async def recording_predictor(
+    answer: bytes, seen: list[tuple[bytes, dict[str, Any], float]], *, cancelled: int = 0
+) -> AsyncIterator[str]:
+    """Answers ModelInfer with these bytes; keeps the request's bytes, metadata and seconds left. Yields its address.
+
+    The first calls are cancelled, as a server does that ends.
+    """
 
     async def infer(request: bytes, call: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         seen.append((request, dict(call.invocation_metadata() or ()), call.time_remaining()))
+        if len(seen) <= cancelled:
+            await call.abort(grpc.StatusCode.CANCELLED, "CANCELLED")
         return answer
 
     server = grpc.aio.server()
@@ -244,6 +251,23 @@ async def test_grpc_goes_in_and_out_of_the_hooks(model: type[Model], expected: l
     names = {name for name, _ in predictor.calls[0].headers}
     assert {b"authorization", b"x-request-id"} <= names
     assert b"x-other" not in names
+
+
+async def test_a_call_that_crosses_the_end_of_its_server_is_sent_again() -> None:
+    seen: list[tuple[bytes, dict[str, Any], float]] = []
+    async with recording_predictor(b"", seen, cancelled=2) as host, InferenceGRPCClient(host, retries=0) as client:
+        assert await client.forward(b"\x0a\x01m") == b""
+
+    assert [request for request, *_ in seen] == [b"\x0a\x01m"] * 3
+
+
+async def test_a_call_that_is_always_cancelled_is_given_up() -> None:
+    seen: list[tuple[bytes, dict[str, Any], float]] = []
+    async with recording_predictor(b"", seen, cancelled=100) as host, InferenceGRPCClient(host, retries=0) as client:
+        with pytest.raises(PredictorError):
+            await client.forward(b"")
+
+    assert len(seen) == 5
 
 
 NOT_A_TENSOR = b"\x2a\x02\xff\xff"
