@@ -33,13 +33,16 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
 
 def _ports(name: str, server: Container) -> list[dict[str, Any]]:
     (number, main), *others = service_ports(server)
-    ports = [_port(main.get("name", name), number, main)]
+    # As with KServe, the only port of a container stays without a name. To kube-proxy, another name is another port,
+    # which has no pods at first.
+    unnamed = "" if server.get("ports") and not others else name
+    ports = [_port(main.get("name", unnamed), number, main)]
     return ports + [_port(extra.get("name", f"port-{number}"), number, extra) for number, extra in others]
 
 
 def _port(name: str, number: int, target: Mapping[str, Any]) -> dict[str, Any]:
     port = {
-        "name": name,
+        **({"name": name} if name else {}),
         "port": number,
         "targetPort": target["containerPort"],
         "protocol": target.get("protocol", "TCP"),

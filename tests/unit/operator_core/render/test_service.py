@@ -15,7 +15,7 @@ PORTS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     ),
     "a port without a name": (
         [{"containerPort": 9000}],
-        [{"name": "torchserve-predictor", "port": 80, "targetPort": 9000, "protocol": "TCP"}],
+        [{"port": 80, "targetPort": 9000, "protocol": "TCP"}],
     ),
     "a port with a name": (
         [{"name": "http1", "containerPort": 8085}],
