@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isvc_operator.api.names import LABEL_SERVICE
 from tests.support.apiserver import ApiServer, Refused
 
 NODE = "played"
@@ -26,11 +27,12 @@ Start = Callable[[Pod], subprocess.Popen[bytes]]
 
 @dataclass
 class PlayedNode:
-    """``programs`` by the label ``app.kubernetes.io/name`` of their pods."""
+    """``programs`` by the label ``app.kubernetes.io/name`` of their pods. While ``held``, pods of services wait."""
 
     server: ApiServer
     programs: Mapping[str, Start] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)  # by the uid of the pod
+    held: threading.Event = field(default_factory=threading.Event)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def play(self, ends: threading.Event) -> None:
@@ -52,6 +54,8 @@ class PlayedNode:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if "deletionTimestamp" in metadata:
             self.server.send("DELETE", path, {"gracePeriodSeconds": 0})
+        elif self.held.is_set() and LABEL_SERVICE in (metadata.get("labels") or {}):
+            return
         elif "nodeName" not in pod["spec"]:
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             self.server.send("POST", f"{path}/binding", {"metadata": {"name": metadata["name"]}, "target": target})

@@ -2,9 +2,9 @@
 
 KServe's pods end without waiting until every proxy has noticed. So they get no traffic any more before they end:
 
-1. prepare    the Deployment pauses, and its new pods will not count as available for a while
+1. prepare    the Deployment pauses
 2. (the operator adopts the Deployment; it renders all new pods first, because of the annotation)
-3. start      the new pods start beside the old ones; both get requests as soon as they are ready
+3. start      the new pods start beside the old ones, and do not count as available for a while
 4. narrow     the Service selects the new pods only; every proxy gets time to notice
 5. release    the new pods count as available, so the old ones end
 6. restore    the Service selects all pods again, and the marks of the steps are removed
@@ -35,8 +35,7 @@ async def prepare(session: Session, service: Manifest, children: Iterable[Manife
     new = [item for item in deployments_in(children) if not is_adopted(item) and not is_handed_over(item)]
     for deployment in new:
         marks = {"annotations": {ANNOTATION_HANDOVER: "true"}}
-        spec = {"paused": True, "minReadySeconds": HOLD}
-        await session.objects.merge(_path(deployment), {"metadata": marks, "spec": spec})
+        await session.objects.merge(_path(deployment), {"metadata": marks, "spec": {"paused": True}})
     if new and is_ready(service):
         # KServe writes the generation of the Deployment here.
         status = {"observedGeneration": service["metadata"]["generation"]}
@@ -131,7 +130,8 @@ async def _replace_pods(session: Session, deployment: Manifest, service: Manifes
     if not is_handed_over(found):
         return
     if found["spec"].get("paused"):
-        await session.objects.merge(place, {"spec": {"paused": None}})
+        # Not before: until then the old pods are those of the newest template, to which this applies.
+        await session.objects.merge(place, {"spec": {"paused": None, "minReadySeconds": HOLD}})
     newest = await session.until(f"{where}: the new pods are not ready", lambda: _ready_replica_set(session, place))
     if service is not None and found["spec"].get("replicas", 1):
         await _narrow(session, service, newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from isvc_operator.kube.requests import ApiRequest
@@ -34,7 +35,8 @@ async def install(session: Session, manifests: Iterable[Manifest]) -> None:
         if place == _OPERATOR:
             replicas = live["spec"].get("replicas", 0) if live else 0
             manifest = {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
-        await objects.apply(place, manifest)
+        what = f"{manifest['kind']} {name_of(manifest)} cannot be applied"
+        await session.insist(what, partial(objects.apply, place, manifest))
     if await objects.get(_OPERATOR) is None:
         raise MigrationRefused(
             f"there is no Deployment {OPERATOR} in namespace {OPERATOR_NAMESPACE}; give the operator's manifests with "
@@ -47,10 +49,10 @@ async def uninstall_runtimes(session: Session) -> None:
     objects = session.objects
     for place, item in (await kept.read(objects, kept.REPLACED)).items():
         collection = item.pop("collection")
-        await objects.delete(place)
-        await objects.create(collection, item)
+        await session.insist(f"{place} cannot be deleted", partial(objects.delete, place))
+        await session.insist(f"{place} cannot be restored", partial(objects.create, collection, item))
     for place in await kept.read(objects, kept.CREATED):
-        await objects.delete(place)
+        await session.insist(f"{place} cannot be deleted", partial(objects.delete, place))
     for key in (kept.REPLACED, kept.CREATED):
         await kept.clear(objects, key)
 

@@ -16,7 +16,6 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.kube.gather import read_service
 from isvc_operator.kube.objects import ObjectReader, read_storage
-from isvc_operator.kube.observation import ignored_parts
 from isvc_operator.manifests import Manifest, controller_of, labels_of, name_of
 from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.judge import Change, judge, mode_refused
@@ -26,6 +25,7 @@ from isvc_operator.migrate.plan import Plan, ServicePlan, judge_cluster
 from isvc_operator.migrate.severity import Finding, blocking, ok
 from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import is_stopped, resolve
 
@@ -142,7 +142,8 @@ class _Planner:
             after = render(resolved, config)
         except InvalidSpec as error:
             return (blocking(str(error)),)
-        ignored = ignored_parts(service, resolved, config)
+        of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
+        ignored = (*ignored_parts(service, resolved, config), *of_runtime)
         return judge(Change(body, before, after, resolved, ignored, restricted))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.migrate.errors import MigrationFailed
 from isvc_operator.migrate.objects import Objects
 
@@ -33,3 +34,22 @@ class Session:
                 raise MigrationFailed(f"after {self.patience:.0f} s: {what}")
             await self.sleep(_POLL)
         return found
+
+    async def insist(self, what: str, send: Callable[[], Awaitable[object]]) -> None:
+        """Send a request again while webhooks do not answer yet; raises KubeError or MigrationFailed."""
+        reasons: list[str] = []
+
+        async def sent() -> bool:
+            try:
+                await send()
+            except KubeError as error:
+                if not error.is_transient:
+                    raise
+                reasons.append(str(error))
+                return False
+            return True
+
+        try:
+            await self.until(what, sent)
+        except MigrationFailed as error:
+            raise MigrationFailed(f"{error}: {reasons[-1]}") from error
