@@ -13,6 +13,7 @@ from pathlib import Path
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.migrate.severity import Severity
 
+_MOST = 20  # services at a time
 _LONGEST = 570.0  # seconds, less than new pods are held back for
 
 
@@ -41,7 +42,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
             )
         if name == "apply":
             parser.add_argument(
-                "--parallel", type=int, default=2, help="services at a time; each needs twice its pods (default: 2)"
+                "--parallel",
+                type=int,
+                choices=range(1, _MOST + 1),
+                default=2,
+                metavar="NUMBER",
+                help=f"services at a time, at most {_MOST}; each needs twice its pods (default: 2)",
             )
         if name != "plan":
             parser.add_argument(

@@ -1,0 +1,40 @@
+"""The flags of `isvc migrate`, and files that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.cli import main
+from isvc_operator.migrate.errors import MigrationRefused
+from isvc_operator.migrate.read import read_manifests
+
+
+@pytest.mark.parametrize("flag", ["--timeout=0", "--timeout=571", "--timeout=soon", "--parallel=0", "--parallel=21"])
+def test_a_number_beyond_its_bounds_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["migrate", "apply", flag])
+
+    assert caught.value.code == 2
+    assert flag.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("a: [", "cannot be read: "),
+        ("[]", "a document is no Kubernetes object"),
+        ("kind: Service", "no Kubernetes object"),
+    ],
+    ids=["no YAML", "a list", "no name"],
+)
+def test_a_manifest_that_is_no_object_is_refused_with_its_file(tmp_path: Path, content: str, reason: str) -> None:
+    file = tmp_path / "operator.yaml"
+    file.write_text(content)
+
+    with pytest.raises(MigrationRefused) as caught:
+        read_manifests([file])
+
+    assert str(file) in str(caught.value)
+    assert reason in str(caught.value)
