@@ -56,7 +56,7 @@ def settings_of(environment: Mapping[str, str]) -> LoggerSettings | None:
     try:
         settings = msgspec.json.decode(text, type=LoggerSettings)
         _check(settings.url)
-    except (msgspec.DecodeError, BadAddress) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise BadSettings(
             f'The variable {VARIABLE} cannot be used: {error}; write a JSON object such as {{"url": "http://sink"}}, '
             "or remove it."
@@ -65,10 +65,10 @@ def settings_of(environment: Mapping[str, str]) -> LoggerSettings | None:
 
 
 def _check(url: str) -> None:
-    """Raise BadAddress for a URL to which nothing can be sent."""
+    """Raise ValueError for a URL to which nothing can be sent."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https"):
-        raise BadAddress(f"its url {url!r} does not begin with http:// or https://")
     if parts.username is not None:
         raise BadAddress("its url contains a user name, which would not be sent")
+    if parts.scheme not in ("http", "https"):
+        raise BadAddress(f"its url {url!r} does not begin with http:// or https://")
     Address.parse(split(url)[0])

@@ -55,6 +55,8 @@ def test_all_settings_are_read() -> None:
         ('{"url": "sink"}', "its url 'sink' does not begin with http:// or https://"),
         ('{"url": "http://"}', "'http://' is no address of an HTTP server"),
         ('{"url": "http://a:b@sink"}', "its url contains a user name, which would not be sent"),
+        ('{"url": "s3://a:b@bucket"}', "its url contains a user name, which would not be sent"),
+        ('{"url": "http://[::1"}', "Invalid IPv6 URL"),
     ],
 )
 def test_settings_that_cannot_be_used_say_why(text: str, problem: str) -> None:

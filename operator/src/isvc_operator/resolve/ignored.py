@@ -23,7 +23,7 @@ def ignored_parts(service: InferenceService, resolved: Resolved | None, config: 
     yield from unknown_fields(service)
     yield from unsupported_parts(service, config.credentials)
     if resolved:
-        yield from unread_settings(service, resolved.chosen)
+        yield from unread_settings(service, resolved.chosen, config.logger)
         yield from unserved_parts(resolved)
     yield from islice(refused_annotations(service, config.ingress), NAMED)
 

@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.components import LoggerSpec
@@ -26,9 +27,23 @@ _CA_FOLDER = "/etc/tls/logger"
 _CA_MOUNT: Mapping[str, Any] = {"name": _CA_VOLUME, "mountPath": _CA_FOLDER, "readOnly": True}
 
 
-def sends_to(url: str) -> bool:
-    """Whether payloads can be sent to this URL; KServe's agent also writes to object stores."""
-    return url.startswith(("http://", "https://"))
+def url_problem(url: str) -> str | None:
+    """Return why no payloads can be sent to this URL; the text does not repeat it, because it may hold a password.
+
+    A server that gets such a URL would not start. KServe's agent also writes to object stores.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "it is not a URL; write one such as http://collector.logging"
+    if parts.scheme not in ("http", "https"):
+        return "payloads are sent to http:// and https:// only"
+    if parts.username is not None:
+        return "it contains a user name, which would not be sent; let the sink accept payloads without one"
+    if not (parts.hostname and url.isascii() and url.isprintable()) or " " in url or port == 0:
+        return "it is not the URL of a server; write one such as http://collector.logging"
+    return None
 
 
 def with_logger(
@@ -36,9 +51,9 @@ def with_logger(
 ) -> Component:
     """Return the component with its logger, if it has one that can be served."""
     url = (logger and logger.url) or config.default_url
-    if logger is None or not sends_to(url):
+    if logger is None or url_problem(url):
         return component
-    ca_bundle = config.ca_bundle if url.startswith("https://") else ""
+    ca_bundle = config.ca_bundle if urlsplit(url).scheme == "https" else ""
     settings = _settings(component, logger, url, service)
     if ca_bundle:
         settings["caFile"] = f"{_CA_FOLDER}/{config.ca_cert_file}"

@@ -23,7 +23,7 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime, ServingRuntimeSpec
 from isvc_operator.api.unknown_fields import suggestion
-from isvc_operator.config import CredentialsConfig, IngressConfig
+from isvc_operator.config import CredentialsConfig, IngressConfig, LoggerConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.resolve.canaries import HELD_BACK, canary_fields
 from isvc_operator.resolve.components import specified_components
@@ -130,7 +130,7 @@ def _suggested(name: str, known: Collection[str]) -> str:
     return suggestion(own, {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")})
 
 
-def unread_settings(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+def unread_settings(service: InferenceService, chosen: ChosenRuntime | None, config: LoggerConfig) -> Iterator[str]:
     """Yield the settings that a server may not read; without ``chosen``, the predictor is the user's own container."""
     if chosen is None:
         why = "the container gets {}, and has to read it"
@@ -142,7 +142,7 @@ def unread_settings(service: InferenceService, chosen: ChosenRuntime | None) -> 
     for setting in settings_of(service.spec.predictor):
         if setting.usable and setting.variable not in read:
             yield f"{setting.field} ({why.format(setting.variable)})"
-    yield from unlogged_parts(service, chosen)
+    yield from unlogged_parts(service, chosen, config)
 
 
 def unused_fields(runtime: ServingRuntime) -> Iterator[str]:

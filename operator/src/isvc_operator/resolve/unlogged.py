@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from isvc_operator.api.components import LoggerSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION, ANNOTATION_SETTINGS, CONTAINER_TRANSFORMER, PREDICTOR
+from isvc_operator.config import LoggerConfig
 from isvc_operator.resolve.components import ComponentSpec, specified_components
-from isvc_operator.resolve.logger import LOGGER, sends_to
+from isvc_operator.resolve.logger import LOGGER, url_problem
 from isvc_operator.resolve.runtime import ChosenRuntime
 
 
-def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None) -> Iterator[str]:
+def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None, config: LoggerConfig) -> Iterator[str]:
     """Yield the parts of all loggers that have no effect; ``chosen`` is None with the user's own containers."""
     for kind, component in specified_components(service.spec):
         annotations = {**service.metadata.annotations, **(component.annotations or {})}
@@ -22,6 +23,7 @@ def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None) -> I
         if component.logger:
             field = f"spec.{kind}.logger"
             yield from _unread(field, component, runtime)
+            yield from _unsent(field, component.logger, config)
             yield from _unused(field, component.logger)
             yield from _missing(field, component.logger, annotations)
         elif ANNOTATION_LOGGER_FRACTION in (component.annotations or {}):
@@ -53,9 +55,13 @@ def _unread(field: str, component: ComponentSpec, chosen: ChosenRuntime | None) 
         )
 
 
+def _unsent(field: str, logger: LoggerSpec, config: LoggerConfig) -> Iterator[str]:
+    if problem := url_problem(logger.url or config.default_url):
+        where = f"{field}.url" if logger.url else f"{field} without a url, and logger.defaultUrl of the ConfigMap"
+        yield f"{where} (nothing is logged: {problem})"
+
+
 def _unused(field: str, logger: LoggerSpec) -> Iterator[str]:
-    if logger.url and not sends_to(logger.url):
-        yield f"{field}.url: {logger.url} (nothing is logged: payloads are sent to http:// and https:// only)"
     if logger.storage:
         yield f"{field}.storage (payloads are sent to the url, and stored nowhere)"
     if logger.marshaller_url:

@@ -147,9 +147,9 @@ def test_a_fraction_that_is_none_is_refused(fraction: str) -> None:
     )
 
 
-def named(service: InferenceService, runtime: Any = OURS) -> list[str]:
+def named(service: InferenceService, runtime: Any = OURS, given: OperatorConfig | None = None) -> list[str]:
     chosen = a_resolved(service, runtime).chosen if service.spec.predictor.model else None
-    return list(unread_settings(service, chosen))
+    return list(unread_settings(service, chosen, (given or OperatorConfig()).logger))
 
 
 def test_our_runtimes_read_all_of_a_logger() -> None:
@@ -187,7 +187,7 @@ STORAGE = {"path": "logs", "parameters": {"format": "json"}, "key": "credentials
 @pytest.mark.parametrize(
     ("logger", "text"),
     [
-        ({"url": "s3://logs"}, "url: s3://logs (nothing is logged: payloads are sent to http:// and https:// only)"),
+        ({"url": "s3://logs"}, "url (nothing is logged: payloads are sent to http:// and https:// only)"),
         ({"storage": STORAGE}, "storage (payloads are sent to the url, and stored nowhere)"),
         ({"marshallerUrl": "http://localhost:9083"}, "marshallerUrl (payloads are sent as they are)"),
         ({"batchSize": 10}, "batchSize: 10 (each payload is sent by itself)"),
@@ -198,6 +198,42 @@ STORAGE = {"path": "logs", "parameters": {"format": "json"}, "key": "credentials
 )
 def test_what_of_a_logger_has_no_effect_is_named(logger: dict[str, Any], text: str) -> None:
     assert named(logging(logger)) == [f"spec.predictor.logger.{text}"]
+
+
+NO_URL = "it is not a URL; write one such as http://collector.logging"
+NO_SERVER = "it is not the URL of a server; write one such as http://collector.logging"
+# What a service may contain, and why no payload can be sent there; None where one can.
+URLS = {
+    "http://sink:8080/in?a=b": None,
+    "https://[::1]:8443": None,
+    "HTTP://sink": None,
+    "s3://id:password@logs": "payloads are sent to http:// and https:// only",
+    "http://me:password@sink": (
+        "it contains a user name, which would not be sent; let the sink accept payloads without one"
+    ),
+    "http://": NO_SERVER,
+    "http:///in": NO_SERVER,
+    "http://si nk/": NO_SERVER,
+    "http://sink/in\r\nHost: other": NO_SERVER,
+    "http://sünk": NO_SERVER,
+    "http://sink:0": NO_SERVER,
+    "http://sink:99999": NO_URL,
+    "http://sink:port": NO_URL,
+    "http://[::1": NO_URL,
+}
+
+
+@pytest.mark.parametrize(("url", "problem"), URLS.items())
+def test_a_server_gets_no_url_with_which_it_would_not_start(url: str, problem: str | None) -> None:
+    settings = predictors(logging({"url": url}))
+    by_default = predictors(logging({"url": None}), config(defaultUrl=url))
+
+    assert (settings is None, by_default is None) == (problem is not None, problem is not None)
+    text = f" (nothing is logged: {problem})"
+    assert named(logging({"url": url})) == ([f"spec.predictor.logger.url{text}"] if problem else [])
+    assert named(logging({"url": None}), given=config(defaultUrl=url)) == (
+        [f"spec.predictor.logger without a url, and logger.defaultUrl of the ConfigMap{text}"] if problem else []
+    )
 
 
 def test_a_fraction_without_a_logger_is_named() -> None:

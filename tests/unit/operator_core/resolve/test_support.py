@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.config import CredentialsConfig
+from isvc_operator.config import CredentialsConfig, LoggerConfig
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.support import (
     unread_settings,
@@ -212,7 +212,7 @@ FIELDS = {
 
 def unread(runtime: ServingRuntime | None, settings: dict[str, Any]) -> list[str]:
     chosen = runtime and ChosenRuntime(runtime, cluster_wide=True, protocol="v1")
-    return list(unread_settings(a_service(predictor=settings), chosen))
+    return list(unread_settings(a_service(predictor=settings), chosen, LoggerConfig()))
 
 
 def a_runtime_that_reads(*variables: str) -> ServingRuntime:
