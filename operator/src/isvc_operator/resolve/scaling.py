@@ -118,7 +118,7 @@ def _by_keda(component: ComponentExtensionSpec, place: Place, config: OperatorCo
     ignored = found.ignored
     if minimum == 0 and all(isinstance(metric, ResourceTarget) for metric in found.metrics):
         if maximum == 1:
-            return _fixed(component, place, _CANNOT_WAKE)
+            return _fixed(component, place, _CANNOT_WAKE, kept=_CANNOT_WAKE)
         minimum, ignored = 1, (*_zero(component, place, _CANNOT_WAKE), *ignored)
     behavior = _behavior(component, config)
     return Scaling(
@@ -126,10 +126,10 @@ def _by_keda(component: ComponentExtensionSpec, place: Place, config: OperatorCo
     )
 
 
-def _fixed(component: ComponentExtensionSpec, place: Place, why: str) -> Scaling:
-    """Return the number of pods that the user has set, if any."""
+def _fixed(component: ComponentExtensionSpec, place: Place, why: str, *, kept: str = _ONE_KEPT) -> Scaling:
+    """Return the number of pods that the user has set, if any; ``kept`` says why one pod is kept in place of none."""
     beyond = ("max_replicas",) if (component.max_replicas or 0) > max(1, component.min_replicas or 0) else ()
-    ignored = (*_zero(component, place, _ONE_KEPT), *_unused(component, place, why, *beyond))
+    ignored = (*_zero(component, place, kept), *_unused(component, place, why, *beyond))
     return Scaling(_replicas(component), ignored=ignored)
 
 

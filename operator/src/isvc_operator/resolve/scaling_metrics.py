@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from isvc_operator.api.autoscaling import ExternalMetric, MetricsSpec, MetricTarget, PodMetric
 from isvc_operator.api.autoscaling import ResourceMetric as ResourceMetricSpec
 from isvc_operator.api.components import ComponentExtensionSpec
+from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import InvalidSpec
 
 DEFAULT_CPU = 80  # percent; KServe's, and Kubernetes' own
@@ -137,6 +138,10 @@ def _resource(metric: ResourceMetricSpec, at: str) -> Found:
     utilization, average = target.average_utilization, target.average_value
     if utilization is not None and utilization < 1:
         raise InvalidSpec(f"{at}.resource.target.averageUtilization is {utilization}; write a percentage above 0")
+    if average is not None and (quantity(average) or 0) <= 0:
+        raise InvalidSpec(
+            f"{at}.resource.target.averageValue is {average}; write a quantity above 0, such as 500m or 4Gi"
+        )
     if average is not None and (utilization is None or target.type != "Utilization"):
         unread = _unread(target, f"{at}.resource.target", used="average_value")
         return Found((ResourceTarget(metric.name, average=str(average)),), unread)

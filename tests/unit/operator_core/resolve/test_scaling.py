@@ -217,9 +217,16 @@ def test_the_short_way_is_named_beside_the_long_one() -> None:
             {"autoScaling": {"metrics": [resource("cpu", averageUtilization=-1)]}},
             r"spec.predictor.autoScaling.metrics\[0\].resource.target.averageUtilization is -1; write a percentage",
         ),
+        *(
+            (
+                {"autoScaling": {"metrics": [resource("memory", averageValue=value)]}},
+                rf"metrics\[0\].resource.target.averageValue is {value}; write a quantity above 0, such as 500m or 4Gi",
+            )
+            for value in (0, "-5Gi", "much")
+        ),
     ],
 )
-def test_a_percentage_that_the_api_server_would_refuse_is_an_error(fields: dict[str, Any], message: str) -> None:
+def test_a_target_that_the_api_server_would_refuse_is_an_error(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpec, match=message):
         scaling_of(maxReplicas=4, **fields)
 
@@ -353,7 +360,7 @@ def test_keda_may_switch_a_single_pod_on_and_off() -> None:
     assert keda(EXTERNAL, minReplicas=0, maxReplicas=0).autoscaler == Autoscaler(
         AutoscalerClass.KEDA, 0, 1, (Query("prometheus", PROMETHEUS),)
     )
-    assert scaling_of("keda", minReplicas=0).replicas == 1
+    assert scaling_of("keda", minReplicas=0) == Scaling(1, ignored=(CANNOT_WAKE,))
 
 
 def test_without_keda_the_number_is_the_users_and_what_to_do_is_said() -> None:
