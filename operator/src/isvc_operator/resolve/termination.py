@@ -61,7 +61,7 @@ def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[st
     if _sleep(container) <= grace:
         return dict(container)
     others = {name: hook for name, hook in container["lifecycle"].items() if name != "preStop"}
-    return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace else {})}}
+    return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace > 0 else {})}}
 
 
 def _before_stop(name: str | None, pod: Mapping[str, Any]) -> int:

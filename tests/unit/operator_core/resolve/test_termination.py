@@ -78,6 +78,7 @@ SLEEPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a longer one": ({"terminationGracePeriodSeconds": 60}, {"preStop": {"sleep": {"seconds": 5}}}),
     "a shorter one": ({"terminationGracePeriodSeconds": 3}, {"preStop": {"sleep": {"seconds": 3}}}),
     "none at all": ({"terminationGracePeriodSeconds": 0}, {}),
+    "one that Kubernetes replaces by a second": ({"terminationGracePeriodSeconds": -1}, {}),
 }
 
 
