@@ -17,6 +17,8 @@ from isvc_operator.render.routes import Route, Rule, routes_of
 from isvc_operator.resolve.service import Resolved
 
 _DEFAULT_TIMEOUT: Final = 60  # seconds, as with KServe
+_LARGEST: Final = 99_999  # of a number in a duration of the Gateway API: five digits
+_HOUR: Final = 3600  # seconds
 
 
 def route_kind(route: Route) -> str:
@@ -59,8 +61,13 @@ def _http_rule(resolved: Resolved, route: Route, rule: Rule, config: IngressConf
     filters = [_headers(resolved), *([_without_prefix(rule)] if route.prefix else ())]
     built: dict[str, Any] = {"matches": [{"path": path}], "filters": filters, "backendRefs": [_backend(resolved, rule)]}
     if not config.disable_http_route_timeout:
-        built["timeouts"] = {"request": f"{rule.timeout or _DEFAULT_TIMEOUT}s"}
+        built["timeouts"] = {"request": _duration(rule.timeout or _DEFAULT_TIMEOUT)}
     return built
+
+
+def _duration(seconds: int) -> str:
+    """Return a duration of the Gateway API; what is too long for it in seconds is rounded up to hours."""
+    return f"{seconds}s" if seconds <= _LARGEST else f"{min(-(-seconds // _HOUR), _LARGEST)}h"
 
 
 def _grpc_rule(resolved: Resolved, rule: Rule) -> dict[str, Any]:

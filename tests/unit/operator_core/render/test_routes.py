@@ -46,7 +46,16 @@ def test_a_service_that_speaks_only_grpc_takes_nothing_on_the_shared_host() -> N
 
 
 @pytest.mark.parametrize(
-    ("timeout", "disabled", "request_"), [(None, False, "60s"), (0, False, "60s"), (7, False, "7s"), (7, True, None)]
+    ("timeout", "disabled", "request_"),
+    [
+        (None, False, "60s"),
+        (0, False, "60s"),
+        (7, False, "7s"),
+        (7, True, None),
+        (99_999, False, "99999s"),
+        (100_000, False, "28h"),
+        (10**12, False, "99999h"),
+    ],
 )
 def test_the_timeout_is_that_of_the_component(timeout: int | None, disabled: bool, request_: str | None) -> None:
     config = IngressConfig(enable_gateway_api=True, disable_http_route_timeout=disabled)
