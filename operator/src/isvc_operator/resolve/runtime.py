@@ -159,7 +159,7 @@ def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
 
 def _offers(runtimes: Iterable[ServingRuntime]) -> str:
     return _listing(
-        f"{_described(entry)} ({_how_to_get(runtime, entry)}, protocols {_listing(runtime.spec.protocol_versions)})"
+        f"{_described(entry)} ({_how_to_get(runtime, entry)}, {_protocols(runtime)})"
         for runtime in runtimes
         if not runtime.spec.disabled
         for entry in runtime.spec.supported_model_formats
@@ -169,6 +169,11 @@ def _offers(runtimes: Iterable[ServingRuntime]) -> str:
 def _how_to_get(runtime: ServingRuntime, entry: SupportedModelFormat) -> str:
     name = runtime.metadata.name
     return f"runtime {name}" if entry.auto_select else f"only by spec.predictor.model.runtime: {name}"
+
+
+def _protocols(runtime: ServingRuntime) -> str:
+    versions = runtime.spec.protocol_versions
+    return f"protocols {_listing(versions)}" if versions else "every protocol"
 
 
 def _described(format_: ModelFormat | SupportedModelFormat) -> str:
