@@ -17,6 +17,8 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
+WATCH_SILENT_SECONDS: Final = 180.0  # without a word on a watch; kopf opens one again after 70
+QUEUE_STILL_SECONDS: Final = 300.0  # while services wait and no reconcile begins or ends
 
 # --- texts in a status, an Event or a log ---------------------------------------------------------------
 NAMED: Final = 20  # fields, problems or objects in one message

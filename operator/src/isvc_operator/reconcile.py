@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.inference_service import KIND, InferenceService
@@ -35,6 +35,7 @@ from isvc_operator.observe.status import derive_status
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
 from isvc_operator.resolve.service import Resolved, asks_for_keda, is_stopped, resolve
+from isvc_operator.telemetry.tracing import NoTracer, Tracer
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ REPORT_AFTER = 4
 class Reconciler:
     """Reconciles services by their keys. ``now`` returns RFC 3339 times, ``clock`` counts seconds.
 
-    ``home`` is the operator's own namespace; ``use`` replaces the configuration.
+    ``home`` is the operator's own namespace; ``use`` replaces the configuration. ``tracer`` gets a span for each step.
     """
 
     api: KubeApi
@@ -58,6 +59,7 @@ class Reconciler:
     now: Callable[[], str]
     clock: Callable[[], float]
     home: str = ""
+    tracer: Tracer = field(default_factory=NoTracer)
 
     def __post_init__(self) -> None:
         self._objects = ObjectReader(self.api, self.clock)
@@ -78,7 +80,13 @@ class Reconciler:
         Returns in how many seconds to reconcile it again, if something may change that no watch reports. ``failures``
         is how often this has failed in a row.
         """
-        gathered = gather(self.cache, key)
+        with self.tracer.span("reconcile", {"k8s.namespace.name": key.namespace, "isvc.name": key.name}):
+            return await self._reconcile(key, failures)
+
+    async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
+        step = self.tracer.span
+        with step("gather"):
+            gathered = gather(self.cache, key)
         if gathered is None:
             self._details.forget(key)
             self._children.forget(key)
@@ -91,15 +99,18 @@ class Reconciler:
         rendered: list[dict[str, Any]] = []
         if problem is None:
             try:
-                resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
-                rendered = render(resolved, config) if resolved else []
-                applied = await self._children.apply(
-                    key,
-                    gathered.body,
-                    rendered=rendered,
-                    observed=gathered.children,
-                    canaries=canary_requests(service.spec),
-                )
+                with step("resolve"):
+                    resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
+                with step("render"):
+                    rendered = render(resolved, config) if resolved else []
+                with step("apply"):
+                    applied = await self._children.apply(
+                        key,
+                        gathered.body,
+                        rendered=rendered,
+                        observed=gathered.children,
+                        canaries=canary_requests(service.spec),
+                    )
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
                     raise
@@ -107,14 +118,16 @@ class Reconciler:
             except InvalidSpec as error:
                 problem = Problem.of(error)
             except Exception as error:  # reported in the status of the service that triggers it
-                log.exception("%s/%s: the operator has failed", key.namespace, key.name)
+                log.exception("the operator has failed")
                 failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
                 problem = Problem.of(failed)
-        observation, requeue_after = await self._observer.observe(
-            key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config
-        )
-        status = derive_status(observation, now := self.now())
-        await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
+        with step("observe"):
+            observation, requeue_after = await self._observer.observe(
+                key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config
+            )
+            status = derive_status(observation, now := self.now())
+        with step("write"):
+            await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
         if failed is not None:
             raise failed
         resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
-from isvc_operator.errors import OperatorError
+from isvc_operator.errors import OperatorError, Unexpected
 from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.telemetry.log_context import logged_for
+from isvc_operator.telemetry.metrics import Result
+from isvc_operator.telemetry.snapshot import QueueState
 
 log = logging.getLogger(__name__)
 
@@ -19,19 +23,33 @@ log = logging.getLogger(__name__)
 # unless it is added before.
 Reconcile = Callable[[ServiceKey, int], Awaitable[float | None]]
 
+# Called with the result of each reconcile and its duration in seconds.
+Reconciled = Callable[[Result, float], None]
+
 FIRST_BACKOFF = 0.5  # seconds
 LONGEST_BACKOFF = 60.0  # seconds
 
 
 class Worker:
-    """Runs ``reconcile`` for the keys that are added."""
+    """Runs ``reconcile`` for the keys that are added. ``clock`` counts seconds."""
 
-    def __init__(self, reconcile: Reconcile, parallel: int = 8) -> None:
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        parallel: int = 8,
+        *,
+        reconciled: Reconciled = lambda _result, _seconds: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._reconcile = reconcile
         self._parallel = parallel
+        self._reconciled = reconciled
+        self._clock = clock
         self._ready: asyncio.Queue[ServiceKey] = asyncio.Queue()
-        self._queued: set[ServiceKey] = set()
-        self._working: set[ServiceKey] = set()
+        # Since when each key waits, or is worked on; the oldest is the first.
+        self._queued: dict[ServiceKey, float] = {}
+        self._working: dict[ServiceKey, float] = {}
+        self._moved = clock()
         self._requeued: set[ServiceKey] = set()
         self._failures: dict[ServiceKey, int] = {}
         self._timers: dict[ServiceKey, asyncio.TimerHandle] = {}
@@ -43,8 +61,23 @@ class Worker:
         if key in self._working:
             self._requeued.add(key)
         elif key not in self._queued:
-            self._queued.add(key)
+            now = self._clock()
+            if not self._queued:
+                self._moved = now  # an empty queue does not stand still
+            self._queued[key] = now
             self._ready.put_nowait(key)
+
+    def state(self) -> QueueState:
+        """Return the state of the queue."""
+        now = self._clock()
+        return QueueState(
+            waiting=len(self._queued),
+            oldest=now - next(iter(self._queued.values()), now),
+            running=len(self._working),
+            longest=now - next(iter(self._working.values()), now),
+            still=now - self._moved if self._queued else 0.0,
+            retrying=len(self._failures),
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -55,29 +88,34 @@ class Worker:
     async def _work(self) -> None:
         while True:
             key = await self._ready.get()
-            self._queued.discard(key)
-            self._working.add(key)
+            del self._queued[key]
+            self._moved = self._working[key] = self._clock()
             try:
-                await self._attempt(key)
+                with logged_for(*key):
+                    result = await self._attempt(key)
             finally:
-                self._working.discard(key)
+                self._moved = self._clock()
+                started = self._working.pop(key)
+            self._reconciled(result, self._moved - started)
             if key in self._requeued:
                 self._requeued.discard(key)
                 self.add(key)
 
-    async def _attempt(self, key: ServiceKey) -> None:
+    async def _attempt(self, key: ServiceKey) -> Result:
         try:
             requeue_after = await self._reconcile(key, self._failures.get(key, 0))
         except OperatorError as error:
-            log.warning("%s/%s: %s", key.namespace, key.name, error)
+            log.warning("%s", error)
             self._retry_later(key)
+            return Result.UNEXPECTED if isinstance(error, Unexpected) else Result.ERROR
         except Exception:  # one service must never stop the others
-            log.exception("%s/%s: reconcile failed unexpectedly", key.namespace, key.name)
+            log.exception("reconcile failed unexpectedly")
             self._retry_later(key)
-        else:
-            self._failures.pop(key, None)
-            if requeue_after is not None:
-                self._add_later(key, requeue_after)
+            return Result.UNEXPECTED
+        self._failures.pop(key, None)
+        if requeue_after is not None:
+            self._add_later(key, requeue_after)
+        return Result.SUCCESS
 
     def _retry_later(self, key: ServiceKey) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -83,6 +83,20 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/observe/test_conditions.py::test_a_message_is_bounded_and_nothing_in_it_acts",
     ),
     Bound(
+        what="silence on a watch of the operator",
+        constant="isvc_operator.limits:WATCH_SILENT_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="`/healthz` returns 503 with the watch's path, and the kubelet restarts the operator",
+        test="tests/unit/operator_core/telemetry/test_health.py::test_a_watch_may_be_silent_for_a_while",
+    ),
+    Bound(
+        what="time in which services wait and no reconcile begins or ends",
+        constant="isvc_operator.limits:QUEUE_STILL_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="`/healthz` returns 503, and the kubelet restarts the operator",
+        test="tests/unit/operator_core/telemetry/test_health.py::test_the_queue_may_stand_still_for_a_while",
+    ),
+    Bound(
         what="an Event's message",
         constant="isvc_operator.limits:EVENT_BYTES",
         unit=Unit.BYTES,

@@ -27,6 +27,8 @@ def test_every_flag_has_a_variable() -> None:
         "PARALLEL": "3",
         "LOG_LEVEL": "debug",
         "POD_NAMESPACE": "operators",
+        "LOG_FORMAT": "json",
+        "TRACES": "otlp",
     }
     assert parsed(env) == {
         "kubeconfig": "/a/kubeconfig",
@@ -36,6 +38,8 @@ def test_every_flag_has_a_variable() -> None:
         "parallel": 3,
         "log_level": "DEBUG",
         "home": "operators",
+        "log_format": "json",
+        "traces": "otlp",
     }
 
 
@@ -43,7 +47,11 @@ def test_a_flag_wins_over_its_variable() -> None:
     assert parsed({"PARALLEL": "3"}, "--parallel", "5")["parallel"] == 5
 
 
-@pytest.mark.parametrize("env", [{"LOG_LEVEL": "chatty"}, {"HEALTH_PORT": "http"}], ids=lambda env: next(iter(env)))
+@pytest.mark.parametrize(
+    "env",
+    [{"LOG_LEVEL": "chatty"}, {"HEALTH_PORT": "http"}, {"LOG_FORMAT": "xml"}, {"TRACES": "all"}],
+    ids=lambda env: next(iter(env)),
+)
 def test_a_variable_that_makes_no_sense_is_refused(env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(env)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from collections.abc import Iterator
 
 import pytest
 
-from isvc_operator.cli.log_format import LogFormatter
+from isvc_operator.cli.log_format import FORMATTERS
 from isvc_operator.limits import LOG_BYTES
+from isvc_operator.telemetry.log_context import logged_for
 
 FORGED = "a\n2026-01-01 00:00:00,000 ERROR   isvc_operator: all is lost\r\x1b[2Kb\u202e"
 
@@ -20,9 +22,14 @@ def written() -> io.StringIO:
 
 
 @pytest.fixture
-def log(written: io.StringIO) -> Iterator[logging.Logger]:
+def log_format() -> str:
+    return "text"
+
+
+@pytest.fixture
+def log(written: io.StringIO, log_format: str) -> Iterator[logging.Logger]:
     handler = logging.StreamHandler(written)
-    handler.setFormatter(LogFormatter())
+    handler.setFormatter(FORMATTERS[log_format]())
     logger = logging.Logger("of.the.test")
     logger.addHandler(handler)
     yield logger
@@ -62,3 +69,47 @@ def test_a_record_is_bounded(log: logging.Logger, written: io.StringIO) -> None:
     assert len(first.encode()) == LOG_BYTES
     assert len("".join(others).encode()) < LOG_BYTES + 10
     assert others[-1].endswith("the end")
+
+
+def test_a_line_names_the_service_that_it_is_about(log: logging.Logger, written: io.StringIO) -> None:
+    with logged_for("models", "bert"):
+        log.warning("refused")
+    log.warning("another")
+
+    first, second = written.getvalue().splitlines()
+    assert first.endswith("of.the.test: models/bert: refused")
+    assert second.endswith("of.the.test: another")
+
+
+@pytest.mark.parametrize("log_format", ["json"])
+def test_a_record_as_json_is_one_line_with_the_service(log: logging.Logger, written: io.StringIO) -> None:
+    with logged_for("models", "bert"):
+        log.warning("%s: refused", FORGED)
+    log.warning("another")
+
+    first, second = (json.loads(line) for line in written.getvalue().splitlines())
+    time = first.pop("time")
+    assert first == {
+        "level": "WARNING",
+        "logger": "of.the.test",
+        "message": "a\n2026-01-01 00:00:00,000 ERROR   isvc_operator: all is lost\\r\\x1b[2Kb\\u202e: refused",
+        "namespace": "models",
+        "name": "bert",
+    }
+    assert time.endswith("+00:00")
+    assert second.keys() == {"time", "level", "logger", "message"}
+
+
+@pytest.mark.parametrize("log_format", ["json"])
+def test_a_record_as_json_is_bounded_and_has_the_end_of_the_traceback(
+    log: logging.Logger, written: io.StringIO
+) -> None:
+    try:
+        raise ValueError("y" * 1_000_000 + "the end")
+    except ValueError:
+        log.exception("x" * 1_000_000)
+
+    (line,) = map(json.loads, written.getvalue().splitlines())
+    assert len(line["message"].encode()) == LOG_BYTES
+    assert len(line["exception"].encode()) == LOG_BYTES
+    assert line["exception"].endswith("the end")

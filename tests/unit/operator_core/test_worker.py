@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from isvc_operator.errors import InvalidSpec
+from isvc_operator.cli.log_format import LogFormatter
+from isvc_operator.errors import InvalidSpec, Unexpected
 from isvc_operator.kube.cache import ServiceKey
-from isvc_operator.worker import Worker
+from isvc_operator.telemetry.metrics import Result
+from isvc_operator.telemetry.snapshot import QueueState
+from isvc_operator.worker import Reconciled, Worker
+from tests.support.fakes import Seconds
 
 A, B, C = (ServiceKey("models", name) for name in "abc")
 
@@ -44,8 +48,14 @@ class Work:
 
 
 @asynccontextmanager
-async def running(work: Work, parallel: int = 4) -> AsyncIterator[Worker]:
-    worker = Worker(work, parallel)
+async def running(
+    work: Work,
+    parallel: int = 4,
+    *,
+    clock: Seconds | None = None,
+    reconciled: Reconciled = lambda _result, _seconds: None,
+) -> AsyncIterator[Worker]:
+    worker = Worker(work, parallel, clock=clock or Seconds(), reconciled=reconciled)
     task = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -170,6 +180,7 @@ async def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_and_neve
 async def test_a_failure_is_logged_retried_later_and_stops_no_other_key(
     error: Exception, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.handler.setFormatter(LogFormatter())
     work = Work(errors={A: error})
     async with running(work, parallel=1) as worker:
         worker.add(A)
@@ -301,3 +312,75 @@ async def test_a_change_replaces_the_requeue(timers: Timers) -> None:
         await settled()
 
     assert work.ended == [A, A]
+
+
+# --- what is reported of the queue ----------------------------------------------------------------------------------
+
+
+async def test_the_state_of_the_queue_tells_who_has_waited_and_worked_for_how_long() -> None:
+    clock, work = Seconds(), Work()
+    gate = work.hold(A)
+    async with running(work, parallel=1, clock=clock) as worker:
+        assert worker.state() == QueueState()
+        worker.add(A)
+        await settled()
+        clock.passed = 10.0
+        worker.add(B)
+        clock.passed = 15.0
+        worker.add(C)
+        worker.add(B)
+        clock.passed = 20.0
+        assert worker.state() == QueueState(waiting=2, oldest=10.0, running=1, longest=20.0, still=10.0)
+        gate.set()
+        await settled()
+
+        assert worker.state() == QueueState()
+
+
+async def test_an_empty_queue_does_not_stand_still_however_long_a_reconcile_takes() -> None:
+    clock, work = Seconds(), Work()
+    work.hold(A)
+    async with running(work, clock=clock) as worker:
+        worker.add(A)
+        await settled()
+        clock.passed = 1000.0
+
+        assert worker.state() == QueueState(running=1, longest=1000.0)
+
+
+async def test_a_service_is_retrying_until_it_succeeds(timers: Timers) -> None:
+    work = Work(errors={A: InvalidSpec("no model")})
+    async with running(work) as worker:
+        worker.add(A)
+        await settled()
+        assert worker.state() == QueueState(retrying=1)
+        del work.errors[A]
+        timers.ring()
+        await settled()
+
+        assert worker.state() == QueueState()
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (None, Result.SUCCESS),
+        (InvalidSpec("no model"), Result.ERROR),
+        (Unexpected("a bug, which the status names"), Result.UNEXPECTED),
+        (RuntimeError("a bug"), Result.UNEXPECTED),
+    ],
+    ids=["success", "known", "in the status", "unexpected"],
+)
+async def test_each_reconcile_is_reported_with_its_result_and_duration(
+    error: Exception | None, result: Result, timers: Timers
+) -> None:
+    clock, work = Seconds(), Work(errors={A: error} if error else {})
+    gate, reported = work.hold(A), list[tuple[Result, float]]()
+    async with running(work, clock=clock, reconciled=lambda *of: reported.append(of)) as worker:
+        worker.add(A)
+        await settled()
+        clock.passed = 3.0
+        gate.set()
+        await settled()
+
+    assert reported == [(result, 3.0)]

@@ -1,14 +1,22 @@
-"""The format of the operator's log: external text can neither forge a line nor control a terminal."""
+"""The formats of the operator's log: external text can neither forge a line nor control a terminal.
+
+Each line names the service that it is about, if there is one.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from types import TracebackType
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType, TracebackType
+from typing import Final
 
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.text import last_of, one_line, quoted
+from isvc_operator.telemetry.log_context import logged_service
+from isvc_operator.text import last_of, one_line, quoted, shortened, visible
 
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(service)s%(message)s"
 _MARK = "| "
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -22,8 +30,33 @@ class LogFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the record as one line."""
+        service = logged_service()
+        record.service = f"{service.namespace}/{service.name}: " if service else ""
         return one_line(super().formatMessage(record), LOG_BYTES)
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - logging's name
         """Return the end of the traceback, which has the error."""
         return _MARK + quoted(last_of(super().formatException(ei), LOG_BYTES), LOG_BYTES)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object: time, level, logger, message, and the service and the traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": shortened(visible(record.getMessage()), LOG_BYTES),
+        }
+        if service := logged_service():
+            line |= service._asdict()
+        if record.exc_info:
+            line["exception"] = visible(last_of(self.formatException(record.exc_info), LOG_BYTES))
+        return json.dumps(line, ensure_ascii=False)
+
+
+FORMATTERS: Final[Mapping[str, Callable[[], logging.Formatter]]] = MappingProxyType(
+    {"text": LogFormatter, "json": JsonFormatter}
+)

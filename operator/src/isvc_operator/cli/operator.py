@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from isvc_operator.cli.log_format import LogFormatter
+from isvc_operator.cli.log_format import FORMATTERS
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
@@ -46,13 +47,23 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         "--health-port",
         type=int,
         default=env.get("HEALTH_PORT"),
-        help="serve GET /healthz on this port [HEALTH_PORT]",
+        help="serve GET /healthz, /readyz and /metrics on this port [HEALTH_PORT]",
     )
     parser.add_argument(
         "--parallel", type=int, default=env.get("PARALLEL", "8"), help="number of concurrent reconciles [PARALLEL]"
     )
     parser.add_argument(
         "--log-level", type=_level, default=env.get("LOG_LEVEL", "INFO"), help="DEBUG to CRITICAL [LOG_LEVEL]"
+    )
+    parser.add_argument(
+        "--log-format", type=_log_format, default=env.get("LOG_FORMAT", "text"), help="text or json [LOG_FORMAT]"
+    )
+    parser.add_argument(
+        "--traces",
+        type=_traces,
+        default=env.get("TRACES", "none"),
+        help="none, or otlp: send a trace of each reconcile to a collector, which OpenTelemetry's own variables name "
+        "[TRACES]",
     )
     parser.set_defaults(run=run_command)
 
@@ -63,13 +74,29 @@ def _level(text: str) -> str:
     return text.upper()
 
 
+def _log_format(text: str) -> str:
+    return _one_of(text, FORMATTERS, what="a log format")
+
+
+def _traces(text: str) -> str:
+    return _one_of(text, ("none", "otlp"), what="a way to send traces")
+
+
+def _one_of(text: str, known: Collection[str], *, what: str) -> str:
+    """Return the text; unlike ``choices``, this also checks what an environment variable gives."""
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}; use {' or '.join(known)}")
+    return text
+
+
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the operator until it is stopped."""
     # Importing kopf and the Kubernetes client takes a second, which the other commands do not need.
     from isvc_operator.handlers.operator import OperatorOptions, run
+    from isvc_operator.telemetry.tracing import NoTracer, otlp_tracer
 
     handler = logging.StreamHandler()
-    handler.setFormatter(LogFormatter())
+    handler.setFormatter(FORMATTERS[arguments.log_format]())
     logging.basicConfig(level=arguments.log_level, handlers=[handler])
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # logs a line for every event of every object
     options = OperatorOptions(
@@ -80,4 +107,5 @@ def run_command(arguments: argparse.Namespace) -> None:
         parallel=arguments.parallel,
         home=arguments.home,
     )
-    asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")))
+    with otlp_tracer() if arguments.traces == "otlp" else nullcontext(NoTracer()) as tracer:
+        asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), tracer))

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import kopf
+from kopf._cogs.structs.references import Insights  # the type of a parameter of kopf.operator
 
+from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.handlers.configuration import follow_config, read_data
+from isvc_operator.handlers.endpoints import serving
 from isvc_operator.handlers.relist import relist_forever
 from isvc_operator.handlers.session import session_of
 from isvc_operator.handlers.watches import register, select_by_label, service_keys
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.calls import observing
 from isvc_operator.kube.client import connect
+from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.ignored_settings import report_ignored
+from isvc_operator.observe.phase import phase_of
 from isvc_operator.reconcile import Reconciler
+from isvc_operator.telemetry.metrics import Metrics
+from isvc_operator.telemetry.snapshot import Snapshot, WatchState
+from isvc_operator.telemetry.tracing import Tracer
 from isvc_operator.worker import Worker
 
 
@@ -28,7 +38,7 @@ from isvc_operator.worker import Worker
 class OperatorOptions:
     """How to run. Without a ``kubeconfig`` the pod's service account is used; without ``namespaces`` all are watched.
 
-    ``home`` is the operator's own namespace.
+    ``home`` is the operator's own namespace. ``health_port`` also serves the metrics.
     """
 
     kubeconfig: str | None
@@ -39,21 +49,33 @@ class OperatorOptions:
     home: str = ""
 
 
-async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
+async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) -> None:
     """Run until a signal stops it; raises ConfigError before anything is watched."""
     asyncio.get_running_loop().set_exception_handler(ignore_abandoned_watches)
-    cache = Cache(LABEL_SERVICE)
-    async with connect(options.kubeconfig) as api:
+    clock = asyncio.get_running_loop().time
+    cache, metrics, watching = Cache(LABEL_SERVICE), Metrics(), Watching(Heard(clock))
+    async with connect(options.kubeconfig, observed_by=observing(metrics.requested, clock, tracer)) as api:
         data = read_data(options.config_dir)
         reconciler = Reconciler(
             api=api,
             cache=cache,
             config=parse_config(data),
             now=now,
-            clock=asyncio.get_running_loop().time,
+            clock=clock,
             home=options.home,
+            tracer=tracer,
         )
-        worker = Worker(reconciler.reconcile, options.parallel)
+        worker = Worker(reconciler.reconcile, options.parallel, reconciled=metrics.reconciled, clock=clock)
+        started = clock()
+
+        def snapshot() -> Snapshot:
+            return Snapshot(
+                running=clock() - started,
+                discovered=watching.discovered,
+                queue=worker.state(),
+                watches=watching.states(),
+                services=Counter(phase_of(body) for body in cache.of_kind(KIND)),
+            )
 
         async def use(config: OperatorConfig, ignored: list[str]) -> None:
             reconciler.use(config)
@@ -65,9 +87,10 @@ async def run(options: OperatorOptions, now: Callable[[], str]) -> None:
         background = [asyncio.create_task(worker.run()), asyncio.create_task(relist)]
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
-        watching = asyncio.create_task(_watch(options, cache, worker))
-        await report_ignored(api, ignored_settings(data), home=options.home, now=now())
-        await _until_one_ends(watching, *background)
+        async with serving(options.health_port, snapshot, metrics):
+            kopf_task = asyncio.create_task(_watch(options, cache, worker, watching=watching, metrics=metrics))
+            await report_ignored(api, ignored_settings(data), home=options.home, now=now())
+            await _until_one_ends(kopf_task, *background)
 
 
 def ignore_abandoned_watches(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -79,16 +102,41 @@ def ignore_abandoned_watches(loop: asyncio.AbstractEventLoop, context: dict[str,
         loop.default_exception_handler(context)
 
 
-async def _watch(options: OperatorOptions, cache: Cache, worker: Worker) -> None:
+@dataclass(frozen=True)
+class Watching:
+    """What is watched: the kinds that kopf has found, and what their watches have heard."""
+
+    heard: Heard
+    insights: Insights = field(default_factory=Insights)
+
+    @property
+    def discovered(self) -> bool:
+        """Whether kopf has found the kinds and the namespaces that are there."""
+        return self.insights.ready_resources.is_set() and self.insights.ready_namespaces.is_set()
+
+    def states(self) -> tuple[WatchState, ...]:
+        """Return the states of the watches of the kinds that are in the cluster now."""
+        return self.heard.states(
+            {
+                resource.get_url(namespace=namespace if resource.namespaced else None): resource.plural
+                for resource in self.insights.watched_resources
+                for namespace in self.insights.namespaces
+            }
+        )
+
+
+async def _watch(
+    options: OperatorOptions, cache: Cache, worker: Worker, *, watching: Watching, metrics: Metrics
+) -> None:
+    observed_by = observing(metrics.requested, asyncio.get_running_loop().time)
     registry = kopf.OperatorRegistry()
     register(registry, cache, worker.add)
 
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> Any:
         credentials = (kopf.login_with_kubeconfig if options.kubeconfig else kopf.login_with_service_account)(**kwargs)
-        return credentials and session_of(credentials)
+        return credentials and session_of(credentials, watching.heard, observed_by=observed_by)
 
-    health = f"http://0.0.0.0:{options.health_port}/healthz" if options.health_port else None
     await kopf.operator(
         registry=registry,
         settings=_settings(),
@@ -96,7 +144,7 @@ async def _watch(options: OperatorOptions, cache: Cache, worker: Worker) -> None
         identity=FIELD_MANAGER,  # type: ignore[arg-type]  # kopf would look up the user's name, and a pod's uid has none
         clusterwide=not options.namespaces,
         namespaces=options.namespaces,
-        liveness_endpoint=health,
+        insights=watching.insights,
     )
 
 

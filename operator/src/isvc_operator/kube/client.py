@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -83,8 +83,12 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
 
 
 @asynccontextmanager
-async def connect(kubeconfig: str | None) -> AsyncIterator[KubernetesApi]:
-    """Yield a KubeApi, which is closed at the end of the block."""
-    async with ApiClient(await load_configuration(kubeconfig)) as client:
+async def connect(
+    kubeconfig: str | None, *, observed_by: Sequence[aiohttp.TraceConfig] = ()
+) -> AsyncIterator[KubernetesApi]:
+    """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests."""
+    configuration = await load_configuration(kubeconfig)
+    configuration.trace_configs = list(observed_by)
+    async with ApiClient(configuration) as client:
         client.user_agent = _USER_AGENT
         yield KubernetesApi(client)

@@ -1,0 +1,55 @@
+"""Serves /healthz, /readyz and /metrics on one port. Requests are not logged: a probe comes every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from isvc_operator.errors import ConfigError
+from isvc_operator.telemetry.health import not_alive, not_ready
+from isvc_operator.telemetry.metrics import Metrics
+from isvc_operator.telemetry.snapshot import Snapshot
+
+
+@asynccontextmanager
+async def serving(port: int | None, take: Callable[[], Snapshot], metrics: Metrics) -> AsyncIterator[None]:
+    """Serve on all addresses during the block, or nothing without a port; ``take`` returns the present state.
+
+    Raises ConfigError if the port is taken.
+    """
+    if port is None:
+        yield
+        return
+    runner = web.AppRunner(_app(take, metrics), access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, "0.0.0.0", port).start()
+        except OSError as error:
+            raise ConfigError(f"cannot listen on port {port} ({error}); set --health-port to a free one") from error
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _app(take: Callable[[], Snapshot], metrics: Metrics) -> web.Application:
+    async def healthz(_: web.Request) -> web.Response:
+        return _probe(not_alive(take()))
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _probe(not_ready(take()))
+
+    async def exposition(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.exposition(take()), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", exposition)])
+    return app
+
+
+def _probe(problems: list[str]) -> web.Response:
+    """Return 200, or 503 with a problem a line: the kubelet shows them in the Events of the operator's pod."""
+    return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")

@@ -1,0 +1,64 @@
+"""The operator's state at one moment, as values: what gauges and probes report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What the status of a service says about it."""
+
+    PENDING = "Pending"  # it has no status yet
+    PROGRESSING = "Progressing"  # Ready is Unknown
+    READY = "Ready"
+    FAILED = "Failed"  # Ready is False
+    STOPPED = "Stopped"
+    TERMINATING = "Terminating"  # it is being deleted
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """The work queue; times in seconds.
+
+    ``oldest``: how long the oldest key has waited. ``longest``: how long the longest of the reconciles in progress has
+    taken so far. ``still``: how long keys have waited and no reconcile has begun or ended. ``retrying``: services whose
+    last reconcile failed.
+    """
+
+    waiting: int = 0
+    oldest: float = 0.0
+    running: int = 0
+    longest: float = 0.0
+    still: float = 0.0
+    retrying: int = 0
+
+
+@dataclass(frozen=True)
+class WatchState:
+    """A watch that is needed; ``listed``: whether the objects that existed at its start are known.
+
+    ``silent``: seconds since anything came from the API server: a response, an event or a bookmark.
+    """
+
+    resource: str
+    path: str
+    listed: bool
+    silent: float
+    starts: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The operator's state; ``running`` is the number of seconds since its start.
+
+    ``discovered``: whether the API server has said which kinds and namespaces there are to watch.
+    """
+
+    running: float = 0.0
+    discovered: bool = False
+    leader: bool = True
+    queue: QueueState = field(default_factory=QueueState)
+    watches: tuple[WatchState, ...] = ()
+    services: Mapping[Phase, int] = field(default_factory=dict)

@@ -1,0 +1,43 @@
+"""When a watch has last heard from the API server."""
+
+from __future__ import annotations
+
+from isvc_operator.kube.heard import Heard
+from isvc_operator.telemetry.snapshot import WatchState
+from tests.support.fakes import Seconds
+
+ROUTES = "/apis/gateway.networking.k8s.io/v1/httproutes"
+NEEDED = {ROUTES: "httproutes"}
+
+
+def test_a_watch_that_was_never_open_is_silent_since_it_is_needed() -> None:
+    seconds = Seconds(passed=1000.0)
+    heard = Heard(seconds)
+    heard.states(NEEDED)
+    seconds.passed += 30
+
+    assert heard.states(NEEDED) == (WatchState("httproutes", ROUTES, listed=False, silent=30.0, starts=0),)
+
+
+def test_a_watch_whose_connection_ended_is_silent_since_it_last_heard() -> None:
+    seconds = Seconds()
+    heard = Heard(seconds)
+    heard.opened(ROUTES)
+    seconds.passed = 10.0
+    heard.heard(ROUTES)
+    seconds.passed = 15.0
+    assert heard.states(NEEDED) == (WatchState("httproutes", ROUTES, listed=True, silent=5.0, starts=1),)
+    heard.opened(ROUTES)
+
+    assert heard.states(NEEDED) == (WatchState("httproutes", ROUTES, listed=True, silent=0.0, starts=2),)
+
+
+def test_a_kind_that_was_removed_is_forgotten_and_begins_anew_when_it_is_back() -> None:
+    seconds = Seconds()
+    heard = Heard(seconds)
+    heard.opened(ROUTES)
+    heard.states(NEEDED)
+    seconds.passed = 1000.0
+    assert heard.states({}) == ()
+
+    assert heard.states(NEEDED) == (WatchState("httproutes", ROUTES, listed=False, silent=0.0, starts=1),)

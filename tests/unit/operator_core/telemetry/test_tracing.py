@@ -1,0 +1,101 @@
+"""Traces of reconciles, as an exporter gets them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from aiohttp import ClientError, ClientSession, web
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from isvc_operator.errors import ConfigError
+from isvc_operator.kube.calls import observing
+from isvc_operator.local.container import LOOPBACK
+from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tracer
+from tests.support.builders import a_runtime_body, a_service_body
+from tests.support.fakes import Seconds
+from tests.support.ports import free_port
+from tests.support.reconciling import KEY, cluster_with
+
+STEPS = ["gather", "resolve", "render", "apply", "observe", "write"]
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracer(exporter: InMemorySpanExporter) -> Iterator[Tracer]:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    yield OpenTelemetryTracer(provider)
+    provider.shutdown()
+
+
+async def test_a_reconcile_is_a_span_with_one_for_each_step(exporter: InMemorySpanExporter, tracer: Tracer) -> None:
+    cluster = cluster_with(a_service_body(), a_runtime_body())
+    cluster.reconciler.tracer = tracer
+    await cluster.reconcile()
+
+    *steps, whole = exporter.get_finished_spans()
+    assert (whole.name, whole.parent) == ("reconcile", None)
+    assert dict(whole.attributes or {}) == {"k8s.namespace.name": KEY.namespace, "isvc.name": KEY.name}
+    assert [span.name for span in steps] == STEPS
+    assert {span.parent.span_id for span in steps if span.parent} == {whole.context.span_id}
+
+
+async def test_each_request_is_a_span_of_its_step(exporter: InMemorySpanExporter, tracer: Tracer) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=404)
+
+    counted: list[tuple[str, str, float]] = []
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    await web.TCPSite(runner, LOOPBACK, 0).start()
+    server = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
+    observed_by = observing(lambda *of: counted.append(of), Seconds(), tracer)
+    async with ClientSession(trace_configs=observed_by) as session:
+        with tracer.span("apply"):
+            async with session.patch(f"{server}/api/v1/namespaces/a/services/b"):
+                pass
+            with pytest.raises(ClientError):
+                await session.get(f"http://{LOOPBACK}:{free_port()}/api/v1/pods")
+    await runner.cleanup()
+
+    refused, unreached, step = exporter.get_finished_spans()
+    assert [span.name for span in (refused, unreached, step)] == [
+        "patch /api/v1/namespaces/a/services/b",
+        "list /api/v1/pods",
+        "apply",
+    ]
+    assert dict(refused.attributes or {}) == {
+        "http.request.method": "PATCH",
+        "url.path": "/api/v1/namespaces/a/services/b",
+        "http.response.status_code": 404,
+    }
+    assert [event.name for event in unreached.events] == ["exception"]
+    assert {span.parent.span_id for span in (refused, unreached) if span.parent} == {step.context.span_id}
+    assert counted == [("patch", "404", 0.0), ("list", "error", 0.0)]
+
+
+def test_without_the_packages_traces_cannot_be_turned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+
+    with pytest.raises(ConfigError, match=r"install isvc-operator\[operator,tracing\]"), otlp_tracer():
+        pass
+
+
+@pytest.mark.process
+def test_opentelemetry_is_imported_only_if_traces_are_on() -> None:
+    program = (
+        "import sys, isvc_operator.handlers.operator, isvc_operator.telemetry.tracing; "
+        "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
