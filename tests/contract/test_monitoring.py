@@ -1,0 +1,72 @@
+"""The shipped alerts and the shipped dashboard ask for metrics that the operator has, and the docs explain both."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from isvc_operator.telemetry.metrics import Metrics, Result
+from isvc_operator.telemetry.snapshot import Snapshot, WatchState
+from tests.support.monitoring import FOLDER, alerts, dashboard, dashboard_queries
+from tests.support.tree import ROOT
+
+METRIC = re.compile(r"\b(?:isvc_operator|process|python)_\w+")
+PAGE = (ROOT / "docs/operations.md").read_text()
+OPERATOR = yaml.safe_load((ROOT / "manifests/base/operator.yaml").read_text())["spec"]["template"]
+
+
+def exported() -> set[str]:
+    metrics = Metrics()
+    metrics.reconciled(Result.SUCCESS, 0.1)
+    metrics.requested("list", "200", 0.1)
+    watch = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
+    text = metrics.exposition(Snapshot(watches=(watch,))).decode()
+    return {item.name for family in text_string_to_metric_families(text) for item in family.samples}
+
+
+@pytest.mark.parametrize("query", [*(rule["expr"] for rule in alerts()), *dashboard_queries()])
+def test_a_query_asks_for_metrics_that_exist(query: str) -> None:
+    names = set(METRIC.findall(query))
+    assert names
+    assert names - exported() == set()
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_an_alert_has_a_severity_a_summary_and_its_row_in_the_runbook(alert: dict[str, dict[str, str]]) -> None:
+    assert alert["labels"]["severity"] in ("critical", "warning", "info")
+    assert alert["annotations"].keys() == {"summary", "description"}
+    assert f"| `{alert['alert']}` |" in PAGE
+
+
+def test_the_docs_have_every_metric_of_ours() -> None:
+    suffix = re.compile(r"_(bucket|count|sum)$")
+    ours = {suffix.sub("", name) for name in exported() if name.startswith("isvc_operator_")}
+    ours = {name for name in ours if not name.endswith("_created")}  # when a counter began
+    documented = set(re.findall(r"^\| `(isvc_operator_\w+)", PAGE, re.MULTILINE))
+
+    assert documented == ours
+
+
+def test_each_panel_has_a_description_and_an_id_of_its_own() -> None:
+    panels = dashboard()["panels"]
+
+    assert [panel["title"] for panel in panels if not panel["description"]] == []
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_prometheus_finds_the_operators_port() -> None:
+    monitor = yaml.safe_load((FOLDER / "podmonitor.yaml").read_text())["spec"]
+    (container,) = OPERATOR["spec"]["containers"]
+    (port,) = container["ports"]
+
+    assert monitor["selector"]["matchLabels"] == OPERATOR["metadata"]["labels"]
+    assert [(item["port"], item["path"]) for item in monitor["podMetricsEndpoints"]] == [(port["name"], "/metrics")]
+    assert OPERATOR["metadata"]["annotations"] == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(port["containerPort"]),
+        "prometheus.io/path": "/metrics",
+    }
+    assert {"name": "HEALTH_PORT", "value": str(port["containerPort"])} in container["env"]
