@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -180,4 +181,5 @@ def _isvc(kubeconfig: Path, *arguments: str) -> str:
     )  # fmt: skip
     expected = (0, 3) if arguments[0] == "plan" else (0,)
     assert done.returncode in expected, f"isvc migrate {arguments[0]}: exit code {done.returncode}\n{done.stdout}"
-    return f"$ isvc migrate {arguments[0]}\n{done.stdout}"
+    shown = " ".join(re.sub(r"=/\S*/", "=", argument) for argument in arguments)
+    return f"$ isvc migrate {shown}\n{done.stdout}"
