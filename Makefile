@@ -59,6 +59,7 @@ quick: lint ## Run lint, and every test that starts no process and imports no to
 # The stores and Prometheus are built before: a test may not take so long. Without Go, those that want one fail, and say why.
 test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
 	@bash tests/cluster/stores > /dev/null || true
+	@bash tests/cluster/program kube-controller-manager > /dev/null || true
 	@bash tests/cluster/program prometheus > /dev/null || true
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
 
