@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 
 from isvc_operator.telemetry.metrics import Metrics, Result
@@ -70,3 +75,27 @@ def test_prometheus_finds_the_operators_port() -> None:
         "prometheus.io/path": "/metrics",
     }
     assert {"name": "HEALTH_PORT", "value": str(port["containerPort"])} in container["env"]
+
+
+def test_grafana_knows_every_field_of_the_dashboard() -> None:
+    register_default_plugins()
+    read = Dashboard.from_json(dashboard())
+    written = json.loads(JSONEncoder(sort_keys=True).encode(read))
+
+    assert lost(dashboard(), written) == []
+
+
+def lost(given: Any, kept: Any, place: str = "dashboard") -> list[str]:
+    """The places of what is given and not kept. Grafana's defaults may come on top."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        missing = [f"{place}.{name}" for name in given if name not in kept]
+        return missing + [
+            item for name in given if name in kept for item in lost(given[name], kept[name], f"{place}.{name}")
+        ]
+    if isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        return [
+            item
+            for index, pair in enumerate(zip(given, kept, strict=True))
+            for item in lost(*pair, f"{place}[{index}]")
+        ]
+    return [] if given == kept else [place]

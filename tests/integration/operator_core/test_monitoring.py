@@ -17,6 +17,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.integration.operator_core.test_autoscaling import SCALED_OBJECTS
 from tests.support.apiserver import ApiServer
 from tests.support.monitoring import dashboard_queries, rule_groups
 from tests.support.object_stores.programs import listening
@@ -126,6 +127,24 @@ def test_labels_have_few_values(monitored: Monitored) -> None:
     labels = {name for _, pairs in monitored.samples() for name, _ in pairs}
 
     assert labels == {"result", "le", "verb", "code", "resource", "phase", "version", "generation"}
+
+
+def test_the_operator_stays_alive_and_ready_while_an_optional_kind_comes_and_goes(
+    apiserver: ApiServer, monitored: Monitored
+) -> None:
+    def watches(resource: str) -> bool:
+        return ("isvc_operator_watch_silent_seconds", (("resource", resource),)) in monitored.samples()
+
+    def states() -> list[int]:
+        return [monitored.get(path)[0] for path in ("/healthz", "/readyz")]
+
+    assert not watches("scaledobjects")
+    apiserver.kubectl("apply", "--filename=-", stdin=json.dumps(SCALED_OBJECTS))
+    eventually(lambda: watches("scaledobjects") and states() == [200, 200], "the new kind is watched")
+    apiserver.kubectl("delete", "--filename=-", stdin=json.dumps(SCALED_OBJECTS))
+
+    eventually(lambda: not watches("scaledobjects"), "the kind is not watched any more")
+    assert states() == [200, 200]
 
 
 @pytest.fixture(scope="module")
