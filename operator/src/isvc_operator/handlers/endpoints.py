@@ -13,17 +13,20 @@ from isvc_operator.telemetry.health import not_alive, not_ready
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.snapshot import Snapshot
 
+Take = Callable[[], Snapshot]
+
 
 @asynccontextmanager
-async def serving(port: int | None, take: Callable[[], Snapshot], metrics: Metrics) -> AsyncIterator[None]:
-    """Serve on all addresses during the block, or nothing without a port; ``take`` returns the present state.
+async def serving(port: int | None, metrics: Metrics, *, probed: Take, scraped: Take) -> AsyncIterator[None]:
+    """Serve on all addresses during the block, or nothing without a port.
 
+    ``probed`` returns the present state for a probe, which comes often; ``scraped`` returns it with the services counted.
     Raises ConfigError if the port is taken.
     """
     if port is None:
         yield
         return
-    runner = web.AppRunner(_app(take, metrics), access_log=None)
+    runner = web.AppRunner(_app(metrics, probed=probed, scraped=scraped), access_log=None)
     await runner.setup()
     try:
         try:
@@ -35,15 +38,15 @@ async def serving(port: int | None, take: Callable[[], Snapshot], metrics: Metri
         await runner.cleanup()
 
 
-def _app(take: Callable[[], Snapshot], metrics: Metrics) -> web.Application:
+def _app(metrics: Metrics, *, probed: Take, scraped: Take) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
-        return _probe(not_alive(take()))
+        return _probe(not_alive(probed()))
 
     async def readyz(_: web.Request) -> web.Response:
-        return _probe(not_ready(take()))
+        return _probe(not_ready(probed()))
 
     async def exposition(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.exposition(take()), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=metrics.exposition(scraped()), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", exposition)])

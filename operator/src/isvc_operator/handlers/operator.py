@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,10 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
                 discovered=watching.discovered,
                 queue=worker.state(),
                 watches=watching.states(),
-                services=Counter(phase_of(body) for body in cache.of_kind(KIND)),
             )
+
+        def counted() -> Snapshot:
+            return replace(snapshot(), services=Counter(phase_of(body) for body in cache.of_kind(KIND)))
 
         async def use(config: OperatorConfig, ignored: list[str]) -> None:
             reconciler.use(config)
@@ -87,7 +89,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         background = [asyncio.create_task(worker.run()), asyncio.create_task(relist)]
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
-        async with serving(options.health_port, snapshot, metrics):
+        async with serving(options.health_port, metrics, probed=snapshot, scraped=counted):
             kopf_task = asyncio.create_task(_watch(options, cache, worker, watching=watching, metrics=metrics))
             await report_ignored(api, ignored_settings(data), home=options.home, now=now())
             await _until_one_ends(kopf_task, *background)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -11,7 +13,7 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.endpoints import serving
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.telemetry.metrics import Metrics
-from isvc_operator.telemetry.snapshot import QueueState, Snapshot, WatchState
+from isvc_operator.telemetry.snapshot import Phase, QueueState, Snapshot, WatchState
 from tests.support.ports import free_port
 
 PODS = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
@@ -19,9 +21,14 @@ WELL = Snapshot(discovered=True, watches=(PODS,), queue=QueueState(waiting=7))
 ILL = Snapshot(queue=QueueState(waiting=7, still=1000.0))
 
 
+def serving_of(port: int | None, snapshot: Snapshot) -> AbstractAsyncContextManager[None]:
+    counted = replace(snapshot, services={Phase.READY: 3})
+    return serving(port, Metrics(), probed=lambda: snapshot, scraped=lambda: counted)
+
+
 async def answers(snapshot: Snapshot, *paths: str) -> list[tuple[int, str]]:
     port, found = free_port(), list[tuple[int, str]]()
-    async with serving(port, lambda: snapshot, Metrics()), aiohttp.ClientSession() as session:
+    async with serving_of(port, snapshot), aiohttp.ClientSession() as session:
         for path in paths:
             async with session.get(f"http://{LOOPBACK}:{port}{path}") as response:
                 found.append((response.status, await response.text()))
@@ -44,6 +51,7 @@ async def test_the_metrics_are_those_of_the_present_state() -> None:
 
     assert status == 200
     assert "\nisvc_operator_queue_depth 7.0\n" in text
+    assert '\nisvc_operator_services{phase="Ready"} 3.0\n' in text
 
 
 async def test_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -55,14 +63,14 @@ async def test_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None
 
 async def test_a_port_that_is_taken_is_named() -> None:
     port = free_port()
-    async with serving(port, lambda: WELL, Metrics()):
+    async with serving_of(port, WELL):
         with pytest.raises(
             ConfigError, match=rf"^cannot listen on port {port} \(.*\); set --health-port to a free one$"
         ):
-            async with serving(port, lambda: WELL, Metrics()):
+            async with serving_of(port, WELL):
                 pass
 
 
 async def test_without_a_port_nothing_is_served() -> None:
-    async with serving(None, lambda: WELL, Metrics()):
+    async with serving_of(None, WELL):
         pass
