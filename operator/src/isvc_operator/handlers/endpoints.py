@@ -20,7 +20,7 @@ Take = Callable[[], Snapshot]
 async def serving(port: int | None, metrics: Metrics, *, probed: Take, scraped: Take) -> AsyncIterator[None]:
     """Serve on all addresses during the block, or nothing without a port.
 
-    ``probed`` returns the present state for a probe, which comes often; ``scraped`` returns it with the services counted.
+    ``probed`` returns the present state for a probe, which comes often; ``scraped`` also counts the services.
     Raises ConfigError if the port is taken.
     """
     if port is None:
