@@ -145,7 +145,9 @@ class ApiServer:
     ) -> dict[str, Any]:
         """The answer to a request of an administrator; Refused when it is an error."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": accept}
-        answer = self._connections.request(method, uri, None if body is None else json.dumps(body), headers=headers)
+        # YAML has no surrogate pairs, which JSON in ASCII needs for an emoji.
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        answer = self._connections.request(method, uri, data, headers=headers)
         found: dict[str, Any] = answer.json()
         if answer.status >= 400:
             raise Refused(found)

@@ -11,6 +11,7 @@ from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
+NOTE = 'déjà 🎉 "quoted" \\ud83c'  # JSON and YAML write it differently
 
 
 def test_a_service_gets_deployment_service_and_ingress(running_operator: None, namespace: Namespace) -> None:
@@ -40,9 +41,10 @@ def test_a_service_gets_deployment_service_and_ingress(running_operator: None, n
 
 def test_the_old_pytorch_key_makes_the_same_children(running_operator: None, namespace: Namespace) -> None:
     service = story_service()
-    service["spec"]["predictor"] = {"pytorch": {"storageUri": "pvc://leeway"}}
+    service["spec"]["predictor"] = {"pytorch": {"storageUri": "pvc://leeway"}, "annotations": {"note": NOTE}}
     namespace.apply(service)
     deployment = namespace.wait_for("deployment", PREDICTOR)
+    assert deployment["metadata"]["annotations"]["note"] == NOTE
     initializer = deployment["spec"]["template"]["spec"]["initContainers"][0]
     assert initializer["args"] == ["pvc://leeway", "/mnt/models"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
@@ -15,10 +16,12 @@ from yaml import YAMLError
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
 from isvc_operator.kube.nesting import shallow
-from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.requests import APPLY_PATCH, ApiRequest
 from isvc_operator.limits import API_RESPONSE_SECONDS
+from isvc_operator.manifests import Manifest
 
 _USER_AGENT = "isvc-operator"
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class KubeApi(Protocol):
@@ -37,12 +40,16 @@ class KubernetesApi:
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
+        content_type, body = request.content_type, request.body
+        if content_type == APPLY_PATCH:
+            # With a parameter, the library sends the body as it is.
+            content_type, body = f"{APPLY_PATCH}; charset=utf-8", _as_yaml(body)
         serialized = await self._client.param_serialize(
             request.method,
             request.path,
             query_params=list(request.query),
-            header_params={"Content-Type": request.content_type, "Accept": request.accept},
-            body=request.body,
+            header_params={"Content-Type": content_type, "Accept": request.accept},
+            body=body,
             auth_settings=["BearerToken"],
         )
         try:
@@ -53,6 +60,12 @@ class KubernetesApi:
         if not 200 <= response.status <= 299:
             raise error_for(response.status, _message_of(text) or f"HTTP {response.status}")
         return text
+
+
+def _as_yaml(manifest: Manifest | None) -> bytes:
+    """Return JSON that is YAML as well: an emoji is no surrogate pair, what YAML does not print is escaped."""
+    text = json.dumps(manifest, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode(errors="replace")
 
 
 def _message_of(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
@@ -66,6 +68,29 @@ async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
             },
         )
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "déjà vu",
+        "🎉",
+        "\\ud83c\\udf89",
+        "a\x7f\x85\u2028\u2029b",
+        "\ufeff\uffff",
+        'tab\t"quote"\r\n\x00\x1b',
+        "{{ $(A) }}: #",
+    ],
+)
+async def test_what_is_applied_is_yaml_whatever_its_texts_contain(text: str) -> None:
+    client = StubClient()
+    manifest = {**a_service_body(), "metadata": {"name": "x", "namespace": "y", "annotations": {"note": text}}}
+
+    await KubernetesApi(client).send(requests.apply(manifest, force=True))
+
+    ((_, _, sent),) = client.serialized
+    assert sent["header_params"]["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
+    assert yaml.safe_load(sent["body"]) == json.loads(sent["body"]) == manifest
 
 
 async def test_a_log_that_is_not_utf8_is_still_text() -> None:
