@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, Int32, IntOrString
-from isvc_operator.api.core_fields import Core
 
 
 class MetricTarget(ApiModel):
@@ -86,11 +85,41 @@ class MetricsSpec(ApiModel):
     podmetric: PodMetric | None = None
 
 
+class ScalingPolicy(ApiModel):
+    """How many pods may be added or removed in a period."""
+
+    type: Literal["Pods", "Percent"] = Field(description="What the value counts.")
+    value: Annotated[Int32, Field(ge=1)] = Field(description="Pods, or a percentage of them.")
+    period_seconds: Annotated[Int32, Field(ge=1, le=1800)] = Field(description="Length of the period.")
+
+
+class ScalingRules(ApiModel):
+    """Pace in one direction."""
+
+    stabilization_window_seconds: Annotated[Int32, Field(ge=0, le=3600)] | None = Field(
+        default=None, description="Seconds for which earlier recommendations count."
+    )
+    select_policy: Literal["Max", "Min", "Disabled"] | None = Field(
+        default=None, description="Which of the policies applies; Disabled stops scaling in this direction."
+    )
+    policies: list[ScalingPolicy] | None = Field(default=None, description="Limits of the pace.")
+    tolerance: IntOrString | None = Field(
+        default=None, description="Deviation from the target at which nothing changes; a feature of newer clusters."
+    )
+
+
+class Behavior(ApiModel):
+    """Pace of scaling, as in a HorizontalPodAutoscaler (v2)."""
+
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None
+
+
 class AutoScaling(ApiModel):
     """Metrics and pace of scaling."""
 
     metrics: list[MetricsSpec] | None = Field(default=None, description="Metrics to scale by.")
-    behavior: Core | None = Field(default=None, description="Pace, as in a HorizontalPodAutoscaler (v2).")
+    behavior: Behavior | None = None
 
 
 class RollingUpdate(ApiModel):

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-Int32 = Annotated[int, Field(json_schema_extra={"format": "int32"})]
+# The API server does not check the format; a child with a larger number would get another one, or be refused.
+Int32 = Annotated[int, Field(le=2**31 - 1, json_schema_extra={"format": "int32"})]
 Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 
 
@@ -51,6 +52,17 @@ class ApiModel(BaseModel):
     def as_dict(self) -> dict[str, Any]:
         """Return the part as in YAML: camelCase names, absent fields left out."""
         return self.model_dump(exclude_none=True)
+
+    def known_fields(self) -> dict[str, Any]:
+        """Return the part as in YAML, without its unknown fields: the API server refuses them in a child."""
+        given = {field.alias or name: getattr(self, name) for name, field in type(self).model_fields.items()}
+        return {name: _known(value) for name, value in given.items() if value is not None}
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return value.known_fields() if isinstance(value, ApiModel) else value
 
 
 class ObjectMeta(ApiModel):

@@ -134,7 +134,7 @@ def with_variable(container: Container, name: str, value: str) -> dict[str, Any]
 
 def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:
     """Return the Deployment's strategy, if the user has set one."""
-    return component.deployment_strategy.as_dict() if component.deployment_strategy else None
+    return component.deployment_strategy.known_fields() if component.deployment_strategy else None
 
 
 def pod_of(component: ComponentExtensionSpec) -> dict[str, Any]:

@@ -150,7 +150,8 @@ def _unused(component: ComponentExtensionSpec, place: Place, why: str, *more: st
 
 def _behavior(component: ComponentExtensionSpec, config: OperatorConfig) -> dict[str, Any]:
     """Return the user's behavior over the stabilization windows of the ConfigMap."""
-    own = (component.auto_scaling.behavior if component.auto_scaling else None) or {}
+    given = component.auto_scaling.behavior if component.auto_scaling else None
+    own = {name: _rules(rules) for name, rules in (given.known_fields() if given else {}).items()}
     windows = {
         "scaleUp": config.autoscaler.scale_up_stabilization_window_seconds,
         "scaleDown": config.autoscaler.scale_down_stabilization_window_seconds,
@@ -158,4 +159,9 @@ def _behavior(component: ComponentExtensionSpec, config: OperatorConfig) -> dict
     defaults = {
         name: {"stabilizationWindowSeconds": seconds} for name, seconds in windows.items() if seconds is not None
     }
-    return {**own, **{name: {**default, **(own.get(name) or {})} for name, default in defaults.items()}}
+    return {**own, **{name: {**default, **own.get(name, {})} for name, default in defaults.items()}}
+
+
+def _rules(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rules without an empty list of policies, which the API server refuses: it means the default ones."""
+    return {name: value for name, value in rules.items() if name != "policies" or value}

@@ -414,7 +414,10 @@ def test_a_pod_gets_an_api_token_only_on_request() -> None:
 def test_the_users_strategy_is_taken_word_for_word() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "0%"}}
 
+    misspelled = {**strategy, "rollingUpdat": {"maxSurge": 2}}
+
     assert predictor_of(predictor={"deploymentStrategy": strategy}).strategy == strategy
+    assert predictor_of(predictor={"deploymentStrategy": misspelled}).strategy == strategy
 
 
 @pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])

@@ -241,10 +241,15 @@ WINDOWS = parse_config(
 
 @pytest.mark.parametrize("scaler", ["hpa", "keda"])
 def test_the_users_behavior_stands_over_the_administrators(scaler: str) -> None:
-    own = {"scaleDown": {"stabilizationWindowSeconds": 5, "policies": []}}
+    pods = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    own = {"scaleDown": {"stabilizationWindowSeconds": 5, "selectPolicy": "Min", "policies": [pods]}}
+    without = {"scaleDown": {"stabilizationWindowSeconds": 5, "policies": [], "policy": "Max"}, "scaledown": {}}
 
     assert scaler_of(scaler, maxReplicas=4).behavior == {}
     assert scaler_of(scaler, maxReplicas=4, autoScaling={"behavior": own}).behavior == own
+    assert scaler_of(scaler, maxReplicas=4, autoScaling={"behavior": without}).behavior == {
+        "scaleDown": {"stabilizationWindowSeconds": 5}
+    }
     assert scaler_of(scaler, WINDOWS, maxReplicas=4, autoScaling={"behavior": own}).behavior == {
         "scaleUp": {"stabilizationWindowSeconds": 0},
         **own,
