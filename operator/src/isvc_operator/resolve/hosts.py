@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import LABEL_VISIBILITY
@@ -19,6 +20,7 @@ _LONGEST_LABEL = 63
 _LONGEST_HOST = 253
 _HASH = 8  # characters at the end of a shortened label, after a hyphen
 _NOTHING: Mapping[str, str] = {}
+CLUSTER_LOCAL: Final = "cluster-local"  # the value of the label of a service that is not published
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def has_ingress(metadata: ObjectMeta, config: IngressConfig) -> bool:
 
 def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
     """Whether the service's label, or the domain itself, restricts it to the cluster."""
-    return metadata.labels.get(LABEL_VISIBILITY) == "cluster-local" or config.ingress_domain == "svc.cluster.local"
+    return metadata.labels.get(LABEL_VISIBILITY) == CLUSTER_LOCAL or config.ingress_domain == "svc.cluster.local"
 
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:

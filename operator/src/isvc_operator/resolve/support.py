@@ -19,6 +19,7 @@ from isvc_operator.api.names import (
     ANNOTATION_SHA256,
     ANNOTATION_STOP,
     ANNOTATION_STORAGE_RESOURCES,
+    LABEL_VISIBILITY,
     PREDICTOR,
 )
 from isvc_operator.api.serving_runtime import ServingRuntime, ServingRuntimeSpec
@@ -27,7 +28,7 @@ from isvc_operator.config import CredentialsConfig, IngressConfig, LoggerConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.resolve.canaries import HELD_BACK, canary_fields
 from isvc_operator.resolve.components import specified_components
-from isvc_operator.resolve.hosts import has_ingress
+from isvc_operator.resolve.hosts import CLUSTER_LOCAL, has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.scaling import AutoscalerClass
@@ -96,13 +97,17 @@ _OF_KNATIVE = (
     "queue.sidecar.serving.knative.dev",
     "serving.knative.dev",
 )
+_KNATIVES_VISIBILITY = "networking.knative.dev/visibility"
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*_READ, *_ANNOTATIONS))
 
 
 def unsupported_parts(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
-    """Yield fields and annotations that have no effect, each with what happens instead."""
+    """Yield fields, annotations and labels that have no effect, each with what happens instead."""
     yield from unsupported_fields(service.spec)
     yield from map(one_line, islice(unsupported_annotations(service, config), NAMED))
+    labels = service.metadata.labels
+    if labels.get(_KNATIVES_VISIBILITY) == CLUSTER_LOCAL and LABEL_VISIBILITY not in labels:
+        yield f"label {_KNATIVES_VISIBILITY}: {CLUSTER_LOCAL} (only Knative reads it; write {LABEL_VISIBILITY})"
 
 
 def unsupported_fields(spec: InferenceServiceSpec) -> tuple[str, ...]:

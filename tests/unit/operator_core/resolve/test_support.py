@@ -14,6 +14,7 @@ from isvc_operator.resolve.support import (
     unread_settings,
     unsupported_annotations,
     unsupported_fields,
+    unsupported_parts,
 )
 from tests.support.builders import a_runtime, a_service
 from tests.support.tree import ROOT
@@ -172,6 +173,20 @@ def test_an_unsupported_annotation_of_kserve_is_reported(name: str) -> None:
 )
 def test_an_annotation_for_the_default_behaviour_is_not_reported(name: str, value: str) -> None:
     assert told_annotations(annotations={name: value}) == ()
+
+
+def told_labels(**labels: str) -> list[str]:
+    return list(unsupported_parts(a_service(labels=labels), CredentialsConfig()))
+
+
+def test_a_service_that_only_knative_would_hide_is_reported() -> None:
+    knatives = {"networking.knative.dev/visibility": "cluster-local"}
+
+    assert told_labels(**knatives) == [
+        "label networking.knative.dev/visibility: cluster-local (only Knative reads it; write "
+        "networking.kserve.io/visibility)"
+    ]
+    assert told_labels(**knatives, **{"networking.kserve.io/visibility": "cluster-local"}) == []
 
 
 @pytest.mark.parametrize(
