@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -26,6 +26,16 @@ _DOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 _GATEWAY = re.compile(rf"{_LABEL}/{_LABEL}(\.{_LABEL})*")
 # Names contain no "/". So no path of a service is inside that of another one, and a path is one claim (host_claims).
 _PATH_TEMPLATE = re.compile(r"(?!.*/\.{1,2}(/|$))(/([-A-Za-z0-9._~]|\{\{-?\s*\.(Name|Namespace)\s*-?\}\})+)+")
+
+
+def _is_quantity(value: str) -> str:
+    if (number := quantity(value)) is None or number < 0:
+        raise PydanticCustomError("quantity", "this is not a quantity; write one such as 500m or 2Gi")
+    return value
+
+
+Quantity = Annotated[str, AfterValidator(_is_quantity)]
+QuantityOrNone = Annotated[str, AfterValidator(lambda value: value and _is_quantity(value))]  # "" for none
 
 
 class _Section(BaseModel):
@@ -152,10 +162,10 @@ class StorageInitializerConfig(_Section):
     """
 
     image: str = f"localhost/isvc-operator/storage-initializer:{__version__}"
-    cpu_request: str = "100m"
-    cpu_limit: str = "1"
-    memory_request: str = "100Mi"
-    memory_limit: str = "1Gi"
+    cpu_request: Quantity = "100m"
+    cpu_limit: Quantity = "1"
+    memory_request: Quantity = "100Mi"
+    memory_limit: Quantity = "1Gi"
     ca_bundle_config_map_name: str = ""
     ca_bundle_volume_mount_path: str = "/etc/ssl/custom-certs"
     enable_direct_pvc_volume_mount: bool = False
@@ -163,8 +173,8 @@ class StorageInitializerConfig(_Section):
     enable_modelcar: bool = True
     enable_oci_model_support: bool = False
     oci_model_mode: OciMode | Literal[""] = ""
-    cpu_modelcar: str = "10m"
-    memory_modelcar: str = "15Mi"
+    cpu_modelcar: Quantity = "10m"
+    memory_modelcar: Quantity = "15Mi"
     uid_modelcar: int = 1010
 
     @property
@@ -218,10 +228,10 @@ class SecurityConfig(_Section):
 class ResourceConfig(_Section):
     """Default resources of the user's own containers; an empty value leaves one out."""
 
-    cpu_request: str = "1"
-    cpu_limit: str = "1"
-    memory_request: str = "2Gi"
-    memory_limit: str = "2Gi"
+    cpu_request: QuantityOrNone = "1"
+    cpu_limit: QuantityOrNone = "1"
+    memory_request: QuantityOrNone = "2Gi"
+    memory_limit: QuantityOrNone = "2Gi"
 
 
 class InferenceServiceConfig(_Section):

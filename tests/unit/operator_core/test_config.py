@@ -128,9 +128,18 @@ def test_keys_and_fields_of_kserves_that_nothing_here_needs_are_left_alone() -> 
     assert parse_config(data) == OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
 
 
+NO_QUANTITY = "this is not a quantity; write one such as 500m or 2Gi"
 UNUSABLE = {
     "no JSON": ({"ingress": "{"}, "inferenceservice-config: ingress: Invalid JSON"),
     "no object": ({"security": "[]"}, "inferenceservice-config: security: Input should be an object"),
+    "no quantity": (
+        {"storageInitializer": '{"memoryLimit": "much"}'},
+        f"inferenceservice-config: storageInitializer.memoryLimit: {NO_QUANTITY}",
+    ),
+    "a quantity below zero": (
+        {"inferenceService": '{"resource": {"cpuLimit": "-1"}}'},
+        f"inferenceservice-config: inferenceService.resource.cpuLimit: {NO_QUANTITY}",
+    ),
     "a value of another type": (
         {"storageInitializer": '{"cpuRequest": 1}'},
         "inferenceservice-config: storageInitializer.cpuRequest: Input should be a valid string",
