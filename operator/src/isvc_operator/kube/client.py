@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import aiohttp
 from kubernetes.aio import config as kubernetes_config
@@ -40,7 +40,7 @@ class KubernetesApi:
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
-        content_type, body = request.content_type, request.body
+        content_type, body = request.content_type, cast(Any, request.body)
         if content_type == APPLY_PATCH:
             # With a parameter, the library sends the body as it is.
             content_type, body = f"{APPLY_PATCH}; charset=utf-8", _as_yaml(body)
