@@ -1,36 +1,24 @@
-"""The shipped ClusterRole allows what the operator requests for each kind of the table, and nothing else."""
+"""The shipped ClusterRoles allow what the operator requests for each kind of the table, and nothing else."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.builders import a_child
-
-RBAC = Path(__file__).parents[2] / "manifests" / "base" / "rbac.yaml"
-
-Permission = tuple[str, str, str]  # API group, resource, verb
+from tests.support.permissions import NEVER_LOGGED, RBAC, Permission, granted_by, shipped_roles
 
 CERTIFICATES = {"kind": "ConfigMap", "metadata": {"name": "global-ca-bundle", "namespace": "ns"}}
 SERVICE = {"kind": "InferenceService", "metadata": {"name": "name", "namespace": "ns", "resourceVersion": "1"}}
 
 
 def granted() -> set[Permission]:
-    (role,) = [item for item in yaml.safe_load_all(RBAC.read_text()) if item["kind"] == "ClusterRole"]
-    return {
-        (group, resource, verb)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+    return granted_by(*shipped_roles())
 
 
 PATH = re.compile(
@@ -93,14 +81,36 @@ def test_the_operator_may_watch(kind: ResourceKind) -> None:
     assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} - granted() == set()
 
 
-def test_the_operator_may_change_nothing_else() -> None:
+def test_the_operator_may_do_nothing_else() -> None:
     asked = set().union(*map(needed_by, REQUESTS.values()))
-    # Not a request of its own: blockOwnerDeletion in an owner reference is checked against it.
-    checked = {("serving.kserve.io", "inferenceservices/finalizers", "update")}
+    watched = {(kind.group, kind.plural) for kind in KINDS if kind.watched}
+    kopfs = {("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")}
 
-    changing = {permission for permission in granted() if permission[2] not in ("get", "list", "watch")}
+    assert granted() == asked | {(*it, verb) for it in watched | kopfs for verb in ("list", "watch")} | NEVER_LOGGED
 
-    assert changing == {permission for permission in asked if permission[2] not in ("get", "list")} | checked
+
+def test_what_lies_outside_of_namespaces_is_in_a_role_of_its_own() -> None:
+    cluster_scoped = {kind.plural for kind in KINDS if not kind.namespaced} | {
+        "customresourcedefinitions",
+        "namespaces",
+    }
+
+    with_some = {
+        role["metadata"]["name"]: {resource for _, resource, _ in granted_by(role)} & cluster_scoped
+        for role in shipped_roles()
+    }
+
+    assert with_some == {
+        "isvc-operator": set(),
+        "isvc-operator-credentials": set(),
+        "isvc-operator-cluster": cluster_scoped,
+    }
+
+
+def test_secrets_are_read_by_a_role_of_its_own() -> None:
+    (role,) = [role for role in shipped_roles() if role["metadata"]["name"] == "isvc-operator-credentials"]
+
+    assert granted_by(role) == {("", "serviceaccounts", "get"), ("", "secrets", "get")}
 
 
 def test_secrets_and_what_leads_to_them_are_read_by_name_only() -> None:

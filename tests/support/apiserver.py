@@ -203,11 +203,14 @@ class ApiServer:
 
     def calls(self, user_agent: str = "", since: int = 0) -> list[Call]:
         """The calls of clients whose user agent starts with `user_agent`, in order."""
+        calls = [Call.of(event) for event in self.audit_events(since) if event["stage"] == "RequestReceived"]
+        return [call for call in calls if call.user_agent.startswith(user_agent)]
+
+    def audit_events(self, since: int = 0) -> list[dict[str, Any]]:
+        """The lines of the log, in order: one before each request, another after its answer."""
         with self.audit_log.open("rb") as log:
             log.seek(since)
-            events = [json.loads(line) for line in log]
-        calls = [Call.of(event) for event in events if event["stage"] == "RequestReceived"]
-        return [call for call in calls if call.user_agent.startswith(user_agent)]
+            return [json.loads(line) for line in log]
 
 
 def _collection(api_version: str, kind: str, namespace: str) -> str:

@@ -91,6 +91,8 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
         "images.txt",
         "install-crds.yaml",
         "install-local.yaml",
+        "install-namespaced.yaml",
+        "install-restricted.yaml",
         "install.yaml",
         "runtimes-kserve.yaml",
         "sbom.cdx.json",

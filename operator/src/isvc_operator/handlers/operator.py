@@ -26,6 +26,7 @@ from isvc_operator.kube.calls import observing
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.ignored_settings import report_ignored
+from isvc_operator.kube.scope import Scope, scope_of
 from isvc_operator.observe.phase import phase_of
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.metrics import Metrics
@@ -56,6 +57,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
     cache, metrics, watching = Cache(LABEL_SERVICE), Metrics(), Watching(Heard(clock))
     async with connect(options.kubeconfig, observed_by=observing(metrics.requested, clock, tracer)) as api:
         data = read_data(options.config_dir)
+        scope = await scope_of(api, options.namespaces)
         reconciler = Reconciler(
             api=api,
             cache=cache,
@@ -90,7 +92,9 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
         async with serving(options.health_port, metrics, probed=snapshot, scraped=counted):
-            kopf_task = asyncio.create_task(_watch(options, cache, worker, watching=watching, metrics=metrics))
+            kopf_task = asyncio.create_task(
+                _watch(options, scope, cache, worker=worker, watching=watching, metrics=metrics)
+            )
             await report_ignored(api, ignored_settings(data), home=options.home, now=now())
             await _until_one_ends(kopf_task, *background)
 
@@ -128,11 +132,11 @@ class Watching:
 
 
 async def _watch(
-    options: OperatorOptions, cache: Cache, worker: Worker, *, watching: Watching, metrics: Metrics
+    options: OperatorOptions, scope: Scope, cache: Cache, *, worker: Worker, watching: Watching, metrics: Metrics
 ) -> None:
     observed_by = observing(metrics.requested, asyncio.get_running_loop().time)
     registry = kopf.OperatorRegistry()
-    register(registry, cache, worker.add)
+    register(registry, cache, worker.add, scope.kinds)
 
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> Any:
@@ -141,20 +145,21 @@ async def _watch(
 
     await kopf.operator(
         registry=registry,
-        settings=_settings(),
+        settings=_settings(scope),
         standalone=True,  # no peering objects
         identity=FIELD_MANAGER,  # type: ignore[arg-type]  # kopf would look up the user's name, and a pod's uid has none
-        clusterwide=not options.namespaces,
-        namespaces=options.namespaces,
+        clusterwide=not scope.namespaces,
+        namespaces=scope.namespaces,
         insights=watching.insights,
     )
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(scope: Scope) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # Events are created from the status, not from log lines
     settings.watching.connect_timeout = 10
     settings.networking.request_timeout = 30
+    settings.scanning.disabled = not scope.notices_crds
     select_by_label(settings)
     return settings
 

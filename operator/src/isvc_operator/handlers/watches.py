@@ -19,12 +19,16 @@ from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.manifests import Manifest, name_of
 
 
-def register(registry: kopf.OperatorRegistry, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
-    """Watch every kind that the table says is watched. The watch of an optional kind starts when its CRD is there."""
+def register(
+    registry: kopf.OperatorRegistry,
+    cache: Cache,
+    enqueue: Callable[[ServiceKey], None],
+    kinds: Iterable[ResourceKind],
+) -> None:
+    """Watch these kinds. The watch of an optional kind starts when its CRD is there."""
     logging.getLogger("kopf._core.reactor.observation").addFilter(is_needed)
-    for kind in KINDS:
-        if kind.watched:
-            _watch(registry, kind, cache=cache, enqueue=enqueue)
+    for kind in kinds:
+        _watch(registry, kind, cache=cache, enqueue=enqueue)
 
 
 def is_needed(record: logging.LogRecord) -> bool:

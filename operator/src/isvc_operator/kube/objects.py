@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import CREDENTIALS_ROLE
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import ObjectNotFound
+from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
@@ -25,6 +26,8 @@ from isvc_operator.resolve.storage.requests import references, storage_requests
 FOUND_TTL = 30.0  # seconds
 # A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.
 MISSING_TTL = 2.0  # seconds
+
+_FORBIDDEN = 403
 
 Wanted = Callable[[Objects], Iterable[ObjectReference]]
 
@@ -53,6 +56,8 @@ class ObjectReader:
                 body = json.loads(await self.api.send(requests.get(reference.kind, namespace, reference.name)))
             except ObjectNotFound:
                 body = None
+            except RequestRefused as error:
+                raise _with_remedy(error, namespace, reference) from error
             self.remember(namespace, reference, body)
         return self._cached[key][1]
 
@@ -64,6 +69,16 @@ class ObjectReader:
     def _drop_expired(self) -> None:
         now = self.clock()
         self._cached = {key: entry for key, entry in self._cached.items() if entry[0] > now}
+
+
+def _with_remedy(error: RequestRefused, namespace: str, reference: ObjectReference) -> RequestRefused:
+    """Return the error, with the role to grant if it is the one that can be granted by namespace."""
+    if error.status != _FORBIDDEN or reference.kind == "ConfigMap":
+        return error
+    return RequestRefused(
+        error.status,
+        f"{error}; to allow it, bind the operator's role {CREDENTIALS_ROLE} in namespace {namespace} (docs/install.md)",
+    )
 
 
 async def read_storage(

@@ -48,6 +48,17 @@ def discover(kind: str) -> ApiRequest:
     return ApiRequest("GET", kind_named(kind).api_path)
 
 
+def review_own_access(verb: str, group: str, resource: str) -> ApiRequest:
+    """Ask whether the operator may do this in the whole cluster; every service account may ask."""
+    attributes = {"verb": verb, "group": group, "resource": resource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    return ApiRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
+
+
 def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
     """List the metadata of the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
     query = [("limit", "500")]

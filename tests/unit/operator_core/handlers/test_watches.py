@@ -13,6 +13,7 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import is_needed, register, select_by_label, service_keys
 from isvc_operator.kube.cache import Cache, ServiceKey, key_of
 from isvc_operator.kube.requests import list_metadata
+from isvc_operator.kube.scope import Scope
 from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
 
 OURS, OTHER = ServiceKey(NAMESPACE, "torchserve"), ServiceKey("elsewhere", "other")
@@ -25,7 +26,7 @@ class Watched:
         self.cache = Cache(LABEL_SERVICE)
         self.queued: list[ServiceKey] = []
         self.registry = kopf.OperatorRegistry()
-        register(self.registry, self.cache, self.queued.append)
+        register(self.registry, self.cache, self.queued.append, Scope().kinds)
 
     async def event(self, plural: str, body: dict[str, Any], type_: str | None = "MODIFIED") -> list[ServiceKey]:
         """Pass an event to kopf's handlers of a kind, as kopf does; returns the queued keys."""

@@ -92,8 +92,12 @@ async def test_a_missing_object_is_read_again_soon(reading: Reading) -> None:
 async def test_an_object_that_may_not_be_read_is_an_error_and_is_not_remembered(reading: Reading) -> None:
     failing = ("GET", path_of("Secret", NAMESPACE, "s3"))
     reading.api.failing[failing] = RequestRefused(403, "secrets is forbidden")
-    with pytest.raises(RequestRefused):
+    with pytest.raises(RequestRefused) as refused:
         await reading.read()
+    assert str(refused.value) == (
+        "secrets is forbidden; to allow it, bind the operator's role isvc-operator-credentials in namespace "
+        f"{NAMESPACE} (docs/install.md)"
+    )
     del reading.api.failing[failing]
 
     assert (await reading.read())[1] == ["secrets/s3"]

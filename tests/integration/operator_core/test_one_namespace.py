@@ -1,0 +1,108 @@
+"""An operator with a Role alone: it serves its namespace, and requests nothing that is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.support.apiserver import ApiServer
+from tests.support.namespace import Namespace, story_service
+from tests.support.operator_process import operator
+from tests.support.permissions import EVERYONES, granted_by, refused_to, used_by
+from tests.support.tree import ROOT
+
+OVERLAY = ROOT / "manifests" / "overlays" / "namespaced"
+
+
+@dataclass(frozen=True)
+class Install:
+    """The overlay, installed in `namespace`; its operator runs as the service account `account` and writes `log`."""
+
+    namespace: Namespace
+    account: str
+    log: Path
+    objects: list[dict[str, object]]
+
+
+@pytest.fixture(scope="module")
+def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Install]:
+    home = tmp_path_factory.mktemp("namespaced")
+    namespace = new_namespace(apiserver)
+    objects = rendered_for(namespace.name, apiserver, home)
+    apiserver.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(objects))
+    apiserver.kubectl("apply", "--server-side", f"--filename={RUNTIME}")  # what the operator must not even ask for
+    account = replace(apiserver, kubeconfig=kubeconfig_of(namespace, home))
+    flags = (f"--namespace={namespace.name}", f"--home={namespace.name}")
+    with operator(account, home / "operator.log", *flags):
+        name = f"system:serviceaccount:{namespace.name}:isvc-operator"
+        yield Install(namespace, name, home / "operator.log", objects)
+
+
+def rendered_for(namespace: str, server: ApiServer, home: Path) -> list[dict[str, object]]:
+    """The overlay, moved to a namespace as the documentation says."""
+    relative = os.path.relpath(OVERLAY, home)
+    (home / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": namespace, "resources": [relative]}))
+    return [*yaml.safe_load_all(server.kubectl("kustomize", str(home), "--load-restrictor=LoadRestrictionsNone"))]
+
+
+def kubeconfig_of(namespace: Namespace, home: Path) -> Path:
+    """The administrator's kubeconfig with a token of the operator's service account instead."""
+    config = json.loads(namespace.kubectl("config", "view", "--raw", "--output=json"))
+    config["users"][0]["user"] = {"token": namespace.kubectl("create", "token", "isvc-operator").strip()}
+    (home / "kubeconfig").write_text(json.dumps(config))
+    return home / "kubeconfig"
+
+
+def test_nothing_of_it_lies_outside_of_the_namespace(install: Install) -> None:
+    places = {(item["kind"], item["metadata"].get("namespace")) for item in install.objects}  # type: ignore[attr-defined]
+
+    assert places == {
+        (kind, install.namespace.name)
+        for kind in ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Deployment", "ServingRuntime")
+    }
+
+
+def test_a_service_gets_ready_and_no_request_is_refused(apiserver: ApiServer, install: Install) -> None:
+    namespace = install.namespace
+
+    namespace.apply_story()
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+    namespace.kubectl("delete", "deployment", "torchserve-predictor")  # it is seen, and put back
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+
+    events = apiserver.audit_events()
+    assert refused_to(install.account, events) == []
+    roles = [item for item in install.objects if item["kind"] == "Role"]
+    assert used_by(install.account, events) - EVERYONES - granted_by(*roles) == set()
+
+
+def test_a_runtime_of_the_cluster_is_not_known_there(install: Install) -> None:
+    namespace = install.namespace
+    namespace.kubectl("delete", "servingruntime", "kserve-torchserve")
+    service = story_service()
+    service["metadata"]["name"] = "asking"
+    service["spec"]["predictor"]["model"]["runtime"] = "kserve-torchserve"
+
+    namespace.apply(service)
+    found = namespace.wait_for_condition("PredictorReady", "False", service="asking")
+
+    assert "'kserve-torchserve' of spec.predictor.model.runtime does not exist; available: isvc-mar" in found["message"]
+
+
+def test_the_log_says_what_is_left_out(install: Install) -> None:
+    lines = install.log.read_text().splitlines()
+
+    said = [line for line in lines if "permission" in line]
+    assert [line.partition("without permission to ")[2] for line in said] == [
+        "watch clusterservingruntimes and clusterstoragecontainers: services use what their own namespace has",
+        "watch CRDs and namespaces: after a CRD is installed, restart the operator",
+    ]

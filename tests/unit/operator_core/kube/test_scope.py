@@ -1,0 +1,84 @@
+"""What is watched, by what the API server says that the service account may watch."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+
+from isvc_operator.api.kinds import KINDS
+from isvc_operator.kube.errors import KubeError, RequestRefused
+from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.scope import Scope, scope_of
+
+EVERYTHING = tuple(kind for kind in KINDS if kind.watched)
+OF_NAMESPACES = tuple(kind for kind in EVERYTHING if kind.namespaced)
+RUNTIMES, CONTAINERS = "clusterservingruntimes", "clusterstoragecontainers"
+FOR_KOPF = ("customresourcedefinitions", "namespaces")
+
+
+@dataclass
+class Authorizer:
+    """Answers access reviews: these verbs are allowed on these resources."""
+
+    resources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ("list", "watch")
+    error: KubeError | None = None
+    asked: list[ApiRequest] = field(default_factory=list)
+
+    async def send(self, request: ApiRequest) -> str:
+        self.asked.append(request)
+        if self.error:
+            raise self.error
+        asked = (request.body or {})["spec"]["resourceAttributes"]
+        allowed = asked["resource"] in self.resources and asked["verb"] in self.verbs
+        return json.dumps({"status": {"allowed": allowed}})
+
+
+async def test_in_the_whole_cluster_everything_is_watched_and_nothing_is_asked() -> None:
+    api = Authorizer()
+
+    assert await scope_of(api, ()) == Scope((), EVERYTHING, notices_crds=True)
+    assert api.asked == []
+
+
+async def test_a_role_is_enough_for_what_namespaces_have(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    assert await scope_of(Authorizer(), ("team",)) == Scope(("team",), OF_NAMESPACES, notices_crds=False)
+    assert caplog.messages == [
+        "watching only these namespaces: team",
+        "without permission to watch clusterservingruntimes and clusterstoragecontainers: services use what their own "
+        "namespace has",
+        "without permission to watch CRDs and namespaces: after a CRD is installed, restart the operator",
+    ]
+
+
+async def test_what_more_is_permitted_is_watched() -> None:
+    scope = await scope_of(Authorizer((RUNTIMES, *FOR_KOPF)), ("team",))
+
+    assert scope == Scope(("team",), tuple(kind for kind in EVERYTHING if kind.plural != CONTAINERS), notices_crds=True)
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_to_list_or_to_watch_alone_is_not_enough(verb: str) -> None:
+    scope = await scope_of(Authorizer((RUNTIMES, CONTAINERS, *FOR_KOPF), (verb,)), ("team",))
+
+    assert scope == Scope(("team",), OF_NAMESPACES, notices_crds=False)
+
+
+async def test_crds_are_noticed_only_where_namespaces_are_too() -> None:
+    assert not (await scope_of(Authorizer(FOR_KOPF[:1]), ("team",))).notices_crds
+
+
+async def test_who_may_not_ask_may_watch_no_more() -> None:
+    refusing = Authorizer(error=RequestRefused(403, "forbidden"))
+
+    assert await scope_of(refusing, ("team",)) == Scope(("team",), OF_NAMESPACES, notices_crds=False)
+
+
+async def test_an_api_server_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(KubeError):
+        await scope_of(Authorizer(error=KubeError(503, "overloaded")), ("team",))
