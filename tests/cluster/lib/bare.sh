@@ -81,6 +81,7 @@ control_plane() { # node address
     --client-ca-file="$PKI/ca.crt" --tls-cert-file="$PKI/kube-apiserver.crt" --tls-private-key-file="$PKI/kube-apiserver.key" \
     --service-account-issuer=https://kubernetes.default.svc.cluster.local \
     --service-account-key-file="$PKI/service-account.key" --service-account-signing-key-file="$PKI/service-account.key" \
+    --audit-policy-file="$ROOT/tests/cluster/lib/audit-policy.yaml" --audit-log-path="$STATE/log/audit.jsonl" --audit-log-maxsize=100 \
     --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true \
     --kubelet-client-certificate="$PKI/apiserver-kubelet-client.crt" \
     --kubelet-client-key="$PKI/apiserver-kubelet-client.key" \
