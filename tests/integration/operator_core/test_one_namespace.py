@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,7 +29,7 @@ class Install:
     namespace: Namespace
     account: str
     log: Path
-    objects: list[dict[str, object]]
+    objects: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
         yield Install(namespace, name, home / "operator.log", objects)
 
 
-def rendered_for(namespace: str, server: ApiServer, home: Path) -> list[dict[str, object]]:
+def rendered_for(namespace: str, server: ApiServer, home: Path) -> list[dict[str, Any]]:
     """The overlay, moved to a namespace as the documentation says."""
     relative = os.path.relpath(OVERLAY, home)
     (home / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": namespace, "resources": [relative]}))
@@ -61,7 +62,7 @@ def kubeconfig_of(namespace: Namespace, home: Path) -> Path:
 
 
 def test_nothing_of_it_lies_outside_of_the_namespace(install: Install) -> None:
-    places = {(item["kind"], item["metadata"].get("namespace")) for item in install.objects}  # type: ignore[attr-defined]
+    places = {(item["kind"], item["metadata"].get("namespace")) for item in install.objects}
 
     assert places == {
         (kind, install.namespace.name)
@@ -106,3 +107,25 @@ def test_the_log_says_what_is_left_out(install: Install) -> None:
         "watch clusterservingruntimes and clusterstoragecontainers: services use what their own namespace has",
         "watch CRDs and namespaces: after a CRD is installed, restart the operator",
     ]
+
+
+def test_a_service_whose_secrets_may_not_be_read_names_the_role_and_goes_on_once_it_is_bound(install: Install) -> None:
+    namespace = install.namespace
+    (binding,) = [
+        item
+        for item in install.objects
+        if item["kind"] == "RoleBinding" and item["metadata"]["name"] == "isvc-operator-credentials"
+    ]
+    namespace.kubectl("delete", "rolebinding", "isvc-operator-credentials")
+    service = story_service()
+    service["metadata"]["name"] = "with-secrets"
+    service["spec"]["predictor"]["model"]["storageUri"] = "s3://bucket/model"
+
+    namespace.apply(service)
+    found = namespace.wait_for_condition("PredictorReady", "False", service="with-secrets")
+    namespace.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump(binding))
+    namespace.kubectl("create", "serviceaccount", "default")
+
+    remedy = f"bind the operator's role isvc-operator-credentials in namespace {namespace.name} (docs/install.md)"
+    assert found["message"].endswith(f"to allow it, {remedy}")
+    namespace.wait_for("deployment", "with-secrets-predictor")
