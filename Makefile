@@ -56,11 +56,12 @@ QUICK := tests/unit tests/golden tests/compatibility tests/contract tests/hostil
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
 	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
 
-# The stores and Prometheus are built before: a test may not take so long. Without Go, those that want one fail, and say why.
+# What tests start is built before: a test may not take so long. Without Go, those that want it fail, and say why.
 test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
 	@bash tests/cluster/stores > /dev/null || true
 	@bash tests/cluster/program kube-controller-manager > /dev/null || true
 	@bash tests/cluster/program prometheus > /dev/null || true
+	@bash tests/cluster/program helm > /dev/null || true
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
 
 recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)

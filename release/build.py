@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from release.charts import write_charts
 from release.sbom import bill_of_materials
 from release.version import current_version
 
@@ -30,6 +31,7 @@ def build(source: Path, dist: Path, released: datetime, environment: Mapping[str
     for distribution in DISTRIBUTIONS:
         _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
     write_manifests(source, dist, environment)
+    write_charts(source, dist, released, environment)
     shutil.copyfile(source / "constraints.txt", dist / "constraints.txt")
     bill = bill_of_materials(sorted(dist.glob("*.whl")), "isvc-operator", current_version(source), released)
     (dist / "sbom.cdx.json").write_text(bill)

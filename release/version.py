@@ -24,6 +24,7 @@ _VERSION: Final = r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?"
 _PLACES: Final = (
     ("*pyproject.toml", r'^version = "', '"$'),
     ("*pyproject.toml", r'"isvc-[a-z-]+(?:\[[a-z,]+\])?==', '"'),
+    ("manifests/charts/*/Chart.yaml", r"^(?:version|appVersion): ", "$"),
     ("*/__init__.py", r'^__version__ = "', '"$'),
     (":!tests/golden", r"localhost/isvc-operator/[A-Za-z{}-]+:", r"\b"),
 )
@@ -68,8 +69,8 @@ def _searched_files(root: Path) -> Iterator[tuple[str, re.Pattern[str], str]]:
         for path in filter(None, listed.stdout.split("\0")):
             try:
                 yield path, pattern, (root / path).read_text()
-            except UnicodeDecodeError:
-                continue  # a picture, an archive
+            except (UnicodeDecodeError, IsADirectoryError):
+                continue  # a picture, an archive, a link to a folder
 
 
 def main(argv: Sequence[str] | None = None) -> int:

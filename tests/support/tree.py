@@ -16,5 +16,5 @@ def copy_of_the_tree(target: Path) -> Path:
     for name in listed.stdout.split("\0"):
         if name and (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target / name)
+            shutil.copy(ROOT / name, target / name, follow_symlinks=False)
     return target

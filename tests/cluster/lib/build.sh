@@ -32,6 +32,7 @@ package_of() { # binary
     prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
     kserve ) echo github.com/kserve/kserve/cmd/manager ;;
+    helm ) echo helm.sh/helm/v4/cmd/helm ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
     * ) echo . ;;
@@ -48,6 +49,7 @@ version_of() { # tool
     metrics-server ) module=sigs.k8s.io/metrics-server ;;
     prometheus ) module=github.com/prometheus/prometheus ;;
     kserve ) module=github.com/kserve/kserve ;;
+    helm ) module=helm.sh/helm/v4 ;;
     coredns ) module=github.com/coredns/coredns ;;
     versitygw ) module=github.com/versity/versitygw ;;
     fake-gcs-server ) module=github.com/fsouza/fake-gcs-server ;;

@@ -94,6 +94,8 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
         "install-namespaced.yaml",
         "install-restricted.yaml",
         "install.yaml",
+        f"isvc-operator-{version}.tgz",
+        f"isvc-operator-crds-{version}.tgz",
         "runtimes-kserve.yaml",
         "sbom.cdx.json",
     ]
