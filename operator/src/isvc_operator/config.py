@@ -73,13 +73,17 @@ class IngressConfig(_Section):
     tls_secret_name: str | None = None
     path_ingress: PathIngress | None = None
 
+    @field_validator("ingress_domain")
+    @classmethod
+    def _is_domain(cls, value: str) -> str:
+        if not _DOMAIN.fullmatch(value):
+            raise PydanticCustomError("domain", "{domain} is not a domain such as example.com", {"domain": value})
+        return value
+
     @field_validator("additional_ingress_domains")
     @classmethod
     def _are_domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for domain in value:
-            if not _DOMAIN.fullmatch(domain):
-                raise PydanticCustomError("domain", "{domain} is not a domain such as example.com", {"domain": domain})
-        return value
+        return tuple(map(cls._is_domain, value))
 
     @field_validator("path_template")
     @classmethod

@@ -172,7 +172,7 @@ def test_the_first_label_of_a_longer_host_is_shortened_and_the_host_as_written_i
 
 def test_a_domain_that_leaves_no_room_for_a_name_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="a domain with room for 8 characters within 253"):
-        of_length(290)
+        of_length(272)
 
 
 ADDITIONAL = IngressConfig(additional_ingress_domains=("b.test", "c.test", "b.test"))
