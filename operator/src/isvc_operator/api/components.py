@@ -131,12 +131,12 @@ class ComponentExtensionSpec(ApiModel):
     """Scaling, batching, logging and roll-out of one component."""
 
     min_replicas: Annotated[Int32, Field(ge=0)] | None = Field(
-        default=None, description="Minimum number of pods; 1 by default, 0 scales to zero."
+        default=None, description="Minimum number of pods; 1 by default. With 0, KEDA scales to zero."
     )
     max_replicas: Annotated[Int32, Field(ge=0)] | None = Field(
-        default=None, description="Maximum number of pods; 0 means no limit."
+        default=None, description="Maximum number of pods. If it is above minReplicas, an autoscaler is made."
     )
-    scale_target: Int32 | None = Field(default=None, description="Target value of the metric per pod.")
+    scale_target: Int32 | None = Field(default=None, description="Percentage of the requested cpu or memory.")
     scale_metric: Literal["cpu", "memory", "concurrency", "rps"] | None = Field(
         default=None, description="Metric to scale by."
     )
@@ -145,7 +145,7 @@ class ComponentExtensionSpec(ApiModel):
     )
     auto_scaling: AutoScaling | None = None
     container_concurrency: Annotated[Int64, Field(ge=0)] | None = Field(
-        default=None, description="Maximum number of concurrent requests per pod; 0 means no limit."
+        default=None, description="Number of workers of a transformer or an explainer; it has no effect in a predictor."
     )
     timeout: Int64 | None = Field(default=None, description="Timeout of a request in seconds.")
     canary_traffic_percent: Annotated[Int64, Field(ge=0, le=100)] | None = Field(
