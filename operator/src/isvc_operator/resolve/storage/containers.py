@@ -64,18 +64,18 @@ def _check(
     formats = ", ".join(item.metadata.name for item in usable) or "there is none"
     if is_image(source):
         raise InvalidSpec(
-            f"storageUri {source.uri!r} is an image, and the administrator has turned these off; set enableModelcar of "
+            f"storageUri {source.shown} is an image, and the administrator has turned these off; set enableModelcar of "
             f"storageInitializer in the ConfigMap {CONFIG_MAP}, or copy the model to a bucket or a claim"
         )
     if source.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise InvalidSpec(
-            f"storageUri {source.uri!r} has a scheme that is not supported; use one of {known}, "
+            f"storageUri {source.shown} has a scheme that is not supported; use one of {known}, "
             f"or install a ClusterStorageContainer for it ({formats})"
         )
     if service := source.foreign_service:
         raise InvalidSpec(
-            f"storageUri {source.uri.partition('?')[0]!r} is {service}, which the storage-initializer does not read; "
+            f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
             f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
         )
 

@@ -13,7 +13,12 @@ from isvc_operator.resolve.storage.sources import StorageSource
 
 _SCHEME = "oci"
 _PREFIX = "oci+"
-_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+# As the kubelet reads it; what it does not accept would make a pod that never starts.
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?{_NAME}(?:/{_NAME})*(?::\w[\w.-]{{0,127}})?(?:@[\w+.-]+:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ def model_images(sources: Sequence[StorageSource], config: StorageInitializerCon
 def _image(source: StorageSource, config: StorageInitializerConfig) -> ModelImage:
     mode, reference = _mode(source, config), source.uri.partition("://")[2]
     if not _REFERENCE.fullmatch(reference):
-        raise InvalidSpec(f"storageUri {source.uri!r} names no image; write oci://REGISTRY/IMAGE:TAG")
+        raise InvalidSpec(f"storageUri {source.shown} names no image; write oci://REGISTRY/IMAGE:TAG")
     return ModelImage(reference, source.destination, modelcar=mode is OciMode.MODELCAR)
 
 
@@ -61,6 +66,6 @@ def _mode(source: StorageSource, config: StorageInitializerConfig) -> OciMode:
     if text in (OciMode.MODELCAR, OciMode.NATIVE):
         return OciMode(text)
     raise InvalidSpec(
-        f"storageUri {source.uri!r} asks for the mode {text}, which is not supported; write oci+modelcar:// for a "
+        f"storageUri {source.shown} asks for the mode {text}, which is not supported; write oci+modelcar:// for a "
         "container beside the server, or oci+native:// for an image volume (ociModelMode has the default)"
     )

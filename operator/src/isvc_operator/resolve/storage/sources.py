@@ -54,6 +54,7 @@ _SERVICES = (
     (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}", re.IGNORECASE), "Azure Files"),
     (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
 )
+_LOGIN = re.compile(r"^([^/]*://)[^/]*@")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class StorageSource:
         """The scheme in lower case; ``file`` for a plain path."""
         match = _SCHEME.match(self.uri)
         return match[1].lower() if match else "file"
+
+    @property
+    def shown(self) -> str:
+        """The URI for messages, without what may be a secret: a password, or a signature in the query."""
+        return repr(_LOGIN.sub(r"\1…@", self.uri.partition("?")[0]))
 
     @property
     def remote(self) -> bool:
@@ -126,9 +132,9 @@ def checked(source: StorageSource) -> StorageSource:
     if len(source.uri) > URI_CHARACTERS:
         raise InvalidSpec(f"storageUri {one_line(source.uri, 100)!r} has more than {URI_CHARACTERS} characters")
     if source.claim == "":
-        raise InvalidSpec(f"storageUri {source.uri!r} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
+        raise InvalidSpec(f"storageUri {source.shown} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
     if source.claim and ".." in source.path.split("/"):
-        raise InvalidSpec(f"storageUri {source.uri!r} has '..' in its path; name the folder of the claim itself")
+        raise InvalidSpec(f"storageUri {source.shown} has '..' in its path; name the folder of the claim itself")
     return source
 
 

@@ -65,6 +65,16 @@ def test_images_are_beside_what_is_copied() -> None:
 
 REFUSALS = {
     "no image": ("oci://", {}, "storageUri 'oci://' names no image; write oci://REGISTRY/IMAGE:TAG"),
+    "a login": (
+        "oci://me:password@registry.example/model",
+        {},
+        "storageUri 'oci://…@registry.example/model' names no image; write oci://REGISTRY/IMAGE:TAG",
+    ),
+    "a capital letter": (
+        "oci://registry.example/Model",
+        {},
+        "storageUri 'oci://registry.example/Model' names no image; write oci://REGISTRY/IMAGE:TAG",
+    ),
     "a blank": ("oci://a b", {}, "storageUri 'oci://a b' names no image; write oci://REGISTRY/IMAGE:TAG"),
     "turned off": (
         f"oci://{IMAGE}", {"enableModelcar": False},

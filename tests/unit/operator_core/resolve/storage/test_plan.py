@@ -102,6 +102,15 @@ def test_a_scheme_that_nothing_downloads_is_refused_with_those_that_work(uri: st
     )
 
 
+@pytest.mark.parametrize("uri", ["git://me:token@host/model?sig=secret", "https://token@host/model.git"])
+def test_a_message_shows_no_secret_of_a_uri(uri: str) -> None:
+    message = refused(uri)
+
+    assert "…@host/model" in message
+    assert "token" not in message
+    assert "secret" not in message
+
+
 # --- several sources ----------------------------------------------------------------------------------
 
 
