@@ -14,9 +14,11 @@ from tests.support.permissions import (
     Permission,
     granted_by,
     main,
-    refused_to,
+    needed_for,
+    of_account,
+    of_agents,
+    refused,
     shipped_roles,
-    used_by,
 )
 
 # Recorded from a real API server: one service, from its creation to Ready, by an operator with a Role alone.
@@ -46,27 +48,34 @@ EVENTS: dict[str, tuple[dict[str, Any], set[Permission]]] = {
         {("", "services", "patch"), ("", "services", "create")},
     ),
     "a path that is no resource": (an_event("get"), set()),
-    "another user's": (an_event("list", "pods", user="admin"), set()),
 }
 
 
 @pytest.mark.parametrize(("event", "needed"), EVENTS.values(), ids=EVENTS)
 def test_a_request_needs(event: dict[str, Any], needed: set[Permission]) -> None:
-    assert used_by(ACCOUNT, [event]) == needed
+    assert needed_for([event]) == needed
+
+
+def test_events_are_selected_by_the_end_of_a_user_or_the_start_of_an_agent() -> None:
+    ours, another = an_event("list", "pods"), an_event("list", "pods", user="admin")
+    watch = {**another, "userAgent": "kopf/1.44"}
+
+    assert of_account(ACCOUNT, [ours, another]) == [ours]
+    assert of_agents(["isvc-operator", "kopf"], [ours, another, watch]) == [watch]
 
 
 def test_refused_requests_are_named() -> None:
     events = [an_event("list", "secrets", code=403), an_event("list", "pods"), an_event("get", "nodes", code=404)]
 
-    assert refused_to(ACCOUNT, events) == ["list /secrets"]
+    assert refused(events) == ["list /secrets"]
 
 
 def test_a_recorded_run_of_one_service_needs_nothing_else_and_was_refused_nothing() -> None:
-    events = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    events = of_account(ACCOUNT, map(json.loads, RECORDED.read_text().splitlines()))
     in_namespaces = [role for role in shipped_roles() if role["metadata"]["name"] != "isvc-operator-cluster"]
 
-    assert refused_to(ACCOUNT, events) == []
-    used = used_by(ACCOUNT, events)
+    assert refused(events) == []
+    used = needed_for(events)
     assert {("serving.kserve.io", "inferenceservices", "watch"), ("apps", "deployments", "create")} < used
     assert {permission for permission in used if permission[1] != "selfsubjectaccessreviews"} < granted_by(
         *in_namespaces

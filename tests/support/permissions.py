@@ -38,22 +38,32 @@ def granted_by(*roles: Mapping[str, Any]) -> set[Permission]:
     }
 
 
-def used_by(account: str, events: Iterable[AuditEvent]) -> set[Permission]:
-    """What the user whose name ends like this needed for its requests; paths that are no resource need nothing."""
+def of_account(account: str, events: Iterable[AuditEvent]) -> list[AuditEvent]:
+    """The requests of the user whose name ends like this."""
+    return [event for event in events if event["user"]["username"].endswith(account)]
+
+
+def of_agents(agents: Sequence[str], events: Iterable[AuditEvent]) -> list[AuditEvent]:
+    """The requests of clients whose user agent starts like one of these, as whichever user."""
+    return [event for event in events if event.get("userAgent", "").startswith(tuple(agents))]
+
+
+def needed_for(events: Iterable[AuditEvent]) -> set[Permission]:
+    """What these requests need; those of paths that are no resource need nothing."""
     return {
         permission
         for event in events
-        if event["user"]["username"].endswith(account) and "resource" in event.get("objectRef", {})
-        for permission in _needed_for(event)
+        if "resource" in event.get("objectRef", {})
+        for permission in _needed_for_one(event)
     }
 
 
-def refused_to(account: str, events: Iterable[AuditEvent]) -> list[str]:
-    """The requests of this user that the API server did not allow, each as its verb and URI."""
+def refused(events: Iterable[AuditEvent]) -> list[str]:
+    """Those requests that the API server did not allow, each as its verb and URI."""
     return [
         f"{event['verb']} {event['requestURI']}"
         for event in events
-        if event["user"]["username"].endswith(account) and event.get("responseStatus", {}).get("code") in (401, 403)
+        if event.get("responseStatus", {}).get("code") in (401, 403)
     ]
 
 
@@ -61,7 +71,7 @@ def shipped_roles(file: Path = RBAC) -> list[dict[str, Any]]:
     return [item for item in yaml.safe_load_all(file.read_text()) if item["kind"] == "ClusterRole"]
 
 
-def _needed_for(event: AuditEvent) -> set[Permission]:
+def _needed_for_one(event: AuditEvent) -> set[Permission]:
     target = event["objectRef"]
     subresource = f"/{target['subresource']}" if target.get("subresource") else ""
     where = target.get("apiGroup", ""), target["resource"] + subresource
@@ -71,12 +81,13 @@ def _needed_for(event: AuditEvent) -> set[Permission]:
 
 
 def main(argv: Sequence[str]) -> int:
-    events = [json.loads(line) for name in argv for line in Path(name).read_text().splitlines()]
-    granted, used = granted_by(*shipped_roles()) - NEVER_LOGGED, used_by(ACCOUNT, events) - EVERYONES
+    lines = (line for name in argv for line in Path(name).read_text().splitlines())
+    events = of_account(ACCOUNT, map(json.loads, lines))
+    granted, used = granted_by(*shipped_roles()) - NEVER_LOGGED, needed_for(events) - EVERYONES
     for title, found in (
         ("missing", map(" ".join, used - granted)),
         ("unused", map(" ".join, granted - used)),
-        ("refused", refused_to(ACCOUNT, events)),
+        ("refused", refused(events)),
     ):
         sys.stdout.writelines(f"{title}: {line}\n" for line in sorted(found))
     return 0 if used == granted else 1

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
-from tests.support.operator_process import operator
+from tests.support.operator_process import OPERATOR, WATCHES, operator
+from tests.support.permissions import EVERYONES, granted_by, needed_for, of_agents, shipped_roles
 
 ROOT = Path(__file__).parents[3]
 RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
@@ -25,8 +26,12 @@ def operator_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running_operator(apiserver: ApiServer, operator_log: Path) -> Iterator[None]:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    since = apiserver.position()
     with operator(apiserver, operator_log):
         yield
+    # It had the permissions of an administrator; the shipped roles allow whatever the tests made it do.
+    events = of_agents((OPERATOR, WATCHES), apiserver.audit_events(since))
+    assert needed_for(events) - EVERYONES - granted_by(*shipped_roles()) == set()
 
 
 @pytest.fixture

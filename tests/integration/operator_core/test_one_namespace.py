@@ -16,7 +16,7 @@ from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
-from tests.support.permissions import EVERYONES, granted_by, refused_to, used_by
+from tests.support.permissions import EVERYONES, granted_by, needed_for, of_account, refused
 from tests.support.tree import ROOT
 
 OVERLAY = ROOT / "manifests" / "overlays" / "namespaced"
@@ -80,10 +80,10 @@ def test_a_service_gets_ready_and_no_request_is_refused(apiserver: ApiServer, in
     namespace.play_finished_rollout()
     namespace.wait_for_condition("Ready", "True")
 
-    events = apiserver.audit_events()
-    assert refused_to(install.account, events) == []
+    events = of_account(install.account, apiserver.audit_events())
+    assert refused(events) == []
     roles = [item for item in install.objects if item["kind"] == "Role"]
-    assert used_by(install.account, events) - EVERYONES - granted_by(*roles) == set()
+    assert needed_for(events) - EVERYONES - granted_by(*roles) == set()
 
 
 def test_a_runtime_of_the_cluster_is_not_known_there(install: Install) -> None:
