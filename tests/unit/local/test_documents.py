@@ -51,6 +51,27 @@ def test_an_object_without_a_namespace_is_placed_in_the_given_one() -> None:
     assert found.runtimes[0].metadata.namespace is None
 
 
+def test_the_items_of_a_list_are_read_as_kubectl_prints_them() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [service(), service("second"), runtime()]}
+
+    found = parse_documents([text(listed)], "default")
+
+    assert [item.metadata.name for item in found.services] == ["first", "second"]
+    assert [item.metadata.name for item in found.runtimes] == ["fake"]
+    assert found.ignored == ()
+
+
+def test_a_key_that_occurs_twice_is_refused_as_by_kubectl() -> None:
+    with pytest.raises(UnusableInput, match=r"my.yaml:3:1: this is not YAML: the key kind occurs twice"):
+        parse_documents([Text("my.yaml", "kind: A\nitems: []\nkind: B\n")], "default")
+
+
+def test_a_key_may_occur_beside_the_one_that_it_replaces_in_a_merged_mapping() -> None:
+    anchor = "metadata: {labels: &labels {<<: {name: a}, name: b}, <<: *labels}"
+
+    assert parse_documents([Text("my.yaml", f"kind: Deployment\n{anchor}\n")], "default").ignored == ("Deployment b",)
+
+
 def test_a_date_is_a_text_as_for_the_api_server() -> None:
     dated = {**service(), "metadata": {"name": "first", "labels": {"since": "2026-01-01"}}}
     written = yaml.safe_dump(dated).replace("'2026-01-01'", "2026-01-01")

@@ -43,6 +43,9 @@ class Documents:
     ignored: tuple[str, ...] = ()
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+
+
 class _Loader(yaml.SafeLoader):
     """Reads dates as texts, as Kubernetes does."""
 
@@ -50,6 +53,20 @@ class _Loader(yaml.SafeLoader):
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        """Compose a mapping; raises ComposerError for a key that occurs twice, which kubectl refuses.
+
+        Later, merged mappings (``<<``) are part of the node.
+        """
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    raise yaml.composer.ComposerError(None, None, f"the key {key.value} occurs twice", key.start_mark)
+                seen.add(key.value)
+        return node
 
 
 def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
@@ -124,7 +141,15 @@ def _documents(text: Text) -> list[Any]:
         raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise UnusableInput(f"{text.source}: nested deeper than any object that can be used") from error
-    return [document for document in documents if document is not None]
+    return [item for document in documents if document is not None for item in _items(document)]
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the objects of a list, such as ``kubectl get -o yaml`` prints, or the document itself."""
+    if not isinstance(document, Mapping) or not str(document.get("kind")).endswith("List"):
+        return [document]
+    items = document.get("items")
+    return items if isinstance(items, list) else [document]
 
 
 def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
