@@ -67,6 +67,17 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
     )
 
 
+def test_a_name_that_is_a_number_is_refused_as_by_the_api_server() -> None:
+    numbered = service()
+    numbered["metadata"]["name"] = 3
+
+    assert checked(numbered).findings[0] == Finding(
+        ERROR,
+        'my.yaml: InferenceService 3: metadata.name: Invalid value: "integer": metadata.name in body must be of type '
+        'string: "integer"',
+    )
+
+
 def test_what_only_the_operator_refuses_is_an_error() -> None:
     body = service(env={"A": "b"})
     body["spec"]["predictor"]["model"]["ports"] = [{"containerPort": "http"}]

@@ -22,7 +22,7 @@ class InvalidObject(ValueError):
     """The object does not match the schema of its kind. `problems` are lines of `path: message`."""
 
     def __init__(self, kind: str, name: str, problems: Sequence[str]) -> None:
-        super().__init__(f"{kind} {one_line(name) or '(no name)'} is not valid: {'; '.join(problems)}")
+        super().__init__(f"{kind} {one_line(str(name)) or '(no name)'} is not valid: {'; '.join(problems)}")
         self.problems = tuple(problems)
 
     @classmethod
