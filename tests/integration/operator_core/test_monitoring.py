@@ -22,6 +22,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.monitoring import dashboard_queries, rule_groups
 from tests.support.object_stores.programs import listening
 from tests.support.operator_process import operator
+from tests.support.otlp_collector import Collector, collecting
 from tests.support.ports import free_port
 from tests.support.tree import ROOT
 from tests.support.waiting import eventually
@@ -58,13 +59,23 @@ class Monitored:
 
 
 @pytest.fixture(scope="module")
-def monitored(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
+def collector() -> Iterator[Collector]:
+    with collecting() as server, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.endpoint)
+        patched.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")  # milliseconds
+        yield server
+
+
+@pytest.fixture(scope="module")
+def monitored(
+    apiserver: ApiServer, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Monitored]:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
     log, port = tmp_path_factory.mktemp("operator") / "operator.log", free_port()
     ready, refused = new_namespace(apiserver), new_namespace(apiserver)
     # Other tests of this API server have services, too.
     watched = (f"--namespace={ready.name}", f"--namespace={refused.name}")
-    with operator(apiserver, log, f"--health-port={port}", "--log-format=json", *watched):
+    with operator(apiserver, log, f"--health-port={port}", "--log-format=json", "--traces=otlp", *watched):
         found = Monitored(port, log, ready.name, refused.name)
         eventually(lambda: found.get("/readyz")[0] == 200, "the operator is ready", otherwise=log.read_text)
         ready.apply_story()
@@ -127,6 +138,23 @@ def test_labels_have_few_values(monitored: Monitored) -> None:
     labels = {name for _, pairs in monitored.samples() for name, _ in pairs}
 
     assert labels == {"result", "le", "verb", "code", "resource", "phase", "version", "generation"}
+
+
+def test_a_reconcile_is_a_trace_with_its_steps_and_the_requests_of_each(
+    monitored: Monitored, collector: Collector
+) -> None:
+    applied = f"patch /apis/apps/v1/namespaces/{monitored.ready}/deployments/torchserve-predictor"
+    trace = eventually(lambda: collector.trace_with(applied), "the trace of the first reconcile arrives")
+
+    (whole,) = [span for span in trace if not span.parent_span_id]
+    steps = {span.span_id: span.name for span in trace if span.parent_span_id == whole.span_id}
+    requests = {(steps[span.parent_span_id], span.name.split()[0]) for span in trace if span.parent_span_id in steps}
+    assert {item.key: item.value.string_value for item in whole.attributes} == {
+        "k8s.namespace.name": monitored.ready,
+        "isvc.name": "torchserve",
+    }
+    assert sorted(steps.values()) == ["apply", "gather", "observe", "render", "resolve", "write"]
+    assert requests == {("apply", "patch"), ("write", "patch"), ("write", "create")}
 
 
 def test_the_operator_stays_alive_and_ready_while_an_optional_kind_comes_and_goes(
