@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from isvc_operator.api.kinds import KINDS, ResourceKind
+from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import RequestRefused
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 _WATCHED: Final = tuple(kind for kind in KINDS if kind.watched)
 # What kopf watches itself: a new CRD starts the watch of its kind.
 _FOR_KOPF: Final = (("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces"))
+
+_PATTERN_SIGNS: Final = "*?!,"  # of kopf's patterns for namespaces
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,16 @@ class Scope:
 
 
 async def scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
-    """Return what is watched with ``namespaces``, and log what is left out; raises KubeError."""
+    """Return what is watched with ``namespaces``, and log what is left out; raises KubeError, ConfigError."""
     if not namespaces:
         return Scope()
     kinds = [kind for kind in _WATCHED if kind.namespaced or await _may_watch(api, kind.group, kind.plural)]
     notices_crds = all([await _may_watch(api, *resource) for resource in _FOR_KOPF])
+    if not notices_crds and (patterns := [name for name in namespaces if any(sign in name for sign in _PATTERN_SIGNS)]):
+        raise ConfigError(
+            f"namespace {patterns[0]!r} is a pattern, and the operator may not list namespaces to find what matches; "
+            "write the names of namespaces, or allow it to list and watch namespaces and customresourcedefinitions"
+        )
     log.info("watching only these namespaces: %s", ", ".join(namespaces))
     if left_out := [kind.plural for kind in _WATCHED if kind not in kinds]:
         log.info("without permission to watch %s: services use what their own namespace has", " and ".join(left_out))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from isvc_operator.api.kinds import KINDS
+from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope, scope_of
@@ -82,3 +83,11 @@ async def test_who_may_not_ask_may_watch_no_more() -> None:
 async def test_an_api_server_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(KubeError):
         await scope_of(Authorizer(error=KubeError(503, "overloaded")), ("team",))
+
+
+async def test_a_pattern_of_namespaces_needs_permission_to_list_them() -> None:
+    assert (await scope_of(Authorizer(FOR_KOPF), ("team-*",))).namespaces == ("team-*",)
+    with pytest.raises(
+        ConfigError, match=r"^namespace 'team-\*' is a pattern, and the operator may not list namespaces"
+    ):
+        await scope_of(Authorizer(), ("team-*",))
