@@ -48,7 +48,7 @@ class PathIngress(_Section):
     ``{{ .Path }}`` stands for it in ``path`` and ``annotations``.
     """
 
-    path: str = "{{ .Path }}"
+    path: Annotated[str, Field(pattern=r"^(/|\{\{-?\s*\.Path\s*-?\}\})")] = "{{ .Path }}"
     path_type: Literal["Prefix", "ImplementationSpecific"] = "Prefix"
     annotations: dict[str, str]
     tls_secret_name: str | None = None

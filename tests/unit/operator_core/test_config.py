@@ -157,6 +157,10 @@ UNUSABLE = {
         "inferenceservice-config: ingress: domainTemplate, additionalDomainTemplates and additionalIngressDomains give "
         "a service up to 19 hosts, and an HTTPRoute can have 16; remove some",
     ),
+    "a path that does not begin with a slash": (
+        {"ingress": '{"pathIngress": {"path": "of/{{ .Path }}", "annotations": {}}}'},
+        "inferenceservice-config: ingress.pathIngress.path: String should match pattern",
+    ),
     "an ingress domain that is none": (
         {"ingress": '{"ingressDomain": "https://ML.example.com"}'},
         "inferenceservice-config: ingress.ingressDomain: https://ML.example.com is not a domain such as example.com",
