@@ -90,7 +90,10 @@ async def test_a_secret_that_may_not_be_read_is_reported(in_s3: Cluster) -> None
     with pytest.raises(RequestRefused):
         await in_s3.reconcile()
 
-    assert in_s3.condition("Ready")["message"] == "secrets is forbidden"
+    assert in_s3.condition("Ready")["message"] == (
+        "secrets is forbidden; to allow it, bind the operator's role isvc-operator-credentials in namespace models "
+        "(docs/install.md)"
+    )
 
 
 async def test_a_secret_that_cannot_be_read_for_a_moment_leaves_the_status_alone(in_s3: Cluster) -> None:
