@@ -23,7 +23,7 @@ def test_a_service_keeps_the_form_that_it_was_made_with_and_ignored_settings_are
         folder.mkdir()
         (folder / "service").write_text(f'{{"serviceClusterIPNone": {value}}}')
 
-    (headless / "logger").write_text("{}")
+    (headless / "router").write_text("{}")
     home = another_namespace.name
 
     with operator(apiserver, tmp_path / "first.log", f"--config-dir={headless}", f"--home={home}"):
@@ -35,7 +35,7 @@ def test_a_service_keeps_the_form_that_it_was_made_with_and_ignored_settings_are
         roll(another_namespace)
 
     said = another_namespace.kubectl("get", "events", "--field-selector=reason=SettingsIgnored", TEXT)
-    assert said == "Ignored: logger (requests are sent to no logger)"
+    assert said == "Ignored: router (an InferenceGraph is not served)"
     assert (was_headless, form_of(namespace)) == (("None", ":8080"), ("None", ":8080"))
     assert had_an_address[0] != "None"
     assert had_an_address[1] == ""

@@ -88,8 +88,9 @@ FLAGS = ["--http-port=8080", "--grpc-port=8081"]
         ([HTTP, GRPC], 40001, 40002),
         ([GRPC, HTTP], 40002, 40001),
         ([GRPC], 40001, 40001),
+        ([{"containerPort": 8080}], 40001, None),
     ],
-    ids=["no gRPC", "REST first", "gRPC first", "gRPC alone"],
+    ids=["no gRPC", "REST first", "gRPC first", "gRPC alone", "a port without a name"],
 )
 def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
     ports: list[dict[str, Any]], http_port: int, own_grpc_port: int | None

@@ -102,7 +102,7 @@ def _port(service: Manifest, number: int, pods: Iterable[Pod]) -> int:
 
 
 def _grpc(service: Manifest) -> list[Mapping[str, Any]]:
-    return [port for port in service["spec"]["ports"] if is_grpc(port["name"])]
+    return [port for port in service["spec"]["ports"] if is_grpc(port.get("name", ""))]
 
 
 def _target(service: Manifest, port: Mapping[str, Any], pods: Iterable[Pod]) -> int:
