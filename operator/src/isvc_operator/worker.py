@@ -45,7 +45,8 @@ class Worker:
         self._parallel = parallel
         self._reconciled = reconciled
         self._clock = clock
-        self._ready: asyncio.Queue[ServiceKey] = asyncio.Queue()
+        self._ready: asyncio.Queue[ServiceKey | None] = asyncio.Queue()  # None wakes what waits, to stop
+        self._stopping = False
         # Since when each key waits, or is worked on; the oldest is the first.
         self._queued: dict[ServiceKey, float] = {}
         self._working: dict[ServiceKey, float] = {}
@@ -79,15 +80,20 @@ class Worker:
             retrying=len(self._failures),
         )
 
+    def stop(self) -> None:
+        """Begin no more reconciles; ``run`` returns when those in progress have ended."""
+        self._stopping = True
+        for _ in range(self._parallel):
+            self._ready.put_nowait(None)
+
     async def run(self) -> None:
-        """Reconcile until cancelled."""
+        """Reconcile until stopped or cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._parallel):
                 group.create_task(self._work())
 
     async def _work(self) -> None:
-        while True:
-            key = await self._ready.get()
+        while (key := await self._ready.get()) is not None and not self._stopping:
             del self._queued[key]
             self._moved = self._working[key] = self._clock()
             try:

@@ -27,6 +27,7 @@ def test_every_flag_has_a_variable() -> None:
         "PARALLEL": "3",
         "LOG_LEVEL": "debug",
         "POD_NAMESPACE": "operators",
+        "LEADER_ELECT": "True",
         "LOG_FORMAT": "json",
         "TRACES": "otlp",
     }
@@ -38,6 +39,7 @@ def test_every_flag_has_a_variable() -> None:
         "parallel": 3,
         "log_level": "DEBUG",
         "home": "operators",
+        "leader_elect": True,
         "log_format": "json",
         "traces": "otlp",
     }
@@ -45,11 +47,18 @@ def test_every_flag_has_a_variable() -> None:
 
 def test_a_flag_wins_over_its_variable() -> None:
     assert parsed({"PARALLEL": "3"}, "--parallel", "5")["parallel"] == 5
+    assert parsed({"LEADER_ELECT": "false"}, "--leader-elect")["leader_elect"] is True
 
 
 @pytest.mark.parametrize(
     "env",
-    [{"LOG_LEVEL": "chatty"}, {"HEALTH_PORT": "http"}, {"LOG_FORMAT": "xml"}, {"TRACES": "all"}],
+    [
+        {"LOG_LEVEL": "chatty"},
+        {"HEALTH_PORT": "http"},
+        {"LOG_FORMAT": "xml"},
+        {"TRACES": "all"},
+        {"LEADER_ELECT": "perhaps"},
+    ],
     ids=lambda env: next(iter(env)),
 )
 def test_a_variable_that_makes_no_sense_is_refused(env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

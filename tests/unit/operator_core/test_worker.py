@@ -384,3 +384,20 @@ async def test_each_reconcile_is_reported_with_its_result_and_duration(
         await settled()
 
     assert reported == [(result, 3.0)]
+
+
+async def test_at_a_stop_what_is_in_hand_is_finished_and_nothing_else_is_begun() -> None:
+    work = Work()
+    gate = work.hold(A)
+    worker = Worker(work, parallel=2)
+    ran = asyncio.create_task(worker.run())
+    worker.add(A)
+    await settled()
+    worker.stop()
+    worker.add(B)
+    await settled()
+    before = ran.done()
+    gate.set()
+    await ran
+
+    assert (before, work.started, work.ended) == (False, [A], [A])

@@ -11,6 +11,7 @@ from typing import Final
 GROUP: Final = "serving.kserve.io"
 FIELD_MANAGER: Final = "isvc-operator"
 CONFIG_MAP: Final = "inferenceservice-config"
+LEASE: Final = "isvc-operator"
 CREDENTIALS_ROLE: Final = "isvc-operator-credentials"
 
 # --- labels -----------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import secrets
+import socket
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -53,6 +55,15 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         "--parallel", type=int, default=env.get("PARALLEL", "8"), help="number of concurrent reconciles [PARALLEL]"
     )
     parser.add_argument(
+        "--leader-elect",
+        type=_true_or_false,
+        nargs="?",
+        const=True,
+        default=env.get("LEADER_ELECT", "false"),
+        help="reconcile only while this replica holds the Lease isvc-operator in the operator's own namespace; needed "
+        "for more than one [LEADER_ELECT: true or false]",
+    )
+    parser.add_argument(
         "--log-level", type=_level, default=env.get("LOG_LEVEL", "INFO"), help="DEBUG to CRITICAL [LOG_LEVEL]"
     )
     parser.add_argument(
@@ -72,6 +83,10 @@ def _level(text: str) -> str:
     if text.upper() not in logging.getLevelNamesMapping():
         raise argparse.ArgumentTypeError(f"{text!r} is not a log level; use DEBUG, INFO, WARNING, ERROR or CRITICAL")
     return text.upper()
+
+
+def _true_or_false(text: str) -> bool:
+    return _one_of(text.lower(), ("true", "false"), what="a way to elect a leader") == "true"
 
 
 def _log_format(text: str) -> str:
@@ -106,6 +121,7 @@ def run_command(arguments: argparse.Namespace) -> None:
         health_port=arguments.health_port,
         parallel=arguments.parallel,
         home=arguments.home,
+        identity=f"{socket.gethostname()}_{secrets.token_hex(4)}" if arguments.leader_elect else "",
     )
     with otlp_tracer() if arguments.traces == "otlp" else nullcontext(NoTracer()) as tracer:
         asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), tracer))

@@ -15,6 +15,8 @@ from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, error_for
+from isvc_operator.kube.fence import Fence
+from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.nesting import shallow
 from isvc_operator.kube.requests import APPLY_PATCH, ApiRequest
 from isvc_operator.limits import API_RESPONSE_SECONDS
@@ -33,10 +35,14 @@ class KubeApi(Protocol):
 
 
 class KubernetesApi:
-    """KubeApi with the authenticated transport of ``kubernetes.aio``."""
+    """KubeApi with the authenticated transport of ``kubernetes.aio``.
 
-    def __init__(self, client: ApiClient) -> None:
+    ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
+    """
+
+    def __init__(self, client: ApiClient, write_seconds: float | None = None) -> None:
         self._client = client
+        self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
@@ -47,7 +53,7 @@ class KubernetesApi:
         serialized = await self._client.param_serialize(
             request.method,
             request.path,
-            query_params=list(request.query),
+            query_params=[*request.query, *(() if request.method == "GET" else self._write_query)],
             header_params={"Content-Type": content_type, "Accept": request.accept},
             body=body,
             auth_settings=["BearerToken"],
@@ -97,11 +103,18 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
 
 @asynccontextmanager
 async def connect(
-    kubeconfig: str | None, *, observed_by: Sequence[aiohttp.TraceConfig] = ()
+    kubeconfig: str | None,
+    *,
+    observed_by: Sequence[aiohttp.TraceConfig] = (),
+    fence: Fence | None = None,
+    identity: str = "",
 ) -> AsyncIterator[KubernetesApi]:
-    """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests."""
+    """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests.
+
+    ``fence``: what stops its writes. ``identity``: which of several replicas it belongs to, for the audit log.
+    """
     configuration = await load_configuration(kubeconfig)
-    configuration.trace_configs = list(observed_by)
+    configuration.trace_configs = [*observed_by, *([fence.trace()] if fence else [])]
     async with ApiClient(configuration) as client:
-        client.user_agent = _USER_AGENT
-        yield KubernetesApi(client)
+        client.user_agent = f"{_USER_AGENT}/{identity}" if identity else _USER_AGENT
+        yield KubernetesApi(client, LATEST_WRITE_SECONDS if fence else None)

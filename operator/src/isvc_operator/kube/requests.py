@@ -59,6 +59,26 @@ def review_own_access(verb: str, group: str, resource: str) -> ApiRequest:
     return ApiRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
 
 
+def _lease_path(namespace: str, name: str = "") -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
+
+
+def read_lease(namespace: str, name: str) -> ApiRequest:
+    """Read who leads."""
+    return ApiRequest("GET", _lease_path(namespace, name))
+
+
+def create_lease(lease: Manifest) -> ApiRequest:
+    """Create a Lease."""
+    return ApiRequest("POST", _lease_path(lease["metadata"]["namespace"]), body=lease)
+
+
+def replace_lease(lease: Manifest) -> ApiRequest:
+    """Replace a Lease, if it still has its resource version."""
+    metadata = lease["metadata"]
+    return ApiRequest("PUT", _lease_path(metadata["namespace"], metadata["name"]), body=lease)
+
+
 def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
     """List the metadata of the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
     query = [("limit", "500")]

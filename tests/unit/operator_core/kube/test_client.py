@@ -193,3 +193,16 @@ async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named(monkeypatch: pytest
 
     with pytest.raises(ConfigError, match="no kubeconfig is set, and this is not a pod"):
         await load_configuration(None)
+
+
+async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> None:
+    client = StubClient()
+    api = KubernetesApi(client, 4.0)
+
+    await api.send(REQUEST)
+    await api.send(requests.get("Service", "models", "bert"))
+
+    assert [options["query_params"] for _, _, options in client.serialized] == [
+        [("fieldManager", "isvc-operator"), ("timeout", "4s")],
+        [],
+    ]
