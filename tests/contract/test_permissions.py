@@ -6,9 +6,12 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
+from isvc_operator.api.names import LEASE
 from isvc_operator.kube import requests
+from isvc_operator.kube.lease import new_lease
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.builders import a_child
 from tests.support.permissions import NEVER_LOGGED, RBAC, Permission, granted_by, shipped_roles
@@ -32,7 +35,9 @@ def needed_by(request: ApiRequest) -> set[Permission]:
     target = PATH.fullmatch(request.path)
     assert target is not None
     read = "get" if target["name"] else "list"
-    verbs = {"GET": {read}, "POST": {"create"}, "DELETE": {"delete"}, "PATCH": {"patch"}}[request.method]
+    verbs = {"GET": {read}, "POST": {"create"}, "PUT": {"update"}, "DELETE": {"delete"}, "PATCH": {"patch"}}[
+        request.method
+    ]
     if request.content_type == requests.APPLY_PATCH:
         verbs = {"patch", "create"}
     return {(target["group"] or "", target["resource"] + (target["subresource"] or ""), verb) for verb in verbs}
@@ -87,6 +92,16 @@ def test_the_operator_may_do_nothing_else() -> None:
     kopfs = {("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")}
 
     assert granted() == asked | {(*it, verb) for it in watched | kopfs for verb in ("list", "watch")} | NEVER_LOGGED
+
+
+def test_several_replicas_may_hold_their_lease_and_nothing_else() -> None:
+    lease = new_lease("ns", LEASE)
+    asked = (requests.read_lease("ns", LEASE), requests.create_lease(lease), requests.replace_lease(lease))
+    role, _ = yaml.safe_load_all((RBAC.parents[1] / "ha" / "lease-role.yaml").read_text())
+    named = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
+
+    assert granted_by(role) == set().union(*map(needed_by, asked))
+    assert named == {("create",): None, ("get", "update"): [LEASE]}
 
 
 def test_what_lies_outside_of_namespaces_is_in_a_role_of_its_own() -> None:

@@ -70,6 +70,7 @@ FORMS: dict[str, dict[str, object]] = {
     "install.yaml": {},
     "install-restricted.yaml": {"credentials.everywhere": False, "networkPolicy.enabled": True},
     "install-namespaced.yaml": {"namespaces": [NAMESPACE]},
+    "install-ha.yaml": {"replicas": 2},
 }
 
 
@@ -171,6 +172,7 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
 REFUSED = {
     'image.regsitry="x"': "at '/image': additional properties 'regsitry' not allowed",
     'namespaces=["A"]': "at '/namespaces/0': 'A' does not match pattern",
+    "replicas=0": "at '/replicas': minimum: got 0, want 1",
     'logLevel="LOUD"': "at '/logLevel': value must be one of",
     'runtimes=["mar"]': "runtimes: there is no mar in manifests/runtimes or manifests/runtimes-kserve",
     'credentials.namespaces=["a"]': "credentials.namespaces has no effect while credentials.everywhere is true",

@@ -90,6 +90,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
         "constraints.txt",
         "images.txt",
         "install-crds.yaml",
+        "install-ha.yaml",
         "install-local.yaml",
         "install-namespaced.yaml",
         "install-restricted.yaml",
