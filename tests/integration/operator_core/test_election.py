@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +21,13 @@ from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
-ELECTED = ("--leader-elect",)
 OPERATOR_MODULE = ("isvc_operator",)
 TAKEOVER = 60.0  # seconds, on a busy machine; how long it takes is published, not judged here
 LEASES = "leases"
+LEADS = re.compile(r"^isvc_operator_leader (.*)$", re.MULTILINE)
 
 
 @dataclass
@@ -49,8 +52,9 @@ class Cluster:
         return eventually(lambda: self.holder() if self.holder() != identity else "", "another one leads", TAKEOVER)
 
     @contextlib.contextmanager
-    def replica(self, *module: str) -> Iterator[subprocess.Popen[bytes]]:
-        flags = (f"--namespace={self.namespace.name}", f"--home={self.namespace.name}", *ELECTED)
+    def replica(self, *module: str, port: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        flags = [f"--namespace={self.namespace.name}", f"--home={self.namespace.name}", "--leader-elect"]
+        flags += [f"--health-port={port}"] if port else []
         env = {**os.environ, "KUBECONFIG": str(self.server.kubeconfig)}
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
@@ -82,23 +86,35 @@ class Cluster:
         eventually(lambda: self.namespace.find("deployment", f"{name}-predictor"), f"{name} is served", TAKEOVER)
 
 
+def read(port: int, path: str) -> str:
+    """The response; empty if there is none yet, or if it is an error."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10.0) as response:
+            return str(response.read().decode())
+    except OSError:
+        return ""
+
+
 @pytest.fixture
 def cluster(apiserver: ApiServer, tmp_path: Path) -> Cluster:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
     return Cluster(apiserver, new_namespace(apiserver), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_next_one_leads_after_a_clean_stop_and_after_a_kill(cluster: Cluster) -> None:
-    since = cluster.server.position()
+    since, port = cluster.server.position(), free_port()
     with cluster.replica() as first:
         leader = cluster.wait_for_another_than("")
-        with cluster.replica() as second:
+        with cluster.replica(port=port) as second:
             cluster.apply_and_wait("one")
-            eventually(lambda: (cluster.folder / "log").read_text().count("standing by as") == 2, "both are there")
+            eventually(lambda: read(port, "/readyz") == "ok\n", "the caches of the one that stands by are filled")
+            assert LEADS.findall(read(port, "/metrics")) == ["0.0"]
             first.send_signal(signal.SIGTERM)
             assert first.wait(TAKEOVER) == 0
             successor = cluster.wait_for_another_than(leader)
             cluster.apply_and_wait("two")
+            assert LEADS.findall(read(port, "/metrics")) == ["1.0"]
             with cluster.replica():
                 eventually(lambda: (cluster.folder / "log").read_text().count("standing by as") == 3, "a third one")
                 second.kill()
@@ -109,6 +125,7 @@ def test_the_next_one_leads_after_a_clean_stop_and_after_a_kill(cluster: Cluster
     assert cluster.lease()["spec"]["leaseTransitions"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before-send", "before-check"])
 def test_a_leader_that_is_stopped_in_a_write_until_another_one_leads_does_not_write_it(
     point: str, cluster: Cluster
