@@ -70,6 +70,13 @@ def test_refused_requests_are_named() -> None:
     assert refused(events) == ["list /secrets"]
 
 
+def test_a_namespace_that_is_being_deleted_refuses_nobody_for_a_lack_of_permissions() -> None:
+    event = an_event("create", "events", code=403)
+    event["responseStatus"]["details"] = {"causes": [{"reason": "NamespaceTerminating"}]}
+
+    assert refused([event]) == []
+
+
 def test_a_recorded_run_of_one_service_needs_nothing_else_and_was_refused_nothing() -> None:
     events = of_account(ACCOUNT, map(json.loads, RECORDED.read_text().splitlines()))
     in_namespaces = [role for role in shipped_roles() if role["metadata"]["name"] != "isvc-operator-cluster"]

@@ -59,12 +59,21 @@ def needed_for(events: Iterable[AuditEvent]) -> set[Permission]:
 
 
 def refused(events: Iterable[AuditEvent]) -> list[str]:
-    """Those requests that the API server did not allow, each as its verb and URI."""
-    return [
+    """Those requests that the API server did not allow, each as its verb and URI, and once.
+
+    In a namespace that is being deleted it allows nobody to create anything.
+    """
+    found = (
         f"{event['verb']} {event['requestURI']}"
         for event in events
-        if event.get("responseStatus", {}).get("code") in (401, 403)
-    ]
+        if event.get("responseStatus", {}).get("code") in (401, 403) and not _is_terminating(event)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _is_terminating(event: AuditEvent) -> bool:
+    causes = event["responseStatus"].get("details", {}).get("causes", ())
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def shipped_roles(file: Path = RBAC) -> list[dict[str, Any]]:
