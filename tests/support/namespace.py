@@ -87,6 +87,12 @@ class Namespace:
         what = f"{type_} of {service} is {status} {reason or ''}"
         return eventually(matches, what, within, lambda: f"it is {found}")
 
+    def wait_until_ready(self) -> None:
+        """Wait until the service is ready and its Event, which is written last, is there."""
+        self.wait_for_condition("Ready", "True")
+        query = ("get", "events", "--field-selector=reason=InferenceServiceReady", "--output=name")
+        eventually(lambda: self.kubectl(*query), "the Event of the service that is ready")
+
     def play_finished_rollout(self, name: str = "torchserve-predictor") -> None:
         """Do what the Deployment controller does when all pods are up."""
         deployment = self.wait_for("deployment", name)

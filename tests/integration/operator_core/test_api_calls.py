@@ -57,7 +57,7 @@ def test_a_restart_lists_and_watches_and_writes_nothing(
 def make_ready(namespace: Namespace) -> None:
     namespace.apply_story()
     namespace.play_finished_rollout()
-    namespace.wait_for_condition("Ready", "True")
+    namespace.wait_until_ready()
 
 
 def work_on_something_else(namespace: Namespace) -> None:

@@ -50,7 +50,7 @@ def test_what_the_api_server_adds_to_the_children_is_not_taken_for_a_difference(
     apply(namespace, transformer=WRAPPER, explainer=WRAPPER)
     for name in NAMES:
         namespace.play_finished_rollout(name)
-    namespace.wait_for_condition("Ready", "True")
+    namespace.wait_until_ready()
     since = apiserver.position()
 
     namespace.kubectl("label", "deployment", NAMES[1], "someone/else=was-here")
