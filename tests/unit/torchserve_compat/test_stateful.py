@@ -39,7 +39,11 @@ LIMITS = SequenceLimits(max_sequences=8, max_idle_s=60.0, queue_size=8)
 
 
 class Worker:
-    """Answers with the sum of what came for each sequence, when it may; `seen` is what it got, batch by batch."""
+    """Answers with the sum of what came for each sequence, when it may; `seen` is what it got, batch by batch.
+
+    After it broke, the next batch waits for another process, and is dropped if nobody waits for it by then: as in the
+    pool.
+    """
 
     def __init__(self) -> None:
         self.seen: list[list[tuple[str, str]]] = []
@@ -47,6 +51,7 @@ class Worker:
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.failure: ServingError | frames.HandlerFailure | None = None
+        self._broken = False
         self.wanted: Callable[[], bool] = bool
         self._sums: dict[str, int] = {}
 
@@ -54,11 +59,17 @@ class Worker:
         self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
     ) -> frames.HandlerResult:
         self.wanted = is_wanted
+        if self._broken:
+            await turns_of_the_loop()
+            if not is_wanted():
+                raise ClientGone
+            self._broken = False
         self.requests += batch.requests
         told = [(sequence_of(one), one.parts[0].value.decode()) for one in batch.requests]
         self.seen.append(told)
         await self.may_go_on.wait()
         if isinstance(self.failure, ServingError):
+            self._broken = True
             raise self.failure
         if self.failure:
             return frames.HandlerResult([], 0.0, self.failure)

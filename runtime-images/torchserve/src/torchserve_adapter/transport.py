@@ -150,8 +150,10 @@ class VersionTransport:
             if response.status == 200:
                 return response
             message = message_of(response.body)
-            if _NO_IDLE_WORKER not in message or self._given_up or not is_wanted():
+            if _NO_IDLE_WORKER not in message or self._given_up:
                 raise self._refusal(response.status, message, time.monotonic() - started)
+            if not is_wanted():
+                raise ClientGone
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
