@@ -13,6 +13,7 @@ import pytest
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
 from tests.support.waiting import eventually
+from transformer_sdk.kserve.constants.constants import DEFAULT_GRPC_PORT
 
 # Its workers get as far as the models and no further.
 PROGRAM = """
@@ -56,10 +57,13 @@ def test_a_grpc_port_that_is_taken_is_all_that_it_speaks_of(tmp_path: Path) -> N
     assert "never awaited" not in log.read_text()
 
 
-def test_a_given_address_is_the_only_one_that_is_served_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_HOST", "127.0.0.2")
+def test_the_address_and_grpcs_port_of_the_environment_are_the_only_ones_that_are_served_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     http_port, grpc_port = free_port(), free_port()
-    process, log = started(tmp_path, f"--http_port={http_port}", f"--grpc_port={grpc_port}")
+    monkeypatch.setenv("HTTP_HOST", "127.0.0.2")
+    monkeypatch.setenv("GRPC_PORT", str(grpc_port))
+    process, log = started(tmp_path, f"--http_port={http_port}", f"--grpc_port={DEFAULT_GRPC_PORT}")
     try:
         eventually(lambda: _listens("127.0.0.2", grpc_port), "it serves", 60, log.read_text)
         heard = {

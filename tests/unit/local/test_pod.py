@@ -72,6 +72,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 env={
                     "PYTHONUNBUFFERED": "1",
                     "HTTP_HOST": "127.0.0.1",
+                    "GRPC_PORT": "40002",
                     "TMPDIR": "/run/0/.tmp",
                     "STORAGE_LAYOUT": "auto",
                     "STORAGE_PVC_ROOT": "/run/0/.claims",
@@ -92,6 +93,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 env={
                     "PYTHONUNBUFFERED": "1",
                     "HTTP_HOST": "127.0.0.1",
+                    "GRPC_PORT": "40002",
                     "TMPDIR": "/run/0/scratch",
                     "INFERENCE_SERVICE_NAME": "torchserve",
                     "HOME": "/run/0/scratch",
@@ -128,7 +130,7 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
         ),
         ("watch",),
     ]
-    assert pod.ports == {8080: 40001}
+    assert pod.ports == {8080: 40001, 8081: 40002}
 
 
 def test_every_port_of_the_server_is_replaced_everywhere() -> None:

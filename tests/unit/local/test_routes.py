@@ -147,5 +147,5 @@ def test_pods_call_those_before_them_by_their_services() -> None:
 
     assert addresses_of(children, []) == ()
     assert addresses_of(children, [pod]) == (
-        ServiceAddress(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 80: 40001}),
+        ServiceAddress(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 8081: 40001, 80: 40001}),
     )

@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from prometheus_client import REGISTRY, generate_latest
 
@@ -24,6 +24,7 @@ from data_plane.server.endpoints.repository import RepositoryEndpoints
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
 from data_plane.server.run import Tls
+from transformer_sdk.kserve.constants.constants import DEFAULT_GRPC_PORT
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.model import BaseKServeModel
 from transformer_sdk.kserve.serving.config import ServerConfig
@@ -34,7 +35,9 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
 
-HOST_VARIABLE = "HTTP_HOST"  # the address to listen on, as for the model servers; all addresses if not set
+# As for the model servers: the address to listen on, all addresses if not set; and gRPC's port in place of the default.
+HOST_VARIABLE = "HTTP_HOST"
+GRPC_PORT_VARIABLE = "GRPC_PORT"
 _IF_A_HOOK = "if an async hook blocks or computes, make it sync, so that it runs in a thread"
 
 
@@ -45,7 +48,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
     listeners = Listeners(
         listener=listener,
         host=os.environ.get(HOST_VARIABLE, ""),
-        grpc_port=_grpc_port(config.grpc_port),
+        grpc_port=_grpc_port(config.grpc_port, os.environ),
         max_request_size=config.max_request_size,
         request_timeout_s=config.request_timeout_s,
         grace_period_s=config.grace_period_s,
@@ -114,10 +117,13 @@ async def _run_engine(model: BaseKServeModel) -> None:
     await asyncio.Event().wait()  # an engine that has started and returned does not end the server
 
 
-def _grpc_port(port: int | None) -> int:
+def _grpc_port(port: int | None, environment: Mapping[str, str]) -> int:
     """Return the port, or 0 where gRPC is not served."""
     if port is None:
         return 0
+    told = environment.get(GRPC_PORT_VARIABLE, "")
+    if port == DEFAULT_GRPC_PORT and told.isdigit():  # tcp://... is the address of a Service that is named grpc
+        port = int(told)
     if missing := [name for name in ("grpc", "google.protobuf", "numpy") if not _installed(name)]:
         log.info("gRPC is not served: %s not installed (the extra `grpc`)", ", ".join(missing))
         return 0

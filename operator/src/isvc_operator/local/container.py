@@ -17,6 +17,7 @@ from isvc_operator.local.addresses import ServiceAddress, localize_addresses
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import text_of
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.component import DEFAULT_GRPC_PORT
 from isvc_operator.resolve.storage.objects import Objects
 
 LOOPBACK: Final = "127.0.0.1"
@@ -123,11 +124,14 @@ def _local(env: Mapping[str, str], bindings: LocalBindings) -> dict[str, str]:
         for name, value in env.items()
     }
     localized = {name: _localize_port(name, value, bindings.ports) for name, value in local.items()}
+    # Servers that no flag tells their port for gRPC would all take the same one.
+    grpc = {"GRPC_PORT": str(bindings.ports[DEFAULT_GRPC_PORT])} if DEFAULT_GRPC_PORT in bindings.ports else {}
     return {
         "PYTHONUNBUFFERED": "1",
         # The server must not be reachable from other machines.
         "HTTP_HOST": LOOPBACK,
         "TMPDIR": str(bindings.scratch),
+        **grpc,
         **localized,
         "TERMINATION_LOG": str(bindings.termination_log),
     }

@@ -27,7 +27,7 @@ from isvc_operator.local.container import LocalBindings, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import files_of
 from isvc_operator.manifests import Container, Volume
-from isvc_operator.resolve.component import DEFAULT_PORT
+from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
 from isvc_operator.resolve.storage.objects import Objects
 
 
@@ -71,7 +71,8 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for container in spec.get("initContainers", ()):
         _check_ends(container)
-    ports = {port: machine.free_port() for container in spec["containers"] for port in _ports(container)}
+    used = [port for container in spec["containers"] for port in _ports(container)]
+    ports = {port: machine.free_port() for port in dict.fromkeys((*used, DEFAULT_GRPC_PORT))}
 
     def planned(container: Container) -> Process:
         bindings = _bindings(container, volumes, ports, machine)

@@ -20,6 +20,7 @@ from isvc_operator.resolve.storage.plan import StoragePlan
 from isvc_operator.resolve.termination import with_grace_period
 
 DEFAULT_PORT = 8080
+DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
