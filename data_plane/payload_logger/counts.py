@@ -11,7 +11,7 @@ from itertools import chain
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from data_plane.payload_logger.events import Kind
+from data_plane.payload_logger.events import PayloadKind
 
 
 class Drop(Enum):
@@ -37,9 +37,9 @@ class Failure(Enum):
 class Counts:
     """The counts of one payload logger. `events` and `bytes` are those in memory."""
 
-    delivered: Counter[Kind] = field(default_factory=Counter)
-    dropped: Counter[tuple[Kind, Drop]] = field(default_factory=Counter)
-    failed: Counter[tuple[Kind, Failure]] = field(default_factory=Counter)
+    delivered: Counter[PayloadKind] = field(default_factory=Counter)
+    dropped: Counter[tuple[PayloadKind, Drop]] = field(default_factory=Counter)
+    failed: Counter[tuple[PayloadKind, Failure]] = field(default_factory=Counter)
     events: int = 0
     bytes: int = 0
 

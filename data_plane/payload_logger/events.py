@@ -20,7 +20,7 @@ GRPC_TYPE = b"application/grpc"
 _TYPES = "org.kubeflow.serving.inference"
 
 
-class Kind(Enum):
+class PayloadKind(Enum):
     """What a payload is."""
 
     REQUEST = "request"
@@ -30,7 +30,7 @@ class Kind(Enum):
 class Payload(msgspec.Struct, frozen=True):
     """One request or response; `headers` are those of the request that are sent with it, `time` is in seconds."""
 
-    kind: Kind
+    kind: PayloadKind
     id: str
     content_type: bytes
     pieces: Sequence[bytes]
@@ -55,7 +55,7 @@ class EventWriter:
         self._common = attribute_headers({name: value for name, value in common.items() if value})
         if settings.annotations:
             self._common += ((b"ce-annotations", _json(settings.annotations)),)
-        self._types = {kind: attribute_headers({"type": f"{_TYPES}.{kind.value}"}) for kind in Kind}
+        self._types = {kind: attribute_headers({"type": f"{_TYPES}.{kind.value}"}) for kind in PayloadKind}
 
     def selected(self, headers: Headers) -> Headers:
         """Return the headers of a request that are sent with its events."""

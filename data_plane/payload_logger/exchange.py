@@ -10,13 +10,13 @@ from msgspec import structs
 from data_plane.limits import PAYLOAD_OVERHEAD
 from data_plane.messages import Headers, Response, StreamingResponse, close_chunks
 from data_plane.payload_logger.counts import Drop
-from data_plane.payload_logger.events import Kind, Payload
+from data_plane.payload_logger.events import Payload, PayloadKind
 from data_plane.payload_logger.queue import PayloadQueue
 
 _OK = 200  # KServe's agent logs no other responses
 
 
-class Exchange(msgspec.Struct, frozen=True):
+class LoggedExchange(msgspec.Struct, frozen=True):
     """Logs the payloads of one request. `now` returns the time in seconds since 1970."""
 
     queue: PayloadQueue
@@ -25,7 +25,7 @@ class Exchange(msgspec.Struct, frozen=True):
     headers: Headers  # those that are sent with the payloads
     logs_response: bool
 
-    def log(self, kind: Kind, content_type: bytes, pieces: Sequence[bytes]) -> None:
+    def log(self, kind: PayloadKind, content_type: bytes, pieces: Sequence[bytes]) -> None:
         """Log one payload, or count why it is dropped."""
         size = sum(map(len, pieces)) + self.overhead()
         if drop := self.queue.hold(size):
@@ -33,14 +33,14 @@ class Exchange(msgspec.Struct, frozen=True):
         else:
             self.put(kind, content_type, pieces, size)
 
-    def put(self, kind: Kind, content_type: bytes, pieces: Sequence[bytes], size: int) -> None:
+    def put(self, kind: PayloadKind, content_type: bytes, pieces: Sequence[bytes], size: int) -> None:
         """Add a payload whose `size` is held to the queue."""
         self.queue.put(Payload(kind, self.id, content_type, pieces, self.headers, self.now(), size))
 
     def respond(self, response: Response) -> None:
         """Log a successful response."""
         if self.logs_response and response.status == _OK:
-            self.log(Kind.RESPONSE, response.content_type, (response.body,))
+            self.log(PayloadKind.RESPONSE, response.content_type, (response.body,))
 
     def following(self, response: StreamingResponse) -> StreamingResponse:
         """Return the response; its chunks are logged as one payload when it ends, however it ends."""
@@ -60,7 +60,7 @@ class Exchange(msgspec.Struct, frozen=True):
 class StreamedPayload:
     """A response that is sent in pieces; what they hold is counted from the first one."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: LoggedExchange) -> None:
         self._exchange = exchange
         self._queue = exchange.queue
         self._pieces: list[bytes] = []
@@ -77,11 +77,11 @@ class StreamedPayload:
     def end(self, content_type: bytes) -> None:
         """Log the pieces if there are any, or count why they are dropped."""
         if self._drop:
-            self._queue.drop(Kind.RESPONSE, self._drop)
+            self._queue.drop(PayloadKind.RESPONSE, self._drop)
         elif not self._pieces:  # an error came first
             self._queue.release(self._size)
         else:
-            self._exchange.put(Kind.RESPONSE, content_type, self._pieces, self._size)
+            self._exchange.put(PayloadKind.RESPONSE, content_type, self._pieces, self._size)
 
     def _hold(self, size: int) -> None:
         if self._drop:

@@ -14,8 +14,8 @@ from data_plane.limits import LOG_SENDERS, MAX_LOGGED_PAYLOAD, MAX_SINK_RESPONSE
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers, header, never
 from data_plane.payload_logger.counts import Counts
-from data_plane.payload_logger.events import EventWriter, Kind
-from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.events import EventWriter, PayloadKind
+from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.payload_logger.report import Report
 from data_plane.payload_logger.sender import Sender
@@ -70,15 +70,19 @@ class PayloadLogger:
             await self._sender.close(timeout_s)
         self._report.write()
 
-    def begin(self, headers: Headers, request_id: str, content_type: bytes, pieces: Sequence[bytes]) -> Exchange | None:
+    def begin(
+        self, headers: Headers, request_id: str, content_type: bytes, pieces: Sequence[bytes]
+    ) -> LoggedExchange | None:
         """Log a request; return what logs its response, or None if the request is not in the sample."""
         own_id = header(headers, b"ce-id")
         event_id = own_id.decode("latin-1") if own_id else request_id
         if self._logged_hashes < _HASHES and zlib.crc32(event_id.encode()) >= self._logged_hashes:
             return None
-        exchange = Exchange(self._queue, self._now, event_id, self._writer.selected(headers), self._logs_responses)
+        exchange = LoggedExchange(
+            self._queue, self._now, event_id, self._writer.selected(headers), self._logs_responses
+        )
         if self._logs_requests:
-            exchange.log(Kind.REQUEST, content_type, pieces)
+            exchange.log(PayloadKind.REQUEST, content_type, pieces)
         return exchange
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from data_plane.limits import MAX_LOGGED_EVENTS
 from data_plane.messages import never
 from data_plane.payload_logger.counts import Counts, Drop
-from data_plane.payload_logger.events import Kind, Payload
+from data_plane.payload_logger.events import Payload, PayloadKind
 
 # Payloads are passed on to the senders this much later, and while no request is in progress: at once, the senders
 # would compete with the request for the processor.
@@ -53,7 +53,7 @@ class PayloadQueue:
         """Give up bytes that were held."""
         self._counts.bytes -= size
 
-    def drop(self, kind: Kind, why: Drop) -> None:
+    def drop(self, kind: PayloadKind, why: Drop) -> None:
         """Count a payload that is not sent, and holds nothing."""
         self._counts.dropped[kind, why] += 1
 

@@ -41,7 +41,7 @@ from data_plane.messages import (
     never,
     text_of,
 )
-from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.metrics import ServerMetrics
@@ -105,7 +105,7 @@ class App:
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         route, timings = _UNROUTED, dict[str, float]()
         is_read = False
-        exchange: Exchange | None = None
+        exchange: LoggedExchange | None = None
         try:
             found = matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template

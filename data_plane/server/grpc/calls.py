@@ -15,8 +15,8 @@ import grpc
 from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, header
 from data_plane.model import Call
-from data_plane.payload_logger.events import GRPC_TYPE, Kind, grpc_frame
-from data_plane.payload_logger.exchange import Exchange
+from data_plane.payload_logger.events import GRPC_TYPE, PayloadKind, grpc_frame
+from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc.messages import Arrival, MessageReceiver
@@ -90,7 +90,7 @@ class UnaryCalls:
             context.set_trailing_metadata(trailing_metadata(call))
             code = grpc.StatusCode.OK
             if exchange and exchange.logs_response:
-                exchange.log(Kind.RESPONSE, GRPC_TYPE, grpc_frame(response))
+                exchange.log(PayloadKind.RESPONSE, GRPC_TYPE, grpc_frame(response))
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = response = b""  # gRPC keeps this frame until the next full garbage collection
             code = code_of(error)
@@ -176,7 +176,7 @@ class StreamCalls:
         await self._unread.write(message, context, held)
 
 
-def _log_request(payloads: PayloadLogger | None, body: bytes, call: Call) -> Exchange | None:
+def _log_request(payloads: PayloadLogger | None, body: bytes, call: Call) -> LoggedExchange | None:
     return payloads.begin(call.headers, call.id, GRPC_TYPE, grpc_frame(body)) if payloads else None
 
 

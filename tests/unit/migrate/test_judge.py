@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.migrate.judge import Change, judge, mode_refused
-from isvc_operator.migrate.severity import Finding, Severity, blocking, ok, warning
+from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
 NAME = "torchserve-predictor"
@@ -32,7 +32,7 @@ def kserves() -> dict[str, Any]:
     return children
 
 
-def judged(before: dict[str, Manifest], after: dict[str, Manifest] = AFTER, **fields: Any) -> list[Finding]:
+def judged(before: dict[str, Manifest], after: dict[str, Manifest] = AFTER, **fields: Any) -> list[PlanLine]:
     body = a_service_body(status={"clusterServingRuntimeName": "kserve-torchserve"})
     change = Change(body, list(before.values()), list(after.values()), a_resolved(SERVICE), **fields)
     return list(judge(change))
@@ -141,7 +141,7 @@ def an_autoscaler(smallest: int, largest: int) -> Manifest:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_a_difference_is_named_with_what_it_means(change: Callable[[dict[str, Any]], None], found: Finding) -> None:
+def test_a_difference_is_named_with_what_it_means(change: Callable[[dict[str, Any]], None], found: PlanLine) -> None:
     before = kserves()
     change(before)
 
@@ -170,7 +170,7 @@ READ_ONLY = warning(f"{WHERE}: its root file system becomes read-only; mount an 
     ids=["non-root", "a user", "read-only", "root", "root, restricted", "nothing, restricted"],
 )
 def test_what_the_security_defaults_refuse_is_named_with_what_to_do(
-    security: dict[str, Any], restricted: bool, found: list[Finding]
+    security: dict[str, Any], restricted: bool, found: list[PlanLine]
 ) -> None:
     after = copied(AFTER)
     after["Deployment"]["spec"]["template"]["spec"]["containers"][0]["securityContext"] = security
@@ -179,22 +179,22 @@ def test_what_the_security_defaults_refuse_is_named_with_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("image", "source", "severity"),
+    ("image", "source", "level"),
     [
-        ("kserve/storage-initializer:v0.20.0", "pvc://leeway", Severity.BLOCKING),
-        ("kserve/storage-initializer:v0.20.0", "s3://models/one", Severity.WARNING),
+        ("kserve/storage-initializer:v0.20.0", "pvc://leeway", Level.BLOCKING),
+        ("kserve/storage-initializer:v0.20.0", "s3://models/one", Level.WARNING),
         ("mine/storage-initializer:1", "pvc://leeway", None),
     ],
     ids=["of KServe, from a claim", "of KServe, from a bucket", "of others"],
 )
-def test_an_initializer_of_kserve_that_was_kept_is_named(image: str, source: str, severity: Severity | None) -> None:
+def test_an_initializer_of_kserve_that_was_kept_is_named(image: str, source: str, level: Level | None) -> None:
     after = copied(AFTER)
     (container,) = after["Deployment"]["spec"]["template"]["spec"]["initContainers"]
     container |= {"image": image, "args": [source, "/mnt/models"], "securityContext": {"readOnlyRootFilesystem": True}}
 
-    found = [item.severity for item in judged(kserves(), after) if item not in UNCHANGED]
+    found = [item.level for item in judged(kserves(), after) if item not in UNCHANGED]
 
-    assert found == ([severity] if severity else [])
+    assert found == ([level] if level else [])
 
 
 def test_parts_without_effect_are_warnings() -> None:
@@ -219,4 +219,4 @@ def test_a_service_of_another_mode_cannot_be_taken_over(
 ) -> None:
     found = mode_refused(a_service_body(status=status, annotations=annotations))
 
-    assert (found is not None and found.severity is Severity.BLOCKING) is refused
+    assert (found is not None and found.level is Level.BLOCKING) is refused

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.migrate.plan import Plan, ServicePlan, judge_cluster
-from isvc_operator.migrate.severity import Finding, Severity, blocking, ok, warning
+from isvc_operator.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
+from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 
 
 def a_manager(*flags: str) -> dict[str, Any]:
@@ -15,21 +15,21 @@ def a_manager(*flags: str) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": containers}}}}
 
 
-def found(**fields: Any) -> tuple[Finding, ...]:
+def found(**fields: Any) -> tuple[PlanLine, ...]:
     known = {"manager": a_manager("--leader-elect"), "kserve_config": {}, "config": {}, "others": {}}
     return judge_cluster(**{**known, **fields})
 
 
 def test_the_plan_has_a_line_for_each_finding_and_counts_services_by_their_worst() -> None:
-    plan = Plan(
+    plan = MigrationPlan(
         cluster=(warning("2 InferenceGraph"),),
         services=(
-            ServicePlan("bank", "one", (ok("runtime: mine"), blocking("host a is not served any more"))),
-            ServicePlan("shop", "two", (ok("runtime: mine"),)),
+            ServiceMigration("bank", "one", (ok("runtime: mine"), blocking("host a is not served any more"))),
+            ServiceMigration("shop", "two", (ok("runtime: mine"),)),
         ),
     )
 
-    assert plan.worst is Severity.BLOCKING
+    assert plan.worst is Level.BLOCKING
     assert list(plan.lines()) == [
         "cluster",
         "  warning  2 InferenceGraph",
@@ -59,7 +59,7 @@ def test_a_manager_whose_controllers_cannot_be_paused_blocks() -> None:
 def test_without_a_manager_there_is_nothing_to_change_over_from() -> None:
     (only,) = found(manager=None)
 
-    assert only.severity is Severity.BLOCKING
+    assert only.level is Level.BLOCKING
 
 
 def test_settings_that_differ_from_kserves_are_named_by_key_and_field() -> None:
@@ -76,7 +76,7 @@ def test_settings_that_differ_from_kserves_are_named_by_key_and_field() -> None:
 def test_a_config_map_that_is_not_valid_is_a_warning() -> None:
     (only,) = found(kserve_config={"ingress": "no JSON"})
 
-    assert only.severity is Severity.WARNING
+    assert only.level is Level.WARNING
 
 
 def test_kinds_that_nothing_handles_are_counted() -> None:

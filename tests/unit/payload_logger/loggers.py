@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from data_plane.messages import Response
 from data_plane.payload_logger.counts import Counts, Drop, Failure
-from data_plane.payload_logger.events import Kind
+from data_plane.payload_logger.events import PayloadKind
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.payload_logger.settings import LoggerSettings, Mode
 from tests.support.scripted_server import Behaviour, ScriptedServer, scripted
@@ -45,12 +45,12 @@ def ask(logger: PayloadLogger, identity: str = "1", body: bytes = b"question", a
 
 
 def delivered(**numbers: int) -> Counts:
-    return Counts(delivered=Counter({Kind(kind): number for kind, number in numbers.items()}))
+    return Counts(delivered=Counter({PayloadKind(kind): number for kind, number in numbers.items()}))
 
 
 def dropped(why: Drop, **numbers: int) -> Counts:
-    return Counts(dropped=Counter({(Kind(kind), why): number for kind, number in numbers.items()}))
+    return Counts(dropped=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))
 
 
 def failed(why: Failure, **numbers: int) -> Counts:
-    return Counts(failed=Counter({(Kind(kind), why): number for kind, number in numbers.items()}))
+    return Counts(failed=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))

@@ -11,7 +11,7 @@ from data_plane.model_server import container
 from data_plane.model_server.errors import ConfigurationError
 from data_plane.model_server.payloads import payload_logger
 from data_plane.payload_logger.counts import Drop
-from data_plane.payload_logger.events import Kind
+from data_plane.payload_logger.events import PayloadKind
 from data_plane.payload_logger.settings import VARIABLE
 from data_plane.server.metrics import ServerMetrics
 from tests.unit.payload_logger.loggers import MIB, ask
@@ -55,7 +55,7 @@ def test_the_metrics_have_what_became_of_the_payloads() -> None:
     logger = payload_logger(ENVIRONMENT, metrics)
     assert logger
     ask(logger, body=b"")
-    logger.counts.dropped[Kind.REQUEST, Drop.QUEUE_FULL] += 2
+    logger.counts.dropped[PayloadKind.REQUEST, Drop.QUEUE_FULL] += 2
     lines = [line for line in metrics.exposition().decode().splitlines() if line.startswith("payload_logger")]
 
     assert lines == [

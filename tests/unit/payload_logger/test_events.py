@@ -5,14 +5,14 @@ from __future__ import annotations
 from cloudevents.http import CloudEvent, from_http
 
 from data_plane.messages import Headers
-from data_plane.payload_logger.events import EventWriter, Kind, Payload, grpc_frame
+from data_plane.payload_logger.events import EventWriter, Payload, PayloadKind, grpc_frame
 from data_plane.payload_logger.settings import LoggerSettings
 
 SETTINGS = LoggerSettings(url="http://sink", inference_service="cat", namespace="zoo", component="predictor")
 BODY = b'{"instances":[1]}'
 
 
-def a_payload(kind: Kind = Kind.REQUEST, identity: str = "42", headers: Headers = ()) -> Payload:
+def a_payload(kind: PayloadKind = PayloadKind.REQUEST, identity: str = "42", headers: Headers = ()) -> Payload:
     return Payload(kind, identity, b"application/json", (BODY,), headers, 1_700_000_000.5, len(BODY))
 
 
@@ -41,7 +41,7 @@ def an_event(kind: str, **attributes: str) -> CloudEvent:
 
 def test_a_request_and_its_response_differ_in_their_types() -> None:
     assert received(SETTINGS, a_payload()) == an_event("request")
-    assert received(SETTINGS, a_payload(Kind.RESPONSE)) == an_event("response")
+    assert received(SETTINGS, a_payload(PayloadKind.RESPONSE)) == an_event("response")
 
 
 def test_selected_headers_keep_the_names_of_the_settings_and_all_values() -> None:
@@ -74,7 +74,7 @@ def test_no_id_can_add_a_header() -> None:
 
 
 def test_a_payload_without_a_content_type_has_no_header_for_it() -> None:
-    payload = Payload(Kind.REQUEST, "1", b"", (BODY,), (), 0.0, 1)
+    payload = Payload(PayloadKind.REQUEST, "1", b"", (BODY,), (), 0.0, 1)
 
     assert b"content-type" not in dict(EventWriter(SETTINGS, "pod").headers(payload))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from data_plane.payload_logger.counts import Counts
-from data_plane.payload_logger.events import Kind, Payload
+from data_plane.payload_logger.events import Payload, PayloadKind
 from data_plane.payload_logger.queue import PayloadQueue
 
 DELAYS = 11  # until payloads are sent beside requests
@@ -40,7 +40,7 @@ class Queued:
         self.queue = PayloadQueue(Counts(), 1000, 1000, lambda: self.busy)
         self.queue._loop = cast("Any", self.loop)
         for _ in range(number):
-            self.queue.put(Payload(Kind.REQUEST, "1", b"", (), (), 0.0, 0))
+            self.queue.put(Payload(PayloadKind.REQUEST, "1", b"", (), (), 0.0, 0))
 
     @property
     def passed_on(self) -> int:
@@ -87,7 +87,7 @@ def test_what_comes_meanwhile_waits_as_long() -> None:
     for _ in range(DELAYS - 1):
         queued.loop.step()
     queued.loop.step()
-    queued.queue.put(Payload(Kind.REQUEST, "2", b"", (), (), 0.0, 0))
+    queued.queue.put(Payload(PayloadKind.REQUEST, "2", b"", (), (), 0.0, 0))
     steps = 0
     while queued.passed_on < 2:
         queued.loop.step()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
-from isvc_operator.migrate.severity import Severity
+from isvc_operator.migrate.plan_line import Level
 
 _MOST = 20  # services at a time
 _LONGEST = 570.0  # seconds, less than new pods are held back for
@@ -72,7 +72,7 @@ async def _run(arguments: argparse.Namespace) -> int:
     from isvc_operator.kube.client import connect
     from isvc_operator.migrate.changeover import apply, back
     from isvc_operator.migrate.objects import Objects
-    from isvc_operator.migrate.read import Scope, make_plan, read_manifests
+    from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
     from isvc_operator.migrate.session import Session
 
     async with connect(arguments.kubeconfig) as api:
@@ -83,12 +83,12 @@ async def _run(arguments: argparse.Namespace) -> int:
         if arguments.step == "back":
             await back(session)
             return 0
-        scope = Scope(tuple(arguments.namespace), read_manifests(arguments.manifests))
+        scope = MigrationScope(tuple(arguments.namespace), read_manifests(arguments.manifests))
         plan = await make_plan(objects, scope, time.monotonic)
-        if arguments.step == "plan" or plan.worst is Severity.BLOCKING:
+        if arguments.step == "plan" or plan.worst is Level.BLOCKING:
             for line in plan.lines():
                 sys.stdout.write(f"{line}\n")
-            return {Severity.BLOCKING: EXIT_INVALID, Severity.WARNING: EXIT_NO_EFFECT, Severity.OK: 0}[plan.worst]
+            return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[plan.worst]
         await apply(session, scope, arguments.parallel)
         return 0
 

@@ -23,7 +23,7 @@ from isvc_operator.migrate.judge import mode_refused
 from isvc_operator.migrate.kserve import pause_controllers, put_away, put_back, resume_controllers
 from isvc_operator.migrate.names import BUDGETS, ROUTES
 from isvc_operator.migrate.objects import path, service_path
-from isvc_operator.migrate.read import Scope, children_of, services_in
+from isvc_operator.migrate.read import MigrationScope, children_of, services_in
 from isvc_operator.migrate.session import Session
 
 _OWN_CONDITIONS: Final = (PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE)
@@ -32,7 +32,7 @@ _NAMED: Final = 20  # services in one line
 Children = Mapping[str, Sequence[Manifest]]  # of each service, by its uid
 
 
-async def apply(session: Session, scope: Scope, parallel: int) -> None:
+async def apply(session: Session, scope: MigrationScope, parallel: int) -> None:
     """Change the services of the scope over, ``parallel`` at a time; raises MigrationFailed at the first that fails."""
     await pause_controllers(session)
     await install(session, scope.manifests)

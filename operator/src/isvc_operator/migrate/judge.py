@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Container, Manifest, find, name_of
-from isvc_operator.migrate.severity import Finding, blocking, ok, warning
+from isvc_operator.migrate.plan_line import PlanLine, blocking, ok, warning
 from isvc_operator.resolve.service import Resolved
 
 _IN_PLACE: Final = ("", "Standard", "RawDeployment")
@@ -34,7 +34,7 @@ class Change:
     restricted: bool = False
 
 
-def mode_refused(body: Manifest) -> Finding | None:
+def mode_refused(body: Manifest) -> PlanLine | None:
     """Return why a service cannot be changed over in place, if its pods are not those of a Deployment of KServe."""
     status = body.get("status") or {}
     mode = status.get("deploymentMode") or (body["metadata"].get("annotations") or {}).get(_MODE, "")
@@ -46,11 +46,11 @@ def mode_refused(body: Manifest) -> Finding | None:
     )
 
 
-def judge(change: Change) -> tuple[Finding, ...]:
+def judge(change: Change) -> tuple[PlanLine, ...]:
     """Return what changes, in the order in which one reads it."""
     return (
         *_runtime(change),
-        *(finding for pair in _deployments(change) for finding in _of_deployment(*pair, change)),
+        *(line for pair in _deployments(change) for line in _of_deployment(*pair, change)),
         *_hosts(change),
         *_ports(change),
         *_other_children(change),
@@ -58,7 +58,7 @@ def judge(change: Change) -> tuple[Finding, ...]:
     )
 
 
-def _runtime(change: Change) -> Iterator[Finding]:
+def _runtime(change: Change) -> Iterator[PlanLine]:
     status = change.body.get("status") or {}
     before = status.get("clusterServingRuntimeName") or status.get("servingRuntimeName")
     chosen = change.resolved.chosen
@@ -79,7 +79,7 @@ def _deployments(change: Change) -> Iterator[tuple[Manifest | None, Manifest]]:
         yield find(change.before, "Deployment", name_of(after)), after
 
 
-def _of_deployment(before: Manifest | None, after: Manifest, change: Change) -> Iterator[Finding]:
+def _of_deployment(before: Manifest | None, after: Manifest, change: Change) -> Iterator[PlanLine]:
     name = name_of(after)
     if before is None:
         yield warning(f"Deployment {name} does not exist yet: KServe has not made it")
@@ -95,7 +95,7 @@ def _of_deployment(before: Manifest | None, after: Manifest, change: Change) -> 
     yield from _initializer(name, after)
 
 
-def _size(before: Manifest, after: Manifest) -> Finding:
+def _size(before: Manifest, after: Manifest) -> PlanLine:
     name, live, wanted = name_of(after), before["spec"].get("replicas", 1), after["spec"].get("replicas")
     if wanted is None or wanted == live:
         return ok(f"Deployment {name}: its size stays {live}")
@@ -106,7 +106,7 @@ def _size(before: Manifest, after: Manifest) -> Finding:
     )
 
 
-def _image(deployment: str, before: Container | None, after: Container) -> Iterator[Finding]:
+def _image(deployment: str, before: Container | None, after: Container) -> Iterator[PlanLine]:
     old, new = (before or {}).get("image"), after.get("image")
     if before is None:
         yield ok(f"Deployment {deployment}: container {after['name']} is added, image {new}")
@@ -118,7 +118,7 @@ def _image(deployment: str, before: Container | None, after: Container) -> Itera
 
 def _user(
     deployment: str, before: Container | None, after: Container, *, pods: tuple[Any, Any], restricted: bool
-) -> Iterator[Finding]:
+) -> Iterator[PlanLine]:
     where = f"Deployment {deployment}, container {after['name']}"
     user, non_root = (_effective(after, pods[1], field) for field in ("runAsUser", "runAsNonRoot"))
     cure = f"set securityContext.runAsUser of {after['name']} to the user of its image's files"
@@ -130,7 +130,7 @@ def _user(
         yield warning(f"{where}: its root file system becomes read-only; mount an emptyDir where it writes")
 
 
-def _initializer(deployment: str, after: Manifest) -> Iterator[Finding]:
+def _initializer(deployment: str, after: Manifest) -> Iterator[PlanLine]:
     """Judge the container that copies the model: a ClusterStorageContainer or a ConfigMap may name KServe's image."""
     for container in _pod(after).get("initContainers", ()):
         if container["name"] != CONTAINER_INITIALIZER or not _KSERVES_INITIALIZER.search(container.get("image", "")):
@@ -146,7 +146,7 @@ def _initializer(deployment: str, after: Manifest) -> Iterator[Finding]:
 # --- what leads to the pods --------------------------------------------------------------------------------
 
 
-def _hosts(change: Change) -> Iterator[Finding]:
+def _hosts(change: Change) -> Iterator[PlanLine]:
     before, after = _hosts_of(change.before), _hosts_of(change.after)
     for host in sorted(before - after):
         yield blocking(f"host {host} is not served any more; let domainTemplate or additionalDomainTemplates give it")
@@ -176,7 +176,7 @@ def _ingress_class(children: Iterable[Manifest]) -> str | None:
     return next((item["spec"].get("ingressClassName") for item in children if item["kind"] == "Ingress"), None)
 
 
-def _ports(change: Change) -> Iterator[Finding]:
+def _ports(change: Change) -> Iterator[PlanLine]:
     """Judge the port of the pods: until the last old pod ends, both old and new ones receive requests there."""
     for after in _of_kind(change.after, "Service"):
         before = find(change.before, "Service", name_of(after))
@@ -195,7 +195,7 @@ def _target(service: Manifest | None) -> int | str | None:
     return ports[0].get("targetPort") if ports else None
 
 
-def _other_children(change: Change) -> Iterator[Finding]:
+def _other_children(change: Change) -> Iterator[PlanLine]:
     rendered = {(item["kind"], name_of(item)) for item in change.after}
     for child in change.before:
         kind, name = child["kind"], name_of(child)

@@ -10,61 +10,61 @@ from isvc_operator.config import parse_config
 from isvc_operator.errors import ConfigError
 from isvc_operator.manifests import Manifest
 from isvc_operator.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE
-from isvc_operator.migrate.severity import Finding, Severity, blocking, warning
+from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, warning
 
 _LEADER_ELECTION = ("--leader-elect", "--leader-elect=true", "-leader-elect", "-leader-elect=true")
 
 
 @dataclass(frozen=True)
-class ServicePlan:
+class ServiceMigration:
     """What is found for one service."""
 
     namespace: str
     name: str
-    findings: tuple[Finding, ...]
+    lines: tuple[PlanLine, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class MigrationPlan:
     """What is found for the cluster, and for each of its services."""
 
-    cluster: tuple[Finding, ...]
-    services: tuple[ServicePlan, ...]
+    cluster: tuple[PlanLine, ...]
+    services: tuple[ServiceMigration, ...]
 
     @property
-    def worst(self) -> Severity:
-        """The severity of the plan."""
-        found = {item.severity for item in self.cluster} | {
-            item.severity for service in self.services for item in service.findings
+    def worst(self) -> Level:
+        """The level of the plan."""
+        found = {item.level for item in self.cluster} | {
+            item.level for service in self.services for item in service.lines
         }
-        order = (Severity.BLOCKING, Severity.WARNING)
-        return next((severity for severity in order if severity in found), Severity.OK)
+        order = (Level.BLOCKING, Level.WARNING)
+        return next((level for level in order if level in found), Level.OK)
 
     def lines(self) -> Iterator[str]:
         """Yield the text of the plan."""
         yield from _section("cluster", self.cluster)
         for service in self.services:
-            yield from _section(f"{service.namespace}/{service.name}", service.findings)
-        counts = dict.fromkeys(Severity, 0)
+            yield from _section(f"{service.namespace}/{service.name}", service.lines)
+        counts = dict.fromkeys(Level, 0)
         for service in self.services:
-            counts[_worst_of(service.findings)] += 1
-        summary = ", ".join(f"{number} {severity.value}" for severity, number in counts.items())
+            counts[_worst_of(service.lines)] += 1
+        summary = ", ".join(f"{number} {level.value}" for level, number in counts.items())
         yield f"{len(self.services)} services: {summary}"
 
 
-def _section(title: str, findings: tuple[Finding, ...]) -> Iterator[str]:
-    if findings:
+def _section(title: str, lines: tuple[PlanLine, ...]) -> Iterator[str]:
+    if lines:
         yield title
-        yield from (f"  {item.severity.value:<9}{item.text}" for item in findings)
+        yield from (f"  {item.level.value:<9}{item.text}" for item in lines)
 
 
-def _worst_of(findings: tuple[Finding, ...]) -> Severity:
-    return Plan(findings, ()).worst
+def _worst_of(lines: tuple[PlanLine, ...]) -> Level:
+    return MigrationPlan(lines, ()).worst
 
 
 def judge_cluster(
     *, manager: Manifest | None, kserve_config: Mapping[str, str], config: Mapping[str, str], others: Mapping[str, int]
-) -> tuple[Finding, ...]:
+) -> tuple[PlanLine, ...]:
     """Return what concerns more than one service.
 
     ``config`` is what the operator will read, ``others`` the number of objects of each kind that it does not handle.
@@ -80,7 +80,7 @@ def judge_cluster(
     )
 
 
-def _of_manager(manager: Manifest | None) -> Iterator[Finding]:
+def _of_manager(manager: Manifest | None) -> Iterator[PlanLine]:
     name = f"Deployment {KSERVE_MANAGER} in namespace {KSERVE_NAMESPACE}"
     if manager is None:
         yield blocking(f"{name} does not exist: there is nothing to change over from")
@@ -97,7 +97,7 @@ def electing_containers(manager: Manifest) -> list[str]:
     return [name for name, given in flags.items() if given.intersection(_LEADER_ELECTION)]
 
 
-def _of_config(kserves: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[Finding]:
+def _of_config(kserves: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[PlanLine]:
     name = f"ConfigMap {CONFIG_MAP} of namespace {KSERVE_NAMESPACE}"
     if not kserves:
         return

@@ -21,8 +21,8 @@ from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.judge import Change, judge, mode_refused
 from isvc_operator.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
 from isvc_operator.migrate.objects import Objects, deployment_path, path
-from isvc_operator.migrate.plan import Plan, ServicePlan, judge_cluster
-from isvc_operator.migrate.severity import Finding, blocking, ok
+from isvc_operator.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
+from isvc_operator.migrate.plan_line import PlanLine, blocking, ok
 from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
@@ -44,7 +44,7 @@ _ENFORCED = "pod-security.kubernetes.io/enforce"
 
 
 @dataclass(frozen=True)
-class Scope:
+class MigrationScope:
     """The namespaces to change over, all of them if empty, and the manifests that are installed with the operator."""
 
     namespaces: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ async def children_of(objects: Objects, services: Iterable[Manifest]) -> dict[st
     return found
 
 
-async def make_plan(objects: Objects, scope: Scope, clock: Callable[[], float]) -> Plan:
+async def make_plan(objects: Objects, scope: MigrationScope, clock: Callable[[], float]) -> MigrationPlan:
     """Return the plan for the scope; raises KubeError, and ConfigError for the operator's configuration."""
     data = await _configuration(objects, scope)
     config = parse_config(data)
@@ -105,14 +105,14 @@ async def make_plan(objects: Objects, scope: Scope, clock: Callable[[], float]) 
     plans = []
     for body in services:
         namespace, name = body["metadata"]["namespace"], name_of(body)
-        findings = await planner.judge(
+        lines = await planner.judge(
             body,
             children[body["metadata"]["uid"]],
             taken=claims.taken_from(namespace, name),
             restricted=namespace in restricted,
         )
-        plans.append(ServicePlan(namespace, name, findings))
-    return Plan(await _of_cluster(objects, scope, data), tuple(plans))
+        plans.append(ServiceMigration(namespace, name, lines))
+    return MigrationPlan(await _of_cluster(objects, scope, data), tuple(plans))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Planner:
 
     async def judge(
         self, body: Manifest, before: Sequence[Manifest], *, taken: Mapping[str, str], restricted: bool
-    ) -> tuple[Finding, ...]:
+    ) -> tuple[PlanLine, ...]:
         if refused := mode_refused(body):
             return (refused,)
         service, problem = read_service(body)
@@ -160,7 +160,7 @@ def _usable(runtimes: Iterable[ServingRuntime], namespace: str) -> Runtimes:
     )
 
 
-async def _runtimes(objects: Objects, scope: Scope) -> tuple[ServingRuntime, ...]:
+async def _runtimes(objects: Objects, scope: MigrationScope) -> tuple[ServingRuntime, ...]:
     """Return the installed runtimes, with those of the manifests over them; unreadable ones serve nothing."""
     found = [
         *await objects.items(f"{SERVING}/v1alpha1", "clusterservingruntimes"),
@@ -186,7 +186,7 @@ async def _containers(objects: Objects) -> tuple[ClusterStorageContainer, ...]:
     return tuple(parsed)
 
 
-async def _configuration(objects: Objects, scope: Scope) -> Mapping[str, str]:
+async def _configuration(objects: Objects, scope: MigrationScope) -> Mapping[str, str]:
     """Return the data of the ConfigMap that the operator will read."""
     given = [item for item in scope.manifests if (item["kind"], name_of(item)) == ("ConfigMap", CONFIG_MAP)]
     found = given[-1] if given else await objects.get(path("v1", "configmaps", OPERATOR_NAMESPACE, CONFIG_MAP))
@@ -194,7 +194,7 @@ async def _configuration(objects: Objects, scope: Scope) -> Mapping[str, str]:
     return data
 
 
-async def _of_cluster(objects: Objects, scope: Scope, data: Mapping[str, str]) -> tuple[Finding, ...]:
+async def _of_cluster(objects: Objects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
     kserves = await objects.get(path("v1", "configmaps", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
     others = {
         kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))

@@ -14,7 +14,13 @@ from typing import Any
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.names import ANNOTATION_AUTOSCALER
 from isvc_operator.config import OperatorConfig
-from isvc_operator.resolve.scaling_metrics import Metric, Place, ResourceTarget, metrics_for_hpa, metrics_for_keda
+from isvc_operator.resolve.scaling_metrics import (
+    ComponentPlace,
+    Metric,
+    ResourceTarget,
+    metrics_for_hpa,
+    metrics_for_keda,
+)
 
 
 class AutoscalerClass(Enum):
@@ -58,7 +64,7 @@ class Scaling:
 def resolve_scaling(
     component: ComponentExtensionSpec,
     scaler: AutoscalerClass,
-    place: Place,
+    place: ComponentPlace,
     config: OperatorConfig,
     *,
     keda: bool,
@@ -96,7 +102,7 @@ _CANNOT_WAKE = "one pod is kept: cpu and memory do not tell when to start the fi
 _TUNING = ("scale_target", "scale_metric", "scale_metric_type", "auto_scaling")
 
 
-def _by_hpa(component: ComponentExtensionSpec, place: Place, config: OperatorConfig) -> Scaling:
+def _by_hpa(component: ComponentExtensionSpec, place: ComponentPlace, config: OperatorConfig) -> Scaling:
     minimum = max(1, component.min_replicas or 0)
     if (component.max_replicas or 0) <= minimum:
         return _fixed(component, place, _NO_ROOM)
@@ -109,7 +115,7 @@ def _by_hpa(component: ComponentExtensionSpec, place: Place, config: OperatorCon
     )
 
 
-def _by_keda(component: ComponentExtensionSpec, place: Place, config: OperatorConfig) -> Scaling:
+def _by_keda(component: ComponentExtensionSpec, place: ComponentPlace, config: OperatorConfig) -> Scaling:
     minimum = 1 if component.min_replicas is None else component.min_replicas
     maximum = max(component.max_replicas or 0, minimum, 1)
     if maximum == minimum:
@@ -126,7 +132,7 @@ def _by_keda(component: ComponentExtensionSpec, place: Place, config: OperatorCo
     )
 
 
-def _fixed(component: ComponentExtensionSpec, place: Place, why: str, *, kept: str = _ONE_KEPT) -> Scaling:
+def _fixed(component: ComponentExtensionSpec, place: ComponentPlace, why: str, *, kept: str = _ONE_KEPT) -> Scaling:
     """Return the number of pods that the user has set, if any; ``kept`` says why one pod is kept in place of none."""
     beyond = ("max_replicas",) if (component.max_replicas or 0) > max(1, component.min_replicas or 0) else ()
     ignored = (*_zero(component, place, kept), *_unused(component, place, why, *beyond))
@@ -137,11 +143,11 @@ def _replicas(component: ComponentExtensionSpec) -> int | None:
     return None if component.min_replicas is None else max(1, component.min_replicas)
 
 
-def _zero(component: ComponentExtensionSpec, place: Place, instead: str) -> tuple[str, ...]:
+def _zero(component: ComponentExtensionSpec, place: ComponentPlace, instead: str) -> tuple[str, ...]:
     return (f"{place.field}.minReplicas: 0 ({instead})",) if component.min_replicas == 0 else ()
 
 
-def _unused(component: ComponentExtensionSpec, place: Place, why: str, *more: str) -> tuple[str, ...]:
+def _unused(component: ComponentExtensionSpec, place: ComponentPlace, why: str, *more: str) -> tuple[str, ...]:
     """Name the fields for an autoscaler that are set, and ``more`` of the component's."""
     fields = type(component).model_fields
     names = (name for name in (*more, *_TUNING) if getattr(component, name) is not None)

@@ -25,7 +25,7 @@ _GRAPHITE_RANGE = "-1Minutes"  # KEDA requires one; KServe has no field for it
 
 
 @dataclass(frozen=True)
-class Place:
+class ComponentPlace:
     """A component's place in the service, such as ``spec.predictor``, and the Deployment that it becomes."""
 
     field: str
@@ -66,7 +66,7 @@ _DEFAULT = ResourceTarget("cpu", DEFAULT_CPU)
 _INSTEAD = f"the pods are scaled by cpu, at {DEFAULT_CPU} % of what they request"
 
 
-def metrics_for_hpa(component: ComponentExtensionSpec, place: Place) -> Found:
+def metrics_for_hpa(component: ComponentExtensionSpec, place: ComponentPlace) -> Found:
     """Return the metrics for a HorizontalPodAutoscaler: cpu and memory; raises InvalidSpec."""
 
     def read(metric: MetricsSpec, at: str) -> Found:
@@ -78,7 +78,7 @@ def metrics_for_hpa(component: ComponentExtensionSpec, place: Place) -> Found:
     return _metrics(component, place, read)
 
 
-def metrics_for_keda(component: ComponentExtensionSpec, place: Place, scaler_address: str) -> Found:
+def metrics_for_keda(component: ComponentExtensionSpec, place: ComponentPlace, scaler_address: str) -> Found:
     """Return the metrics for a ScaledObject; raises InvalidSpec.
 
     ``scaler_address`` is that of the scaler which gets the pods' own metrics.
@@ -96,7 +96,9 @@ def metrics_for_keda(component: ComponentExtensionSpec, place: Place, scaler_add
     return _metrics(component, place, read)
 
 
-def _metrics(component: ComponentExtensionSpec, place: Place, read: Callable[[MetricsSpec, str], Found]) -> Found:
+def _metrics(
+    component: ComponentExtensionSpec, place: ComponentPlace, read: Callable[[MetricsSpec, str], Found]
+) -> Found:
     given = (component.auto_scaling.metrics if component.auto_scaling else None) or []
     if not given:
         return _short_form(component, place.field)
@@ -177,7 +179,7 @@ def _external(metric: ExternalMetric, at: str) -> Found:
     return Found((Query(backend, _items(metadata), authentication),), ignored)
 
 
-def _pod_metric(metric: PodMetric, at: str, place: Place, scaler_address: str) -> Found:
+def _pod_metric(metric: PodMetric, at: str, place: ComponentPlace, scaler_address: str) -> Found:
     source = metric.metric
     query = _required(source.query, f"{at}.podmetric.metric.query")
     address = source.server_address or scaler_address

@@ -28,7 +28,7 @@ from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_wi
 from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_scaling
-from isvc_operator.resolve.scaling_metrics import Place
+from isvc_operator.resolve.scaling_metrics import ComponentPlace
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 
@@ -153,7 +153,7 @@ def _predictor(
 def _scaled(
     component: Component, requested: RequestedComponent, service: ObjectMeta, config: OperatorConfig, *, keda: bool
 ) -> Component:
-    place = Place(requested.field, service.namespace or "", component.name)
+    place = ComponentPlace(requested.field, service.namespace or "", component.name)
     scaler = _autoscaler_class(service, requested.spec)
     scaling = resolve_scaling(requested.spec, scaler, place, config, keda=keda)
     return replace(component, scaling=scaling)

@@ -1,4 +1,4 @@
-"""What a finding means for the change-over, and how it is printed. Pure."""
+"""A line of the plan, and what it means for the change-over. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Severity(Enum):
+class Level(Enum):
     """What a line of the plan means: nothing to do, something to know, or a reason not to begin."""
 
     OK = "ok"
@@ -15,23 +15,23 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlanLine:
     """A line of the plan."""
 
-    severity: Severity
+    level: Level
     text: str
 
 
-def ok(text: str) -> Finding:
+def ok(text: str) -> PlanLine:
     """Return a change that needs no attention."""
-    return Finding(Severity.OK, text)
+    return PlanLine(Level.OK, text)
 
 
-def warning(text: str) -> Finding:
+def warning(text: str) -> PlanLine:
     """Return something that its owner should know before."""
-    return Finding(Severity.WARNING, text)
+    return PlanLine(Level.WARNING, text)
 
 
-def blocking(text: str) -> Finding:
+def blocking(text: str) -> PlanLine:
     """Return a reason not to change over."""
-    return Finding(Severity.BLOCKING, text)
+    return PlanLine(Level.BLOCKING, text)
