@@ -344,12 +344,17 @@ CONFIG = full(
         "resource.memoryRequest": "1Gi",
         "resource.memoryLimit": "4Gi",
         "podDisruptionBudget": False,
+        "networkPolicy.default": "namespace",
+        "ingressNamespaces": ["ingress"],
+        "ingressCidrs": ["10.0.0.0/24"],
+        "metricsNamespaces": ["monitoring"],
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
         "defaultUrl": "https://sink.example",
     },
 )
 # What a field needs beside it to have an effect.
 GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}
+CLOSED: Manifest = {"networkPolicy": {"default": "namespace"}}
 PATH: Manifest = {"ingress": {"pathTemplate": "/{{ .Name }}"}}
 SINK: Manifest = {"logger": {"defaultUrl": "https://sink.example"}}
 NEEDED = {
@@ -358,6 +363,9 @@ NEEDED = {
     "ingress.kserveIngressGateway": GATEWAY_API,
     "ingress.disableHTTPRouteTimeout": GATEWAY_API,
     "ingress.pathTemplate": GATEWAY_API,
+    "networkPolicy.ingressNamespaces": CLOSED,
+    "networkPolicy.ingressCidrs": CLOSED,
+    "networkPolicy.metricsNamespaces": CLOSED,
     "logger.caBundle": SINK,
     "logger.caCertFile": {"logger": {**SINK["logger"], "caBundle": "sink-ca"}},
     "ingress.pathIngress.annotations": PATH,

@@ -47,6 +47,7 @@ _API_VERSIONS = {
     "horizontalpodautoscaler": "autoscaling/v2",
     "scaledobject": "keda.sh/v1alpha1",
     "poddisruptionbudget": "policy/v1",
+    "networkpolicy": "networking.k8s.io/v1",
     "inferenceservice": "serving.kserve.io/v1beta1",
     "servingruntime": "serving.kserve.io/v1alpha1",
     "clusterservingruntime": "serving.kserve.io/v1alpha1",
@@ -217,7 +218,13 @@ def _collection(api_version: str, kind: str, namespace: str) -> str:
     """The path of the kind's objects."""
     root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
     place = "" if kind.lower().startswith("cluster") else f"/namespaces/{namespace}"
-    return f"{root}{place}/{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    return f"{root}{place}/{_plural(kind.lower())}"
+
+
+def _plural(kind: str) -> str:
+    if kind.endswith("policy"):
+        return f"{kind.removesuffix('y')}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 @contextlib.contextmanager

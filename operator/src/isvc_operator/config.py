@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import ip_network
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -35,6 +36,18 @@ def _is_quantity(value: str) -> str:
 
 
 Quantity = Annotated[str, AfterValidator(_is_quantity)]
+
+
+def _is_cidr(value: str) -> str:
+    try:
+        ip_network(value)
+    except ValueError as error:
+        raise PydanticCustomError("cidr", "this is not a CIDR; write one such as 10.0.0.0/24") from error
+    return value
+
+
+Namespace = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
+Cidr = Annotated[str, AfterValidator(_is_cidr)]
 QuantityOrNone = Annotated[str, AfterValidator(lambda value: value and _is_quantity(value))]  # "" for none
 
 
@@ -265,6 +278,32 @@ class ServiceConfig(_Section):
     service_cluster_ip_none: bool = Field(default=False, alias="serviceClusterIPNone")
 
 
+class NetworkAccess(StrEnum):
+    """Who may connect to the pods of a service."""
+
+    NONE = "none"  # everyone: no NetworkPolicy is made
+    NAMESPACE = "namespace"  # pods of its own namespace, and ingress controllers
+    SERVICE = "service"  # as namespace; only the transformer and the explainer to a predictor behind a transformer
+
+
+class NetworkPolicyConfig(_Section):
+    """Key ``networkPolicy``, which is not KServe's: who may connect to pods by default, and from where else.
+
+    ``ingress_namespaces`` and ``ingress_cidrs`` are those of ingress controllers, ``metrics_namespaces`` those of
+    Prometheus.
+    """
+
+    default: NetworkAccess = NetworkAccess.NONE
+    ingress_namespaces: tuple[Namespace, ...] = ()
+    ingress_cidrs: tuple[Cidr, ...] = ()
+    metrics_namespaces: tuple[Namespace, ...] = ()
+
+    @property
+    def names_ingress(self) -> bool:
+        """Whether ingress controllers can reach the services."""
+        return bool(self.ingress_namespaces or self.ingress_cidrs)
+
+
 class LoggerConfig(_Section):
     """Key ``logger``: where payloads are sent by default, and how certificates are checked there.
 
@@ -289,6 +328,7 @@ class OperatorConfig(_Section):
     autoscaler: AutoscalerConfig = AutoscalerConfig()
     opentelemetry_collector: OpenTelemetryConfig = Field(default=OpenTelemetryConfig(), alias="opentelemetryCollector")
     logger: LoggerConfig = LoggerConfig()
+    network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
 
     def with_headless_services(self, headless: bool) -> OperatorConfig:
         """Return the configuration with another ``serviceClusterIPNone``."""
@@ -322,4 +362,5 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "autoscaler": AutoscalerConfig,
     "opentelemetry_collector": OpenTelemetryConfig,
     "logger": LoggerConfig,
+    "network_policy": NetworkPolicyConfig,
 }

@@ -11,6 +11,7 @@ from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
+NETWORK_POLICY = "isvc-operator.io/network-policy"
 NOTE = 'déjà 🎉 "quoted" \\ud83c'  # JSON and YAML write it differently
 
 
@@ -157,3 +158,19 @@ def test_a_stopped_service_keeps_its_definition_and_loses_its_children(
     namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop-")
     namespace.wait_for("deployment", PREDICTOR)
     namespace.wait_for_condition("Stopped", "False")
+
+
+def test_a_service_is_closed_to_other_namespaces_and_opened_again(running_operator: None, namespace: Namespace) -> None:
+    def level(text: str) -> None:
+        namespace.kubectl("annotate", "--overwrite", "inferenceservice", "torchserve", f"{NETWORK_POLICY}={text}")
+
+    namespace.apply_story()
+    level("namespace")
+    assert namespace.wait_for("networkpolicy", "torchserve-predictor")["spec"] == {
+        "podSelector": {"matchLabels": {"app": "isvc.torchserve-predictor"}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": {}}]}],
+    }
+
+    level("none")
+    eventually(lambda: not namespace.find("networkpolicy", "torchserve-predictor"), "the policy is deleted")

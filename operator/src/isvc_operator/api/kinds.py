@@ -74,6 +74,7 @@ class ResourceKind:
 HPA: Final = "HorizontalPodAutoscaler"
 SCALED_OBJECT: Final = "ScaledObject"
 DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
+NETWORK_POLICY: Final = "NetworkPolicy"
 AUTOSCALERS: Final = (HPA, SCALED_OBJECT)
 _RUNTIMES: Final = serving_runtime.VERSION
 _CONTAINERS: Final = storage_container.VERSION
@@ -101,6 +102,7 @@ KINDS: Final = (
     ResourceKind(HPA, "autoscaling", "v2", "horizontalpodautoscalers", Role.CHILD),
     ResourceKind(SCALED_OBJECT, "keda.sh", "v1alpha1", "scaledobjects", Role.CHILD, optional=True),
     ResourceKind(DISRUPTION_BUDGET, "policy", "v1", "poddisruptionbudgets", Role.CHILD, others_watched=True),
+    ResourceKind(NETWORK_POLICY, "networking.k8s.io", "v1", "networkpolicies", Role.CHILD),
     ResourceKind("Pod", "", "v1", "pods", Role.POD),
     ResourceKind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
     ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),

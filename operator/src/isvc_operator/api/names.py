@@ -39,6 +39,8 @@ ANNOTATION_FIXED_IMAGE: Final = "isvc-operator.io/fixed-image"
 ANNOTATION_MODEL_FORMAT: Final = "modelFormat"
 # The fraction of a component's requests that its payload logger gets.
 ANNOTATION_LOGGER_FRACTION: Final = "isvc-operator.io/logger-fraction"
+# Who may connect to the pods of a service: `none` for no NetworkPolicy, `namespace` or `service`.
+ANNOTATION_NETWORK_POLICY: Final = "isvc-operator.io/network-policy"
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"

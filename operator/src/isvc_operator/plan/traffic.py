@@ -6,6 +6,9 @@ component is deleted last, when nothing refers to it any more and ingress contro
 (``kube/drain.py``). A component that was rolled out once keeps its traffic while it has no available pod, because most
 often the next pod is about to start.
 
+A NetworkPolicy that closes a serving predictor to all but its transformer follows the routes, too, after the drain
+period.
+
 An Ingress that HTTPRoutes replace stays until they are accepted and the drain period has passed, and vice versa.
 """
 
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from isvc_operator.api.kinds import is_route, kind_named
+from isvc_operator.api.kinds import NETWORK_POLICY, is_route, kind_named
 from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR, route_names
 from isvc_operator.manifests import Manifest, labels_of, name_of
 from isvc_operator.observe.rollout import Rollout, rollout_of
@@ -49,10 +52,11 @@ def plan_traffic(
     waits = _waits_for_predictor(removed, desired, rollouts)
     held = [*_held_routes(changes, routed, rollouts), *(_clients(changes, serving) if waits else ())]
     replaced = _replaced_routes(changes, rendered)
-    later = [*removed, *held, *replaced]
+    closing = _closing_policies(changes, serving, rendered)
+    later = [*removed, *held, *replaced, *closing]
     now = [change for change in changes if change not in later]
     pending = {name: component for name, component in desired.items() if not rollouts[name].complete}
-    drained = replaced if _routes_in_place(changes, rendered, observed) else []
+    drained = [*replaced, *closing] if _routes_in_place(changes, rendered, observed) else []
     if _in_use(removed, now, routed=routed, serving=serving, pending=pending):
         return TrafficPlan(now, drained, held=waits or bool(held))
     return TrafficPlan(now, [*drained, *removed], held=bool(held))
@@ -96,6 +100,16 @@ def _replaced_routes(changes: Sequence[ChildChange], rendered: Sequence[Manifest
     families = {_family(child) for child in rendered if is_route(child["kind"])}
     leaving = [change for change in changes if change.deletes and is_route(change.manifest["kind"])]
     return [change for change in leaving if families and _family(change.manifest) not in families]
+
+
+def _closing_policies(
+    changes: Sequence[ChildChange], serving: Collection[str], rendered: Sequence[Manifest]
+) -> list[ChildChange]:
+    """Return the NetworkPolicies of serving components that get no requests by the routes, or will get none."""
+    routed = {name for child in rendered if is_route(child["kind"]) for name in _backends(child)}
+    closed = serving - routed
+    policies = [change for change in changes if change.manifest["kind"] == NETWORK_POLICY and not change.deletes]
+    return [change for change in policies if routed and name_of(change.manifest) in closed]
 
 
 def _family(route: Manifest) -> str:

@@ -10,6 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import OperatorConfig
 from isvc_operator.limits import NAMED
+from isvc_operator.resolve.network_policy import unreached_parts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
 from isvc_operator.resolve.unserved import unserved_parts
@@ -25,6 +26,7 @@ def ignored_parts(service: InferenceService, resolved: Resolved | None, config: 
     if resolved:
         yield from unread_settings(service, resolved.chosen, config.logger)
         yield from unserved_parts(resolved)
+        yield from unreached_parts(service, resolved.access, config.network_policy, published=resolved.hosts.external)
     yield from islice(refused_annotations(service, config.ingress), NAMED)
 
 

@@ -16,7 +16,7 @@ from isvc_operator.api.names import (
     PREDICTOR,
     TRANSFORMER,
 )
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import NetworkAccess, OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.component import Component, port_in_address, service_port
@@ -24,6 +24,7 @@ from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, 
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.logger import with_logger
+from isvc_operator.resolve.network_policy import network_access
 from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
 from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
@@ -38,7 +39,7 @@ class Resolved:
     """A service with every decision made; ``render`` turns it into manifests.
 
     ``chosen`` is None if the predictor consists of the user's own containers. ``budgets`` are the PodDisruptionBudgets
-    of others in its namespace.
+    of others in its namespace. ``access``: who may connect to its pods.
     """
 
     service: InferenceService
@@ -49,11 +50,16 @@ class Resolved:
     hosts: Hosts
     ingress_annotations: IngressAnnotations
     budgets: Sequence[Manifest] = ()
+    access: NetworkAccess = NetworkAccess.NONE
 
     @property
     def components(self) -> tuple[Component, ...]:
         """Every component, the predictor first because the others need it."""
         return tuple(item for item in (self.predictor, self.transformer, self.explainer) if item)
+
+    def is_behind(self, kind: str) -> bool:
+        """Whether only other components of the service may connect to this one."""
+        return self.access is NetworkAccess.SERVICE and kind == PREDICTOR and self.transformer is not None
 
     @property
     def refers_to_objects(self) -> bool:
@@ -110,7 +116,11 @@ def resolve(
     made = {PREDICTOR: predictor, **wrappers}
     scaled = {item.kind: _scaled(made[item.kind], item, metadata, config, keda=keda) for item in requested}
     predictor, transformer, explainer = scaled[PREDICTOR], scaled.get(TRANSFORMER), scaled.get(EXPLAINER)
-    names = {item.kind: item.name for item in requested}
+    disallowed = config.inference_service.service_annotation_disallowed_list
+    own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
+    access = network_access(own, config.network_policy)
+    closed = access is NetworkAccess.SERVICE and transformer is not None
+    names = {item.kind: item.name for item in requested if not (closed and item.kind == PREDICTOR)}
     address = _address(metadata, transformer or predictor, config)
     hosts = resolve_hosts(
         metadata,
@@ -120,10 +130,8 @@ def resolve(
         taken=taken,
         only_grpc=service_port(transformer or predictor, grpc=False) is None,
     )
-    disallowed = config.inference_service.service_annotation_disallowed_list
-    own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
-    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations, budgets)
+    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations, budgets, access)
     for component in resolved.components:
         check_ports(component)
     return resolved

@@ -98,6 +98,7 @@ def at_version(version: str, **fields: Any) -> dict[str, Any]:
         ("grpcroutes", a_child("GRPCRoute")),
         ("horizontalpodautoscalers", a_child("HorizontalPodAutoscaler")),
         ("poddisruptionbudgets", a_child("PodDisruptionBudget")),
+        ("networkpolicies", a_child("NetworkPolicy")),
         ("pods", a_ready_pod()),
     ],
 )
@@ -170,6 +171,7 @@ def test_only_children_with_a_services_label_are_sent_by_the_api_server() -> Non
         ("gateway.networking.k8s.io", "grpcroutes"): LABEL_SERVICE,
         ("autoscaling", "horizontalpodautoscalers"): LABEL_SERVICE,
         ("keda.sh", "scaledobjects"): LABEL_SERVICE,
+        ("networking.k8s.io", "networkpolicies"): LABEL_SERVICE,
         ("", "pods"): LABEL_SERVICE,
     }
 

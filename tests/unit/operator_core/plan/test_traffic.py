@@ -378,3 +378,38 @@ def test_a_component_that_leaves_while_the_kind_of_route_changes_is_deleted_a_dr
     assert due(alone, [*alone, *TRANSFORMER], drain) == []
     clock.passed = 2 * DRAIN_SECONDS
     assert due(alone, [*alone, *TRANSFORMER], drain) == GONE
+
+
+def a_policy(name: str, allowed: str) -> Manifest:
+    return an_object("NetworkPolicy", name, name, spec={"allowed": allowed})
+
+
+CLOSED = [*BOTH[:-1], an_ingress("transformer"), a_policy("predictor", "transformer"), a_policy("transformer", "all")]
+
+
+def test_a_predictor_is_closed_after_traffic_has_left_it_for_its_transformer() -> None:
+    seconds = Seconds()
+    drain = Drain(seconds)
+    open_, rolling = (
+        [*ALONE, a_policy("predictor", "all")],
+        a_component("transformer", status=ROLLING, calls="predictor"),
+    )
+    new = ["PATCH NetworkPolicy transformer"]
+
+    assert due(CLOSED, open_, drain) == [*NEW_FRONT, *new]
+    assert due(CLOSED, [*open_, *rolling, CLOSED[-1]], drain) == []
+    assert due(CLOSED, [*open_, *TRANSFORMER, CLOSED[-1]], drain) == NEW_INGRESS
+    routed = [*PREDICTOR, *TRANSFORMER, *CLOSED[-3:-2], a_policy("predictor", "all"), CLOSED[-1]]
+    assert due(CLOSED, routed, drain) == []
+    seconds.passed += DRAIN_SECONDS
+    assert due(CLOSED, routed, drain) == ["PATCH NetworkPolicy predictor"]
+
+
+def test_a_predictor_that_gets_traffic_again_is_opened_at_once() -> None:
+    opened = [*PREDICTOR, an_ingress("predictor"), a_policy("predictor", "all")]
+
+    assert "PATCH NetworkPolicy predictor" in due(opened, CLOSED)
+
+
+def test_a_first_service_is_closed_at_once() -> None:
+    assert "PATCH NetworkPolicy predictor" in due(CLOSED, [])

@@ -1,0 +1,36 @@
+"""Who may connect to the pods of a service, as its annotation or the ConfigMap says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY
+from isvc_operator.config import NetworkAccess, NetworkPolicyConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.components import specified_components
+
+
+def network_access(annotations: Mapping[str, str], config: NetworkPolicyConfig) -> NetworkAccess:
+    """Return who may connect to the pods; raises InvalidSpec if the annotation has another value."""
+    given = annotations.get(ANNOTATION_NETWORK_POLICY, config.default)
+    try:
+        return NetworkAccess(given)
+    except ValueError as error:
+        raise InvalidSpec(
+            f"annotation {ANNOTATION_NETWORK_POLICY} is {given!r}; write one of {', '.join(NetworkAccess)}"
+        ) from error
+
+
+def unreached_parts(
+    service: InferenceService, access: NetworkAccess, config: NetworkPolicyConfig, *, published: bool
+) -> Iterator[str]:
+    """Yield what of the NetworkPolicies has another effect than expected; ``published``: the service has hosts."""
+    if access is not NetworkAccess.NONE and published and not config.names_ingress:
+        yield (
+            f"networkPolicy {access} (requests through an Ingress or a Gateway are refused as well: networkPolicy of "
+            "the ConfigMap names neither ingressNamespaces nor ingressCidrs)"
+        )
+    for kind, component in specified_components(service.spec):
+        if ANNOTATION_NETWORK_POLICY in (component.annotations or {}):
+            yield f"annotation {ANNOTATION_NETWORK_POLICY} of spec.{kind} (write it in the metadata of the service)"
