@@ -107,9 +107,8 @@ def _closing_policies(
 ) -> list[ChildChange]:
     """Return the NetworkPolicies of serving components that get no requests by the routes, or will get none."""
     routed = {name for child in rendered if is_route(child["kind"]) for name in _backends(child)}
-    closed = serving - routed
     policies = [change for change in changes if change.manifest["kind"] == NETWORK_POLICY and not change.deletes]
-    return [change for change in policies if routed and name_of(change.manifest) in closed]
+    return [change for change in policies if routed and name_of(change.manifest) in {*serving}.difference(routed)]
 
 
 def _family(route: Manifest) -> str:

@@ -96,8 +96,9 @@ class HostClaims:
 def claimed_hosts(body: Manifest, config: IngressConfig) -> frozenset[str]:
     """Return every host that the service's Ingress should have.
 
-    A stopped service keeps its hosts, and so does one that cannot be served as it is written now. So this reads only
-    the metadata and the names of the components, of a spec that may be invalid.
+    A stopped service keeps its hosts, and so do one that cannot be served as it is written now and a predictor that
+    only its transformer reaches. So this reads only the metadata and the names of the components, of a spec that may be
+    invalid.
     """
     fields = ("name", "namespace", "labels", "annotations")
     metadata = ObjectMeta.model_validate({name: body["metadata"].get(name) for name in fields})

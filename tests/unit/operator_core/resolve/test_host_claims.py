@@ -170,15 +170,30 @@ def test_no_other_service_is_affected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked_at == ["s7"]
 
 
-@pytest.mark.parametrize("case", sorted(path.name for path in GOLDEN.iterdir()))
+CLOSED = "closed-to-other-namespaces"
+
+
+@pytest.mark.parametrize("case", sorted({path.name for path in GOLDEN.iterdir()} - {CLOSED}))
 def test_a_service_claims_exactly_the_hosts_that_its_ingress_has(case: str) -> None:
+    claimed, routed = claimed_and_routed(case)
+
+    assert claimed == routed
+
+
+def test_a_predictor_that_only_its_transformer_reaches_keeps_its_hosts_from_others() -> None:
+    claimed, routed = claimed_and_routed(CLOSED)
+
+    assert claimed - routed == {"digits-predictor.default.example.com", "digits-predictor-default.example.com"}
+    assert not routed - claimed
+
+
+def claimed_and_routed(case: str) -> tuple[set[str], set[str]]:
     documents = list(yaml.safe_load_all((GOLDEN / case / "input.yaml").read_text()))
     children = list(yaml.safe_load_all((GOLDEN / case / "children.yaml").read_text()))
     (body,) = [item for item in documents if item["kind"] == "InferenceService"]
     config = parse_config({k: v for item in documents if item["kind"] == "ConfigMap" for k, v in item["data"].items()})
-
     rules = [rule for child in children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]]
-    assert claimed_hosts(body, config.ingress) == {
+    return {*claimed_hosts(body, config.ingress)}, {
         *(rule["host"] + prefix_of(rule) for rule in rules),
         *(place for child in children if child["kind"].endswith("Route") for place in places(child)),
     }
