@@ -251,11 +251,19 @@ class ResourceConfig(_Section):
     memory_limit: QuantityOrNone = "2Gi"
 
 
+class UpgradePolicy(StrEnum):
+    """When running pods get the pod template of a newer version of the operator."""
+
+    ON_CHANGE = "OnChange"  # with the next change of their service, its runtime or the configuration
+    AUTO = "Auto"
+
+
 class InferenceServiceConfig(_Section):
-    """Key ``inferenceService``. ``podDisruptionBudget`` is not KServe's."""
+    """Key ``inferenceService``. ``podDisruptionBudget`` and ``upgradePolicy`` are not KServe's."""
 
     resource: ResourceConfig = ResourceConfig()
     pod_disruption_budget: bool = True
+    upgrade_policy: UpgradePolicy = UpgradePolicy.ON_CHANGE
     service_annotation_disallowed_list: tuple[str, ...] = ()
 
 

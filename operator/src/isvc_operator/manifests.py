@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,6 +35,12 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any]:
     """Return the owner reference of the object's controller; empty if it has none."""
     owners = manifest["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def digest_of(value: Any) -> str:
+    """Return a short digest of JSON; the order of fields does not matter."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def find(manifests: Iterable[Manifest], kind: str, name: str) -> Manifest | None:

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from isvc_operator import __version__
 from isvc_operator.api.inference_service import KIND, InferenceService
 from isvc_operator.api.kinds import SCALED_OBJECT
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError, Problem, Unexpected
 from isvc_operator.kube.adoption import release_finalizer
 from isvc_operator.kube.ca_bundle import copy_ca_bundle
@@ -32,6 +33,7 @@ from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.kube.status import write_status
 from isvc_operator.observe.status import derive_status
+from isvc_operator.plan.upgrades import Origin
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
 from isvc_operator.resolve.service import Resolved, asks_for_keda, is_stopped, resolve
@@ -110,6 +112,7 @@ class Reconciler:
                         rendered=rendered,
                         observed=gathered.children,
                         canaries=canary_requests(service.spec),
+                        origin=_origin(service, resolved),
                     )
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
@@ -151,3 +154,13 @@ class Reconciler:
         if resolved.mounts_ca_bundle and (name := config.storage_initializer.ca_bundle_config_map_name):
             await copy_ca_bundle(self._objects, name, home=self.home, namespace=gathered.body["metadata"]["namespace"])
         return resolved
+
+
+def _origin(service: InferenceService, resolved: Resolved | None) -> Origin:
+    """Return what the children are rendered from; a stopped service has none."""
+    return Origin(
+        inputs=resolved.inputs if resolved else {},
+        version=__version__,
+        edited=service.status.observed_generation != service.metadata.generation,
+        automatic=resolved is not None and resolved.upgrade_policy is UpgradePolicy.AUTO,
+    )

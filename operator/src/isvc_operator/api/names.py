@@ -43,6 +43,8 @@ ANNOTATION_LOGGER_FRACTION: Final = "isvc-operator.io/logger-fraction"
 ANNOTATION_NETWORK_POLICY: Final = "isvc-operator.io/network-policy"
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
+# On a service, in place of the operator's ``upgradePolicy``.
+ANNOTATION_UPGRADE_POLICY: Final = "isvc-operator.io/upgrade-policy"
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"
 ANNOTATION_AUTOSCALER: Final = "serving.kserve.io/autoscalerClass"
 ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"
@@ -59,6 +61,12 @@ ANNOTATION_S3_PREFIX: Final = "serving.kserve.io/s3-"
 ANNOTATION_RENDERED: Final = "isvc-operator.io/rendered"
 # Digest of a Deployment's rendered pod template: whether a change would replace the pods.
 ANNOTATION_TEMPLATE: Final = "isvc-operator.io/template"
+# The version of the operator that renders this template.
+ANNOTATION_VERSION: Final = "isvc-operator.io/version"
+# Digest of what the pods are rendered from: the service, its runtime, the configuration.
+ANNOTATION_INPUTS: Final = "isvc-operator.io/inputs"
+# `VERSION/DIGEST` of the template that this version of the operator renders, if the pods keep the previous one.
+ANNOTATION_WAITING: Final = "isvc-operator.io/waiting-template"
 # On a Deployment: `isvc migrate` replaces its pods, and wants all new ones before the first old one ends.
 ANNOTATION_HANDOVER: Final = "isvc-operator.io/handover"
 
@@ -93,11 +101,13 @@ STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
 SPEC_ROLLED_OUT: Final = "SpecRolledOut"
+PODS_UP_TO_DATE: Final = "PodsUpToDate"
 
 # --- reasons of conditions and Events ---------------------------------------------------------------
 CANARY_NOT_SUPPORTED: Final = "CanaryNotSupported"
 FIELDS_IGNORED: Final = "FieldsIgnored"
 HOST_TAKEN: Final = "HostTaken"
+OPERATOR_UPGRADED: Final = "OperatorUpgraded"
 SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 

@@ -12,9 +12,11 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.drain import Drain
 from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
 from isvc_operator.manifests import Manifest, controller_of
+from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import hold_back
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import plan_traffic
+from isvc_operator.plan.upgrades import Origin, plan_upgrade
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,13 @@ class Applied:
     """``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds.
 
     ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
-    ``held_back``: the components whose pods are not changed, each with the field that requests a canary.
+    ``held_back``: the components whose pods are not changed, each with the field that requests a canary. ``waiting``:
+    those whose pods do not get the template of a newer version of the operator yet.
     """
 
     held: bool = False
     held_back: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
 
@@ -49,16 +53,18 @@ class Children:
         rendered: Sequence[Manifest],
         observed: Sequence[Manifest],
         canaries: Mapping[str, str],
+        origin: Origin,
     ) -> Applied:
         """Send the changes that are due; raises KubeError if one of them fails.
 
         ``canaries`` are the components with a canary, each with the field that requests it. Raises InvalidSpec if one
-        of them cannot be kept as it is.
+        of them cannot be kept as it is. ``origin`` is what the children are rendered from.
         """
         uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
         owned = [child for child in observed if controller_of(child).get("uid") == uid]
         held_back = hold_back(rendered, owned, canaries)
-        rendered = held_back.children
+        upgrade = plan_upgrade(held_back.children, owned, origin, held_back=held_back.components)
+        rendered = upgrade.children
         changes = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
         traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
@@ -67,7 +73,7 @@ class Children:
         missing = self._missing.among(due.changes)
         times = (due.requeue_after, RETRY_SECONDS if missing else None)
         requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
-        return Applied(traffic.held, held_back.components, requeue_after, missing)
+        return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing)
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""

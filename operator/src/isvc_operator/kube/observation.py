@@ -60,6 +60,7 @@ class Observer:
             stopped=stopped,
             held=applied.held,
             held_back=applied.held_back,
+            waiting=applied.waiting,
             problem=problem,
             ignored=(
                 *ignored_parts(service, resolved, config),

@@ -19,6 +19,8 @@ from isvc_operator.api.names import (
     FIELDS_IGNORED,
     HOST_TAKEN,
     INGRESS_READY,
+    OPERATOR_UPGRADED,
+    PODS_UP_TO_DATE,
     READY,
     SETTINGS_IGNORED,
     SPEC_ROLLED_OUT,
@@ -27,14 +29,20 @@ from isvc_operator.api.names import (
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
-_WARNINGS = {SPEC_SUPPORTED: FIELDS_IGNORED, SPEC_ROLLED_OUT: CANARY_NOT_SUPPORTED}
+# The conditions of which each new message is an Event, with its type and reason.
+_REPORTED = {
+    SPEC_SUPPORTED: ("Warning", FIELDS_IGNORED),
+    SPEC_ROLLED_OUT: ("Warning", CANARY_NOT_SUPPORTED),
+    PODS_UP_TO_DATE: ("Normal", OPERATOR_UPGRADED),
+}
 
 
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
     """Return the Events for changed conditions.
 
     There is one for each status and reason of ``Ready``, one for a host that belongs to another service, and one for
-    each list of fields that have no effect, and one for each change that is held back.
+    each list of fields that have no effect, one for each change that is held back, and one for each pod template of a
+    newer version of the operator that waits.
     """
     events = []
     ready = _changed(READY, service.status, status)
@@ -48,11 +56,10 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
-    for type_, reason in _WARNINGS.items():
-        warning = _of_type(type_, status)
-        if warning and warning.message != _message(_of_type(type_, service.status)):
-            message = warning.message or ""
-            events.append(_of_service(service, "Warning", reason=reason, message=message, now=now))
+    for condition, (type_, reason) in _REPORTED.items():
+        found = _of_type(condition, status)
+        if found and found.message != _message(_of_type(condition, service.status)):
+            events.append(_of_service(service, type_, reason=reason, message=found.message or "", now=now))
     return events
 
 

@@ -20,10 +20,13 @@ from isvc_operator.api.inference_service import (
     ModelStatus,
 )
 from isvc_operator.api.names import (
+    ANNOTATION_UPGRADE_POLICY,
     CANARY_NOT_SUPPORTED,
     FIELDS_IGNORED,
     HOST_TAKEN,
     INGRESS_READY,
+    OPERATOR_UPGRADED,
+    PODS_UP_TO_DATE,
     PREDICTOR,
     PROGRESSING,
     SPEC_ROLLED_OUT,
@@ -31,6 +34,7 @@ from isvc_operator.api.names import (
     STOPPED,
     STORAGE_COMPLETE,
 )
+from isvc_operator.config import UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
@@ -49,13 +53,27 @@ _ADDRESSES = ("url", "address", "components", *_RUNTIMES)
 
 
 @dataclass(frozen=True)
+class WaitingTemplate:
+    """A newer template that the pods of a component do not get yet.
+
+    ``since`` is the version that has rendered theirs (empty for one that did not record it), ``version`` the newer one.
+    ``fields`` are paths in the template that have another value.
+    """
+
+    since: str
+    version: str
+    fields: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Observation:
     """Everything that the status is derived from.
 
     ``resolved`` is None if the service is stopped, or cannot be served as written (see ``problem``). ``components`` are
     those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``held_back``: those
-    whose pods are not changed, each with the field that requests a canary. ``ignored`` lists fields and annotations
-    that are unknown or not supported.
+    whose pods are not changed, each with the field that requests a canary. ``waiting``: those whose pods do not get the
+    template of a newer version of the operator yet. ``ignored`` lists fields and annotations that are unknown or not
+    supported.
     """
 
     service: InferenceService
@@ -65,6 +83,7 @@ class Observation:
     stopped: bool = False
     held: bool = False
     held_back: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     problem: Problem | None = None
     ignored: Sequence[str] = ()
 
@@ -81,6 +100,7 @@ def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     current = [
         *components, _progressing(observed, components), _ingress_ready(observed), _stopped(observed),
         *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
+        *_pods_up_to_date(observed),
     ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(
@@ -188,6 +208,24 @@ def _spec_rolled_out(observed: Observation) -> list[Condition]:
     return [conds.condition(SPEC_ROLLED_OUT, False, CANARY_NOT_SUPPORTED, message)]
 
 
+def _pods_up_to_date(observed: Observation) -> list[Condition]:
+    if not observed.waiting:
+        return []
+    which = "; ".join(_waiting(kind, template) for kind, template in observed.waiting.items())
+    message = (
+        f"A newer version of the operator has another pod template, and replaces no pods by itself: {which}. They get "
+        f"the newer one when the service, its runtime or the configuration of its pods changes, or with the annotation "
+        f"{ANNOTATION_UPGRADE_POLICY}: {UpgradePolicy.AUTO}"
+    )
+    return [conds.condition(PODS_UP_TO_DATE, False, OPERATOR_UPGRADED, message)]
+
+
+def _waiting(kind: str, template: WaitingTemplate) -> str:
+    since = f"version {template.since}" if template.since else "an older version"
+    named = ", ".join(template.fields[:NAMED]) or "fields that are no longer set"
+    return f"the pods of spec.{kind} have the template of {since}, which {template.version} changes in {named}"
+
+
 def _model_status(observed: Observation, previous: InferenceServiceStatus, now: str) -> ModelStatus:
     before = previous.model_status or ModelStatus()
     active = before.states.active_model_state if before.states else "Pending"
@@ -259,7 +297,7 @@ def _addresses(observed: Observation) -> dict[str, Any]:
     }
     if (observed.held or observed.problem) and (before := observed.service.status).address:
         addresses |= {"address": before.address, "components": before.components}
-    if PREDICTOR in observed.held_back:
+    if PREDICTOR in observed.held_back or PREDICTOR in observed.waiting:
         return addresses | {name: getattr(observed.service.status, name) for name in _RUNTIMES}
     if chosen:
         field = "cluster_serving_runtime_name" if chosen.cluster_wide else "serving_runtime_name"

@@ -6,8 +6,6 @@ has another value, because someone edited it by hand.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,7 +13,7 @@ from typing import Any
 
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
-from isvc_operator.manifests import Manifest, annotations_of, controller_of, name_of
+from isvc_operator.manifests import Manifest, annotations_of, controller_of, digest_of, name_of
 from isvc_operator.plan.covers import covers
 from isvc_operator.plan.starting_size import starting_size
 
@@ -110,7 +108,7 @@ def _handed_over(manifest: Manifest, known: Manifest | None) -> Manifest:
 
 def template_digest(deployment: Manifest) -> str:
     """Return the digest of the rendered pod template."""
-    return _digest(deployment["spec"]["template"])
+    return digest_of(deployment["spec"]["template"])
 
 
 def _with_digests(manifest: Manifest) -> dict[str, Any]:
@@ -118,10 +116,5 @@ def _with_digests(manifest: Manifest) -> dict[str, Any]:
     if manifest["kind"] == "Deployment" and "template" in manifest["spec"]:
         # A template that is kept as it exists comes with the digest of when it was rendered (``plan/canaries.py``).
         annotations.setdefault(ANNOTATION_TEMPLATE, template_digest(manifest))
-    annotations[ANNOTATION_RENDERED] = _digest(manifest)
+    annotations[ANNOTATION_RENDERED] = digest_of(manifest)
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
-
-
-def _digest(rendered: Manifest) -> str:
-    text = json.dumps(rendered, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from isvc_operator.api.quantity import quantity
@@ -22,6 +22,34 @@ def covers(observed: Any, rendered: Any) -> bool:
     if isinstance(rendered, list):
         return _covers_list(observed or [], rendered)
     return _same_value(observed, rendered)
+
+
+def uncovered(observed: Any, rendered: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each rendered value that the observed object does not have.
+
+    An item of a list is looked up by its name: ``spec.containers[kserve-container].image``.
+    """
+    if covers(observed, rendered):
+        return
+    if isinstance(observed, Mapping) and isinstance(rendered, Mapping):
+        for name, value in rendered.items():
+            yield from uncovered(observed.get(name), value, _inside(path, name))
+    elif _are_named(observed) and _are_named(rendered):
+        known = {item["name"]: item for item in observed}
+        for item in rendered:
+            yield from uncovered(known.get(item["name"]), item, f"{path}[{item['name']}]")
+    else:
+        yield path
+
+
+def _inside(path: str, name: str) -> str:
+    if "." in name or "/" in name:
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+def _are_named(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, Mapping) and item.get("name") for item in items)
 
 
 def _covers_list(observed: Any, rendered: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.core_shapes import without_nulls
-from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import ANNOTATION_READONLY, ANNOTATION_UPGRADE_POLICY, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc, merge_items
@@ -28,6 +28,7 @@ _NEVER_COPIED = (
     "internal.serving.kserve.io/storage-initializer-sourceuri",
     "kubectl.kubernetes.io/last-applied-configuration",
     "modelFormat",
+    ANNOTATION_UPGRADE_POLICY,
 )
 
 

@@ -16,7 +16,7 @@ from isvc_operator.api.names import (
     PREDICTOR,
     TRANSFORMER,
 )
-from isvc_operator.config import NetworkAccess, OperatorConfig
+from isvc_operator.config import NetworkAccess, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.component import Component, port_in_address, service_port
@@ -32,14 +32,16 @@ from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_sca
 from isvc_operator.resolve.scaling_metrics import ComponentPlace
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
+from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
 
 
 @dataclass(frozen=True)
 class Resolved:
     """A service with every decision made; ``render`` turns it into manifests.
 
-    ``chosen`` is None if the predictor consists of the user's own containers. ``budgets`` are the PodDisruptionBudgets
-    of others in its namespace. ``access``: who may connect to its pods.
+    ``chosen`` is None if the predictor consists of the user's own containers. ``inputs`` has, by component, a digest of
+    what its pods are rendered from. ``budgets`` are the PodDisruptionBudgets of others in its namespace. ``access``:
+    who may connect to its pods.
     """
 
     service: InferenceService
@@ -49,6 +51,8 @@ class Resolved:
     explainer: Component | None
     hosts: Hosts
     ingress_annotations: IngressAnnotations
+    upgrade_policy: UpgradePolicy
+    inputs: Mapping[str, str]
     budgets: Sequence[Manifest] = ()
     access: NetworkAccess = NetworkAccess.NONE
 
@@ -131,7 +135,19 @@ def resolve(
         only_grpc=service_port(transformer or predictor, grpc=False) is None,
     )
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
-    resolved = Resolved(service, chosen, predictor, transformer, explainer, hosts, annotations, budgets, access)
+    resolved = Resolved(
+        service,
+        chosen,
+        predictor,
+        transformer,
+        explainer,
+        hosts,
+        annotations,
+        upgrade_policy(metadata, config),
+        inputs_of(service, chosen, config, storage),
+        budgets,
+        access,
+    )
     for component in resolved.components:
         check_ports(component)
     return resolved

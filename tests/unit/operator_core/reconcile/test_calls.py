@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
+from isvc_operator.manifests import annotations_of
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, watched
 
@@ -77,10 +79,15 @@ async def test_a_change_of_the_spec_applies_the_child_it_concerns(serving: Clust
     assert serving.condition("Ready")["status"] == "Unknown"
 
 
-async def test_a_change_that_no_child_shows_writes_the_generation_only(serving: Cluster) -> None:
+async def test_a_change_that_no_child_shows_is_noted_and_writes_the_generation(serving: Cluster) -> None:
+    before = serving.child("Deployment")
     serving.edit_service(model={"modelFormat": {"name": "pytorch", "version": "1"}})
 
-    assert await serving.reconcile() == [STATUS]
+    assert await serving.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS]
+
+    after = serving.child("Deployment")
+    noted = {name for name, value in after["metadata"]["annotations"].items() if value != annotations_of(before)[name]}
+    assert (noted, after["spec"]) == ({ANNOTATION_INPUTS, ANNOTATION_RENDERED}, before["spec"])
 
     assert (serving.api.calls[-1].body or {})["status"] == {"observedGeneration": 2}
 

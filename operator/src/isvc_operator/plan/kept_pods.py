@@ -1,0 +1,77 @@
+"""Keeps the pods that run: a Deployment is rendered with the template that it has, and its Service with its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, LABEL_COMPONENT
+from isvc_operator.manifests import Manifest, annotations_of, digest_of, labels_of, name_of
+from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.plan.changes import template_digest
+from isvc_operator.plan.covers import covers
+
+# What a Deployment says about the template that its pods have.
+_OF_THE_PODS = (ANNOTATION_TEMPLATE, ANNOTATION_VERSION)
+
+
+def component_of(child: Manifest) -> str:
+    """Return the kind of the component that the child belongs to; empty for routes."""
+    return labels_of(child).get(LABEL_COMPONENT, "")
+
+
+def deployments(children: Iterable[Manifest]) -> dict[str, Manifest]:
+    """Return the Deployments by their names."""
+    return {name_of(child): child for child in children if child["kind"] == "Deployment"}
+
+
+def serves(deployment: Manifest) -> bool:
+    """Whether its pods serve requests, or have done so and failed since."""
+    rollout = rollout_of(deployment)
+    return rollout.finished or rollout.serving > 0
+
+
+def replaces_pods(before: Manifest, after: Manifest) -> bool:
+    """Whether the pods of a Deployment would be replaced if it was applied as it is rendered now.
+
+    Version 0.1.0 has recorded the digest of the Deployment, but not that of its template: any change counts.
+    """
+    annotations = annotations_of(before)
+    if digest := annotations.get(ANNOTATION_TEMPLATE):
+        return digest != template_digest(after)
+    if digest := annotations.get(ANNOTATION_RENDERED):
+        return digest != digest_of(after)
+    return not covers(before["spec"]["template"], after["spec"]["template"])
+
+
+def keep_pods(
+    rendered: Sequence[Manifest], owned: Iterable[Manifest], components: Collection[str], *notes: str
+) -> list[Manifest]:
+    """Return the children, those of ``components`` with their pods, or the ports that lead to them, as they exist.
+
+    The rest of these children may change. ``notes`` are annotations of a Deployment that stay with its pods.
+    """
+    known = {(child["kind"], name_of(child)): child for child in owned}
+    return [
+        _kept(child, known.get((child["kind"], name_of(child))), notes) if component_of(child) in components else child
+        for child in rendered
+    ]
+
+
+def _kept(child: Manifest, before: Manifest | None, notes: Sequence[str]) -> Manifest:
+    if before is None:
+        return child
+    if child["kind"] == "Service":
+        return {**child, "spec": {**child["spec"], "ports": before["spec"]["ports"]}}
+    if child["kind"] != "Deployment":
+        return child
+    there = annotations_of(before)
+    noted = {name: there[name] for name in (*_OF_THE_PODS, *notes) if name in there}
+    kept: Mapping[str, Any] = {**child, "spec": {**child["spec"], "template": before["spec"]["template"]}}
+    return with_annotations(kept, noted)
+
+
+def with_annotations(child: Manifest, annotations: Mapping[str, str]) -> Manifest:
+    """Return the child with more annotations."""
+    merged = {**annotations_of(child), **annotations}
+    return {**child, "metadata": {**child["metadata"], "annotations": merged}}

@@ -1,0 +1,89 @@
+"""When a service's pods follow the operator's version, and digests of everything that they are rendered from.
+
+A digest is compared with one that another version has made, so it is of what people have written, not of what this
+version makes of it: without defaults, and without settings that do not reach pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_UPGRADE_POLICY, GROUP, PREDICTOR
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.config import OperatorConfig, UpgradePolicy
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import annotations_of, digest_of
+from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.storage.objects import Objects
+from isvc_operator.resolve.storage.plan import StorageContext
+
+# The sections of the configuration that reach pods, and those of their fields that do; None for all.
+_SETTINGS: Mapping[str, set[str] | None] = {
+    "storage_initializer": None,
+    "credentials": None,
+    "security": None,
+    "logger": None,
+    "inference_service": {"resource", "service_annotation_disallowed_list"},
+}
+_NOT_OF_PODS = (ANNOTATION_UPGRADE_POLICY, "kubectl.kubernetes.io/last-applied-configuration")
+_READ_OF_RUNTIMES = ("isvc-operator.io/", f"{GROUP}/")  # the domains of annotations
+
+
+def upgrade_policy(service: ObjectMeta, config: OperatorConfig) -> UpgradePolicy:
+    """Return the service's own policy, or else the administrator's; raises InvalidSpec."""
+    own = service.annotations.get(ANNOTATION_UPGRADE_POLICY)
+    if own is None:
+        return config.inference_service.upgrade_policy
+    try:
+        return UpgradePolicy(own)
+    except ValueError:
+        known = " or ".join(UpgradePolicy)
+        raise InvalidSpec(f"annotation {ANNOTATION_UPGRADE_POLICY} is {own!r}; write {known}") from None
+
+
+def inputs_of(
+    service: InferenceService, chosen: ChosenRuntime | None, config: OperatorConfig, storage: StorageContext
+) -> Mapping[str, str]:
+    """Return the digests of what the pods of each kind of component are rendered from.
+
+    A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
+    keys and not their values, so that nobody can guess these.
+    """
+    shared = [
+        [service.metadata.labels, _others(service.metadata.annotations)],
+        chosen and _runtime(chosen.runtime),
+        {name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
+        sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
+        _objects(storage.objects),
+        _given(service.spec.predictor),
+    ]
+    others = {item.kind: [*shared, _given(item.spec)] for item in components_of(service)[1:]}
+    return {PREDICTOR: digest_of(shared)} | {kind: digest_of(parts) for kind, parts in others.items()}
+
+
+def _others(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in annotations.items() if name not in _NOT_OF_PODS}
+
+
+def _runtime(runtime: ServingRuntime) -> list[Any]:
+    """Return the runtime, of its annotations those that are read."""
+    read = {name: value for name, value in runtime.metadata.annotations.items() if name.startswith(_READ_OF_RUNTIMES)}
+    return [runtime.kind, runtime.metadata.name, read, _given(runtime.spec)]
+
+
+def _given(part: BaseModel, fields: set[str] | None = None) -> Any:
+    return part.model_dump(mode="json", by_alias=True, include=fields, exclude_unset=True, exclude_none=True)
+
+
+def _objects(objects: Objects) -> list[Any]:
+    found = ((*reference, item) for reference, item in objects.items())
+    return sorted(
+        [kind, name, item and [sorted(item.get("data") or ()), dict(annotations_of(item)), item.get("secrets")]]
+        for kind, name, item in found
+    )

@@ -1,0 +1,232 @@
+"""Which pods are kept because only the operator has changed, and what asks for the template of the newer version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from isvc_operator.api.names import (
+    ANNOTATION_INPUTS,
+    ANNOTATION_RENDERED,
+    ANNOTATION_TEMPLATE,
+    ANNOTATION_VERSION,
+    ANNOTATION_WAITING,
+)
+from isvc_operator.manifests import Manifest, annotations_of
+from isvc_operator.observe.status import WaitingTemplate
+from isvc_operator.plan.changes import plan_changes, template_digest
+from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade
+from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
+
+UP = a_deployment_status()
+NEVER_UP = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
+OLD = Origin({"predictor": "inputs", "transformer": "inputs"}, "0.1.0")
+NEW = Origin(OLD.inputs, "0.2.0")
+NEWER = Origin(OLD.inputs, "0.3.0")
+OTHER = {"predictor": "others", "transformer": "others"}
+WAITS = {"predictor": WaitingTemplate("0.1.0", "0.2.0", ("spec.containers[kserve-container].args",))}
+
+
+def rendered(args: str = "--old", **fields: Any) -> list[Manifest]:
+    """The children of a service as a version of the operator renders them, which the argument stands for."""
+    runtime = a_runtime(container={"ports": [{"containerPort": fields.pop("port", 8080)}]})
+    return list(the_children(a_service(model={"args": [args]}, **fields), runtime).values())
+
+
+def with_transformer(args: str, image: str = "front") -> list[Manifest]:
+    """Return the children of a predictor and of a transformer: `the_children` has one of each kind."""
+    front = [
+        {**child, "metadata": {**child["metadata"], "name": "front", "labels": {"component": "transformer"}}}
+        for child in rendered(image)[:2]
+    ]
+    return [*rendered(args), *front]
+
+
+def applied(children: Sequence[Manifest], status: Manifest = UP, **spec: Any) -> list[Manifest]:
+    """The children as the API server holds them: with a default, and a status."""
+    held = []
+    for change in plan_changes(children, [], SERVICE_UID):
+        child = change.manifest
+        if child["kind"] == "Deployment":
+            template = child["spec"]["template"]
+            pod = {**template["spec"], "restartPolicy": "Always"}
+            child = {
+                **child,
+                "spec": {**child["spec"], **spec, "template": {**template, "spec": pod}},
+                "status": status,
+            }
+        held.append(child)
+    return held
+
+
+def reconciled(children: Sequence[Manifest], before: Sequence[Manifest], origin: Origin) -> list[Manifest]:
+    """What the API server holds after a reconcile."""
+    return applied(plan_upgrade(children, before, origin).children)
+
+
+THERE = reconciled(rendered(), [], OLD)
+
+
+def without(children: Sequence[Manifest], *annotations: str) -> list[Manifest]:
+    """The children as an operator left them that does not know these annotations."""
+
+    def of(child: Manifest) -> dict[str, str]:
+        return {name: value for name, value in annotations_of(child).items() if name not in annotations}
+
+    return [{**child, "metadata": {**child["metadata"], "annotations": of(child)}} for child in children]
+
+
+def by_release_010(children: Sequence[Manifest]) -> list[Manifest]:
+    """The children as version 0.1.0 has applied them: it recorded a digest of each child and nothing else."""
+    return without(applied(children), ANNOTATION_TEMPLATE)
+
+
+def test_the_template_of_another_version_waits_and_the_pods_stay() -> None:
+    planned = plan_upgrade(rendered("--new", predictor={"minReplicas": 1}), THERE, NEW)
+
+    deployment = planned.children[0]
+    assert planned.waiting == WAITS
+    assert deployment["spec"] == {**rendered()[0]["spec"], "replicas": 1, "template": THERE[0]["spec"]["template"]}
+    assert annotations_of(deployment) == {
+        **annotations_of(rendered()[0]),
+        ANNOTATION_INPUTS: "inputs",
+        ANNOTATION_TEMPLATE: template_digest(rendered()[0]),
+        ANNOTATION_VERSION: "0.1.0",
+        ANNOTATION_WAITING: f"0.2.0/{template_digest(rendered('--new')[0])}",
+    }
+
+
+def test_other_children_change_at_once_but_for_the_ports_that_lead_to_the_pods() -> None:
+    children = rendered("--new", port=9000, labels={"team": "vision"})
+
+    service = plan_upgrade(children, THERE, NEW).children[1]
+
+    assert service["metadata"] == children[1]["metadata"]
+    assert service["spec"] == rendered()[1]["spec"]
+
+
+def test_it_waits_at_every_later_reconcile_without_another_write() -> None:
+    now = reconciled(rendered("--new"), THERE, NEW)
+    again = plan_upgrade(rendered("--new"), now, NEW)
+
+    assert again.waiting == WAITS
+    assert plan_changes(again.children, now, SERVICE_UID) == []
+
+
+@pytest.mark.parametrize("origin", [NEWER, OLD], ids=["a newer version", "the previous version again"])
+def test_it_waits_when_yet_another_version_follows(origin: Origin) -> None:
+    now = reconciled(rendered("--new"), THERE, NEW)
+
+    assert plan_upgrade(rendered("--newest"), now, origin).waiting["predictor"].version == origin.version
+
+
+def test_the_version_that_rendered_the_pods_has_nothing_that_waits() -> None:
+    now = reconciled(rendered("--new"), THERE, NEW)
+
+    back = plan_upgrade(rendered(), now, OLD)
+
+    assert back == Upgrade(plan_upgrade(rendered(), THERE, OLD).children)
+    assert ANNOTATION_WAITING not in annotations_of(back.children[0])
+
+
+def test_a_template_that_is_the_same_is_noted_with_the_version() -> None:
+    planned = plan_upgrade(rendered(), THERE, NEW)
+
+    assert not planned.waiting
+    assert annotations_of(planned.children[0])[ANNOTATION_VERSION] == "0.2.0"
+
+
+# --- what asks for the newer one -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("now", "origin"),
+    [
+        (THERE, Origin(OTHER, "0.2.0")),
+        (THERE, Origin(OLD.inputs, "0.1.0")),
+        (THERE, Origin(OLD.inputs, "0.2.0", automatic=True)),
+        (reconciled(rendered("--new"), THERE, NEW), Origin(OTHER, "0.2.0")),
+        (reconciled(rendered("--new"), THERE, NEW), Origin(OLD.inputs, "0.2.0")),
+        (reconciled(rendered("--changed"), THERE, NEW), Origin(OLD.inputs, "0.2.0", automatic=True)),
+        (by_release_010(rendered()), Origin(OLD.inputs, "0.2.0", edited=True)),
+        (without(applied(rendered()), ANNOTATION_TEMPLATE, ANNOTATION_RENDERED), NEW),
+        (reconciled(rendered(), [], OLD)[1:], NEW),
+        (applied(plan_upgrade(rendered(), [], OLD).children, NEVER_UP), NEW),
+        (applied(plan_upgrade(rendered(), [], OLD).children, UP, replicas=0), NEW),
+    ],
+    ids=[
+        "something has changed since the other version",
+        "this version has rendered the pods",
+        "the policy",
+        "something has changed while it waits",
+        "a secret has changed while it waits",
+        "the policy while it waits",
+        "the service has changed since the first release",
+        "the pods are KServe's",
+        "there are no pods",
+        "the pods have never served",
+        "scaled to zero",
+    ],
+)
+def test_the_newest_template_is_rolled_out(now: Sequence[Manifest], origin: Origin) -> None:
+    planned = plan_upgrade(rendered("--changed"), now, origin)
+
+    assert not planned.waiting
+    assert planned.children[0]["spec"] == rendered("--changed")[0]["spec"]
+    assert ANNOTATION_WAITING not in annotations_of(planned.children[0])
+
+
+def test_a_change_that_does_not_concern_the_pods_leaves_it_waiting() -> None:
+    now = reconciled(rendered("--new"), THERE, NEW)
+    scaled = plan_upgrade(rendered("--new", predictor={"minReplicas": 3}), now, Origin(OTHER, "0.2.0"))
+
+    assert scaled.waiting == WAITS
+    assert scaled.children[0]["spec"]["replicas"] == 3
+    assert annotations_of(scaled.children[0])[ANNOTATION_INPUTS] == "others"
+
+
+def test_the_components_of_a_service_get_it_together() -> None:
+    there = reconciled(with_transformer("--old"), [], OLD)
+    now = reconciled(with_transformer("--new", "--new"), there, NEW)
+
+    changed = plan_upgrade(with_transformer("--new", "--changed"), now, Origin(OTHER, "0.2.0"))
+
+    assert plan_upgrade(with_transformer("--new", "--new"), now, NEW).waiting.keys() == {"predictor", "transformer"}
+    assert not changed.waiting
+    assert changed.children[0]["spec"] == rendered("--new")[0]["spec"]
+
+
+# --- pods of the first release, which recorded less -------------------------------------------------------
+
+
+def test_pods_of_the_first_release_stay() -> None:
+    now = by_release_010(rendered())
+    planned = plan_upgrade(rendered("--new"), now, NEW)
+
+    assert planned.waiting == {"predictor": WaitingTemplate("", "0.2.0", ("spec.containers[kserve-container].args",))}
+    assert planned.children[0]["spec"]["template"] == now[0]["spec"]["template"]
+
+
+def test_so_they_do_where_the_new_version_only_leaves_something_out() -> None:
+    planned = plan_upgrade(list(the_children().values()), by_release_010(rendered()), NEW)
+
+    assert planned.waiting == {"predictor": WaitingTemplate("", "0.2.0")}
+
+
+def test_their_deployment_that_has_not_changed_is_taken_over() -> None:
+    now = by_release_010(rendered())
+    planned = plan_upgrade(rendered(), now, NEW)
+
+    assert not planned.waiting
+    assert planned.children[0]["spec"] == rendered()[0]["spec"]
+
+
+# --- together with a canary --------------------------------------------------------------------------------
+
+
+def test_what_a_canary_holds_back_keeps_its_notes() -> None:
+    kept = [{**rendered("--new")[0], "spec": THERE[0]["spec"]}, *rendered("--new")[1:]]
+
+    assert plan_upgrade(kept, THERE, NEW, held_back=["predictor"]) == Upgrade(kept)

@@ -1,0 +1,118 @@
+"""A service that serves, and an operator of another version."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator import reconcile
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.render import deployment
+from tests.support.builders import a_runtime_body
+from tests.support.reconciling import STATUS, Cluster, watched
+
+DEPLOYMENT = "PATCH deployments/torchserve-predictor"
+POLICY = "isvc-operator.io/upgrade-policy"
+AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
+
+
+@pytest.fixture
+def newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, the operator is version 9.9.9, which renders another field."""
+    monkeypatch.setattr(reconcile, "__version__", "9.9.9")
+    before = deployment._completed
+    monkeypatch.setattr(deployment, "_completed", lambda item: {**before(item), "terminationMessagePolicy": "File"})
+
+
+def upgraded(serving: Cluster, config: OperatorConfig | None = None) -> Cluster:
+    return watched(serving.api, serving.clock, a_runtime_body(), config=config)
+
+
+def policy_of_termination(cluster: Cluster) -> str:
+    template = cluster.child("Deployment")["spec"]["template"]
+    return str(template["spec"]["containers"][0]["terminationMessagePolicy"])
+
+
+def types(cluster: Cluster) -> list[str]:
+    return [item["type"] for item in cluster.service["status"]["conditions"]]
+
+
+async def test_the_pods_stay_and_the_service_says_what_waits(serving: Cluster, newer_version: None) -> None:
+    template = serving.child("Deployment")["spec"]["template"]
+    cluster = upgraded(serving)
+
+    assert await cluster.reconcile() == [DEPLOYMENT, STATUS, "POST events"]
+
+    waits = cluster.condition("PodsUpToDate")
+    assert cluster.child("Deployment")["spec"]["template"] == template
+    assert (waits["status"], waits["severity"], waits["reason"]) == ("False", "Info", "OperatorUpgraded")
+    assert waits["message"] == (
+        "A newer version of the operator has another pod template, and replaces no pods by itself: the pods of "
+        "spec.predictor have the template of version 0.1.0, which 9.9.9 changes in "
+        "spec.containers[kserve-container].terminationMessagePolicy. They get the newer one when the service, its "
+        "runtime or the configuration of its pods changes, or with the annotation isvc-operator.io/upgrade-policy: Auto"
+    )
+    event = cluster.api.events[-1]
+    assert (event["type"], event["reason"], event["message"]) == ("Normal", "OperatorUpgraded", waits["message"])
+    assert [cluster.condition(name)["status"] for name in ("Ready", "Progressing")] == ["True", "True"]
+
+
+async def test_from_then_on_nothing_is_written(serving: Cluster, newer_version: None) -> None:
+    cluster = upgraded(serving)
+    await cluster.settle()
+
+    assert await upgraded(serving).reconcile() == []
+
+
+async def test_a_change_of_the_pods_brings_the_newer_template(serving: Cluster, newer_version: None) -> None:
+    cluster = upgraded(serving)
+    await cluster.settle()
+    cluster.edit_service(generation=2, model={"args": ["--debug"]})
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "File"
+    assert "PodsUpToDate" not in types(cluster)
+
+
+async def test_a_change_before_the_newer_version_has_started_is_not_overlooked(
+    serving: Cluster, newer_version: None
+) -> None:
+    serving.edit_service(generation=2, model={"args": ["--debug"]})
+    cluster = upgraded(serving)
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "File"
+
+
+async def test_a_runtime_that_changes_brings_it_too(serving: Cluster, newer_version: None) -> None:
+    cluster = watched(serving.api, serving.clock, a_runtime_body(container={"image": "registry.example/next:1"}))
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "File"
+
+
+async def test_more_replicas_do_not(serving: Cluster, newer_version: None) -> None:
+    cluster = upgraded(serving)
+    await cluster.settle()
+    cluster.edit_service(generation=2, predictor={"minReplicas": 3})
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "FallbackToLogsOnError"
+    assert cluster.child("Deployment")["spec"]["replicas"] == 3
+
+
+async def test_with_the_administrators_auto_it_is_rolled_out(serving: Cluster, newer_version: None) -> None:
+    cluster = upgraded(serving, AUTO)
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "File"
+
+
+async def test_with_the_services_auto_it_is_rolled_out(serving: Cluster, newer_version: None) -> None:
+    cluster = upgraded(serving)
+    await cluster.settle()
+    service = cluster.service
+    cluster.api.put({**service, "metadata": {**service["metadata"], "annotations": {POLICY: "Auto"}}})
+    await cluster.settle()
+
+    assert policy_of_termination(cluster) == "File"
+    assert "PodsUpToDate" not in types(cluster)
