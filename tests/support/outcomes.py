@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.errors import InvalidObject
@@ -31,12 +31,17 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The children and URLs, the settings that are named as ignored, or else why the service is refused."""
+    """The children and URLs, the settings that are named as ignored, or else why the service is refused.
+
+    ``inputs`` are the digests of what the pods are rendered from. They change with every edit, so they do not count
+    where outcomes are compared.
+    """
 
     children: Sequence[Manifest] = ()
     urls: tuple[str | None, ...] = ()
     ignored: Sequence[str] = ()
     refused: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] = ()) -> Outcome:
@@ -63,7 +68,8 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
         resolved = resolve(service, runtimes, config, storage=storage)
         of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
         ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
-        return Outcome(render(resolved, config), (resolved.hosts.url, *resolved.hosts.urls.values()), ignored)
+        urls = (resolved.hosts.url, *resolved.hosts.urls.values())
+        return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs)
     except (OperatorError, InvalidObject) as error:
         return Outcome(refused=str(error))
 

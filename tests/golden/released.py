@@ -1,0 +1,69 @@
+"""Records what a release renders: `python -m tests.golden.released --rewrite`, as a step of making one.
+
+The goldens of `tests/golden/cases` are what the code of their commit renders, as their own test shows. So they are
+copied, with the runtimes of that commit. Without `--rewrite`, the command prints which pod templates have changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from isvc_operator.api.serving_runtime import parse_serving_runtime
+from release.version import current_version
+from tests.golden.templates import changed_paths
+from tests.support.last_release import ROOT, Manifest, Release, ReleasedCase, last_release, write
+from tests.support.outcomes import outcome_of
+
+_RUNTIMES = ("manifests/runtimes", "manifests/runtimes-kserve")
+
+
+def record(tree: Path) -> Release:
+    """The release of a checkout, which has no changes."""
+    runtimes = [item for folder in _RUNTIMES for file in sorted((tree / folder).glob("*.yaml")) for item in _read(file)]
+    runtimes = [item for item in runtimes if item["kind"] == "ClusterServingRuntime"]
+    cases = [_case(folder, runtimes) for folder in sorted((tree / "tests/golden/cases").iterdir())]
+    return Release(current_version(tree), _head(tree), runtimes, cases)
+
+
+def _case(folder: Path, runtimes: Sequence[Manifest]) -> ReleasedCase:
+    documents, children = (_read(folder / name) for name in ("input.yaml", "children.yaml"))
+    inputs = outcome_of(documents, tuple(map(parse_serving_runtime, runtimes))).inputs
+    return ReleasedCase(folder.name, documents, children, dict(inputs))
+
+
+def _read(file: Path) -> list[Any]:
+    return [item for item in yaml.safe_load_all(file.read_text()) if item]
+
+
+def _head(tree: Path) -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _report() -> Iterator[str]:
+    yield f"since version {last_release().version}:"
+    for path, cases in sorted(changed_paths().items()):
+        yield f"- `{path}` ({', '.join(cases)})"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.golden.released", description=__doc__)
+    parser.add_argument("--rewrite", action="store_true", help="record this release in place of the last one")
+    parser.add_argument("--tree", type=Path, default=ROOT, help="another checkout whose release is recorded")
+    options = parser.parse_args(argv)
+    if options.rewrite:
+        write(record(options.tree.resolve()))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _report())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
