@@ -27,6 +27,7 @@ def exported() -> set[str]:
     metrics = Metrics()
     metrics.reconciled(Result.SUCCESS, 0.1)
     metrics.requested("list", "200", 0.1)
+    metrics.restored("Deployment")
     watch = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
     text = metrics.exposition(Snapshot(watches=(watch,))).decode()
     return {item.name for family in text_string_to_metric_families(text) for item in family.samples}

@@ -192,7 +192,7 @@ class ApiServer:
         # It keeps them alive: without that, to connect is most of what a request costs.
         host, _, port = self.base_url.removeprefix("https://").partition(":")
         return urllib3.HTTPSConnectionPool(
-            host, int(port), ca_certs=str(self.ca_file), timeout=REQUEST_TIMEOUT, retries=0
+            host, int(port), ca_certs=str(self.ca_file), timeout=REQUEST_TIMEOUT, retries=0, maxsize=8
         )
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
 WATCH_SILENT_SECONDS: Final = 180.0  # without a word on a watch; kopf opens one again after 70
+RESTORE_SECONDS: Final = 300.0  # at most between two restores of a child that another client changes each time
+NOT_KEPT_SECONDS: Final = 3600.0  # until what the API server did not keep of a child is applied again
 QUEUE_STILL_SECONDS: Final = 300.0  # while services wait and no reconcile begins or ends
 
 # --- texts in a status, an Event or a log ---------------------------------------------------------------

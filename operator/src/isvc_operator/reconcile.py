@@ -52,7 +52,8 @@ REPORT_AFTER = 4
 class Reconciler:
     """Reconciles services by their keys. ``now`` returns RFC 3339 times, ``clock`` counts seconds.
 
-    ``home`` is the operator's own namespace; ``use`` replaces the configuration. ``tracer`` gets a span for each step.
+    ``home`` is the operator's own namespace; ``use`` replaces the configuration. ``tracer`` gets a span for each step,
+    ``restored`` the kind of each child that others had changed.
     """
 
     api: KubeApi
@@ -62,11 +63,12 @@ class Reconciler:
     clock: Callable[[], float]
     home: str = ""
     tracer: Tracer = field(default_factory=NoTracer)
+    restored: Callable[[str], None] = lambda _kind: None
 
     def __post_init__(self) -> None:
         self._objects = ObjectReader(self.api, self.clock)
         self._discovery = Discovery(self.api, self.clock)
-        self._children = Children(self.api, self.cache, self.clock)
+        self._children = Children(self.api, self.cache, self.clock, self.restored)
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
         self.use(self.config)
@@ -75,6 +77,10 @@ class Reconciler:
         """Use another configuration from now on."""
         self.config = config
         self.cache.hosts.use(config.ingress, self.cache.of_kind(KIND))
+
+    def contested(self) -> int:
+        """Return how many children others change or delete again and again, at this moment."""
+        return self._children.contested()
 
     async def reconcile(self, key: ServiceKey, failures: int = 0) -> float | None:
         """Reconcile one service; raises OperatorError if a retry is needed.

@@ -97,6 +97,23 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/telemetry/test_health.py::test_the_queue_may_stand_still_for_a_while",
     ),
     Bound(
+        what="time between two restores of a child that another client changes or deletes each time",
+        constant="isvc_operator.limits:RESTORE_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the third restore in a row is followed by 2 s, each one after it by twice as long, up to this; "
+        "`SpecApplied` is `False`",
+        test="tests/unit/operator_core/reconcile/test_contested.py::"
+        "test_a_child_that_another_client_changes_each_time_is_restored_ever_more_seldom",
+    ),
+    Bound(
+        what="time until what the API server, or a webhook, does not keep of a child is applied again",
+        constant="isvc_operator.limits:NOT_KEPT_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="it is applied again; until then `SpecApplied` is `False` with the fields",
+        test="tests/unit/operator_core/reconcile/test_contested.py::"
+        "test_what_the_api_server_does_not_keep_is_applied_once_an_hour",
+    ),
+    Bound(
         what="an Event's message",
         constant="isvc_operator.limits:EVENT_BYTES",
         unit=Unit.BYTES,

@@ -102,10 +102,13 @@ SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
 SPEC_ROLLED_OUT: Final = "SpecRolledOut"
 PODS_UP_TO_DATE: Final = "PodsUpToDate"
+SPEC_APPLIED: Final = "SpecApplied"
 
 # --- reasons of conditions and Events ---------------------------------------------------------------
 CANARY_NOT_SUPPORTED: Final = "CanaryNotSupported"
+CHANGED_BY_OTHERS: Final = "ChangedByOthers"
 FIELDS_IGNORED: Final = "FieldsIgnored"
+FIELDS_NOT_KEPT: Final = "FieldsNotKept"
 HOST_TAKEN: Final = "HostTaken"
 OPERATOR_UPGRADED: Final = "OperatorUpgraded"
 SETTINGS_IGNORED: Final = "SettingsIgnored"

@@ -81,6 +81,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             clock=clock,
             home=options.home,
             tracer=tracer,
+            restored=metrics.restored,
         )
         worker = Worker(reconciler.reconcile, options.parallel, reconciled=metrics.reconciled, clock=clock)
         election = None
@@ -107,7 +108,8 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             )
 
         def counted() -> Snapshot:
-            return replace(snapshot(), services=Counter(phase_of(body) for body in cache.of_kind(KIND)))
+            services = Counter(phase_of(body) for body in cache.of_kind(KIND))
+            return replace(snapshot(), contested=reconciler.contested(), services=services)
 
         ignored = ignored_settings(data)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from isvc_operator.api.kinds import kind_named
@@ -15,8 +15,11 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
 from isvc_operator.kube.image_volumes import check_image_volumes
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.manifests import controller_of
+from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.plan.changes import Action, ChildChange
+
+# Called with each change that has not failed, and with the child as it is now; None if it is deleted.
+SentChange = Callable[[ChildChange, Manifest | None], None]
 
 
 class Sent(Enum):
@@ -26,7 +29,9 @@ class Sent(Enum):
     UNKNOWN_KIND = auto()  # its CRD is not installed
 
 
-async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> frozenset[str]:
+async def apply_changes(
+    api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange = lambda _change, _response: None
+) -> frozenset[str]:
     """Send the changes that go first, then all others; raises the first failure after all of these have finished.
 
     They are sent concurrently, and the results are cached. Nothing is sent if one of the children belongs to another
@@ -36,20 +41,22 @@ async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChang
         _check_ownership(change, cache)
     first = [change for change in changes if change.goes_first]
     others = [change for change in changes if not change.goes_first]
-    return await _apply_all(api, cache, first) | await _apply_all(api, cache, others)
+    return await _apply_all(api, cache, first, sent) | await _apply_all(api, cache, others, sent)
 
 
-async def _apply_all(api: KubeApi, cache: Cache, changes: Sequence[ChildChange]) -> frozenset[str]:
-    outcomes = await asyncio.gather(*(_apply(api, cache, change) for change in changes), return_exceptions=True)
+async def _apply_all(api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange) -> frozenset[str]:
+    outcomes = await asyncio.gather(*(_apply(api, cache, change, sent) for change in changes), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
     return frozenset(
-        change.manifest["kind"] for change, sent in zip(changes, outcomes, strict=True) if sent is Sent.UNKNOWN_KIND
+        change.manifest["kind"]
+        for change, outcome in zip(changes, outcomes, strict=True)
+        if outcome is Sent.UNKNOWN_KIND
     )
 
 
-async def _apply(api: KubeApi, cache: Cache, change: ChildChange) -> Sent:
+async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChange) -> Sent:
     try:
         response = await _send(api, change)
     except KubeError as error:
@@ -58,10 +65,12 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange) -> Sent:
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
             raise type(error)(error.status, _message(change, error)) from error
-    if change.deletes:
+    child = None if change.deletes else json.loads(response)
+    if child is None:
         cache.remove(change.manifest)
     else:
-        cache.put(json.loads(response))
+        cache.put(child)
+    sent(change, child)
     return Sent.DONE
 
 

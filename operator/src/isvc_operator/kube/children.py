@@ -11,7 +11,9 @@ from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.drain import Drain
 from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
+from isvc_operator.kube.restores import Restores
 from isvc_operator.manifests import Manifest, controller_of
+from isvc_operator.observe.contested import Contested
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import hold_back
 from isvc_operator.plan.changes import plan_changes
@@ -25,7 +27,8 @@ class Applied:
 
     ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
     ``held_back``: the components whose pods are not changed, each with the field that requests a canary. ``waiting``:
-    those whose pods do not get the template of a newer version of the operator yet.
+    those whose pods do not get the template of a newer version of the operator yet. ``contested`` are the children that
+    do not stay as rendered.
     """
 
     held: bool = False
@@ -33,16 +36,18 @@ class Applied:
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
+    contested: Sequence[Contested] = ()
 
 
 class Children:
-    """Applies and deletes the children of services. ``clock`` counts seconds."""
+    """Applies and deletes the children of services. ``clock`` counts seconds; ``restored`` gets each restored kind."""
 
-    def __init__(self, api: KubeApi, cache: Cache, clock: Callable[[], float]) -> None:
+    def __init__(self, api: KubeApi, cache: Cache, clock: Callable[[], float], restored: Callable[[str], None]) -> None:
         self._api = api
         self._cache = cache
         self._drain = Drain(clock)
         self._missing = MissingKinds(clock)
+        self._restores = Restores(api, cache, clock, restored)
         self._unlabelled = UnlabelledChildren(api)
 
     async def apply(
@@ -65,15 +70,22 @@ class Children:
         held_back = hold_back(rendered, owned, canaries)
         upgrade = plan_upgrade(held_back.children, owned, origin, held_back=held_back.components)
         rendered = upgrade.children
-        changes = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
+        planned = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
+        changes = await self._restores.due(planned)
         traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
-        self._missing.add(await apply_changes(self._api, self._cache, self._missing.left_out_of(due.changes)))
+        sending = self._missing.left_out_of(due.changes)
+        self._missing.add(await apply_changes(self._api, self._cache, sending, self._restores.sent))
         await self._unlabelled.label(key, service, (*rendered, *observed))
         missing = self._missing.among(due.changes)
-        times = (due.requeue_after, RETRY_SECONDS if missing else None)
+        contested, until = self._restores.contested(rendered, planned)
+        times = (due.requeue_after, RETRY_SECONDS if missing else None, until)
         requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
-        return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing)
+        return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing, contested)
+
+    def contested(self) -> int:
+        """Return how many children others fight over now."""
+        return self._restores.count()
 
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""

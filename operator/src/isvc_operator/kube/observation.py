@@ -61,6 +61,7 @@ class Observer:
             held=applied.held,
             held_back=applied.held_back,
             waiting=applied.waiting,
+            contested=applied.contested,
             problem=problem,
             ignored=(
                 *ignored_parts(service, resolved, config),

@@ -13,27 +13,26 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
 )
 from isvc_operator.api.names import (
-    CANARY_NOT_SUPPORTED,
     CONFIG_MAP,
     FIELD_MANAGER,
-    FIELDS_IGNORED,
     HOST_TAKEN,
     INGRESS_READY,
-    OPERATOR_UPGRADED,
     PODS_UP_TO_DATE,
     READY,
     SETTINGS_IGNORED,
+    SPEC_APPLIED,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
 )
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
-# The conditions of which each new message is an Event, with its type and reason.
+# The conditions of which each new message is an Event of their reason, with its type.
 _REPORTED = {
-    SPEC_SUPPORTED: ("Warning", FIELDS_IGNORED),
-    SPEC_ROLLED_OUT: ("Warning", CANARY_NOT_SUPPORTED),
-    PODS_UP_TO_DATE: ("Normal", OPERATOR_UPGRADED),
+    SPEC_SUPPORTED: "Warning",
+    SPEC_APPLIED: "Warning",
+    SPEC_ROLLED_OUT: "Warning",
+    PODS_UP_TO_DATE: "Normal",
 }
 
 
@@ -42,7 +41,7 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
 
     There is one for each status and reason of ``Ready``, one for a host that belongs to another service, and one for
     each list of fields that have no effect, one for each change that is held back, and one for each pod template of a
-    newer version of the operator that waits.
+    newer version of the operator that waits, and one for each list of children that do not stay as rendered.
     """
     events = []
     ready = _changed(READY, service.status, status)
@@ -56,10 +55,10 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
-    for condition, (type_, reason) in _REPORTED.items():
+    for condition, type_ in _REPORTED.items():
         found = _of_type(condition, status)
         if found and found.message != _message(_of_type(condition, service.status)):
-            events.append(_of_service(service, type_, reason=reason, message=found.message or "", now=now))
+            events.append(_of_service(service, type_, reason=found.reason or "", message=found.message or "", now=now))
     return events
 
 

@@ -39,6 +39,7 @@ from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
+from isvc_operator.observe.contested import Contested, spec_applied
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.canaries import ROLL_OUT
@@ -72,8 +73,8 @@ class Observation:
     ``resolved`` is None if the service is stopped, or cannot be served as written (see ``problem``). ``components`` are
     those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``held_back``: those
     whose pods are not changed, each with the field that requests a canary. ``waiting``: those whose pods do not get the
-    template of a newer version of the operator yet. ``ignored`` lists fields and annotations that are unknown or not
-    supported.
+    template of a newer version of the operator yet. ``contested`` are children that do not stay as they are rendered.
+    ``ignored`` lists fields and annotations that are unknown or not supported.
     """
 
     service: InferenceService
@@ -84,6 +85,7 @@ class Observation:
     held: bool = False
     held_back: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
+    contested: Sequence[Contested] = ()
     problem: Problem | None = None
     ignored: Sequence[str] = ()
 
@@ -100,7 +102,7 @@ def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     current = [
         *components, _progressing(observed, components), _ingress_ready(observed), _stopped(observed),
         *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
-        *_pods_up_to_date(observed),
+        *_pods_up_to_date(observed), *spec_applied(observed.contested),
     ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(

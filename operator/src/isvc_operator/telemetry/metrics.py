@@ -59,6 +59,12 @@ class Metrics:
             buckets=_REQUEST_SECONDS,
             registry=self._registry,
         )
+        self._restores = Counter(
+            "isvc_operator_children_restored",
+            "Children that were restored because others had changed or deleted them, by kind.",
+            ["kind"],
+            registry=self._registry,
+        )
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
@@ -67,6 +73,10 @@ class Metrics:
         self._reconciles.labels(result.value).observe(seconds)
         if result is not Result.SUCCESS:
             self._retries.inc()
+
+    def restored(self, kind: str) -> None:
+        """Count a child that was restored."""
+        self._restores.labels(kind).inc()
 
     def requested(self, verb: str, code: str, seconds: float) -> None:
         """Count a request to the API server."""
@@ -101,6 +111,7 @@ def _families(snapshot: Snapshot) -> Iterator[Metric]:
         ("queue_retrying", "Services whose last reconcile failed.", queue.retrying),
         ("reconciles_running", "Reconciles in progress.", queue.running),
         ("reconcile_longest_running_seconds", "How long the longest reconcile in progress has taken.", queue.longest),
+        ("children_contested", "Children that others change whenever they are restored.", snapshot.contested),
         ("leader", "1 in the replica that reconciles, 0 in one that stands by.", int(snapshot.leader)),
     )
     for name, text, value in gauges:

@@ -54,6 +54,7 @@ class Snapshot:
     """The operator's state; ``running`` is the number of seconds since its start.
 
     ``discovered``: whether the API server has said which kinds and namespaces there are to watch.
+    ``contested``: children that others change or delete whenever they are restored.
     """
 
     running: float = 0.0
@@ -61,4 +62,5 @@ class Snapshot:
     leader: bool = True
     queue: QueueState = field(default_factory=QueueState)
     watches: tuple[WatchState, ...] = ()
+    contested: int = 0
     services: Mapping[Phase, int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from isvc_operator.telemetry.snapshot import Phase, QueueState, Snapshot, WatchS
 STATE = Snapshot(
     running=100.0,
     leader=True,
+    contested=6,
     queue=QueueState(waiting=3, oldest=2.5, running=2, longest=1.5, still=0.5, retrying=4),
     watches=(
         WatchState("pods", "/api/v1/namespaces/a/pods", listed=True, silent=5.0, starts=2),
@@ -37,6 +38,7 @@ def test_a_snapshot_is_gauges_with_the_worst_and_the_sum_of_the_watches_of_a_kin
         "isvc_operator_queue_retrying": 4,
         "isvc_operator_reconciles_running": 2,
         "isvc_operator_reconcile_longest_running_seconds": 1.5,
+        "isvc_operator_children_contested": 6,
         "isvc_operator_leader": 1,
         "isvc_operator_watch_silent_seconds pods": 9,
         "isvc_operator_watch_silent_seconds services": 1,

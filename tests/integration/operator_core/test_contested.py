@@ -1,0 +1,199 @@
+"""Other clients that fight for what the operator has applied, on a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.support.apiserver import ApiServer
+from tests.support.fighters import Change, fighter, webhook
+from tests.support.namespace import Namespace, story_service
+from tests.support.operator_process import OPERATOR, operator
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+SERVER = "kserve-container"
+PODS = ("spec", "template", "spec")
+# How often the operator may write to a child before the condition has been seen: the first time, three restores at
+# once, and those of the first waits on a slow machine.
+MOST_WRITES = 7
+
+
+@dataclass(frozen=True)
+class Fight:
+    """Somebody who changes a child of the service called ``name``, and what the condition says of it."""
+
+    name: str
+    kind: str
+    change: Change
+    says: str
+
+    @property
+    def child(self) -> str:
+        return self.name if self.kind == "ingress" else f"{self.name}-predictor"
+
+
+def rewrite_image(deployment: dict[str, Any]) -> dict[str, Any] | None:
+    """A controller that makes images come from a mirror, if an annotation asks for it."""
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    if container["image"].startswith("mirror.example/"):
+        return None
+    image = f"mirror.example/{container['image']}"
+    return {"spec": {"template": {"spec": {"containers": [{"name": container["name"], "image": image}]}}}}
+
+
+def set_replicas(deployment: dict[str, Any]) -> dict[str, Any] | None:
+    return None if deployment["spec"]["replicas"] == 3 else {"spec": {"replicas": 3}}
+
+
+def remove_label(service: dict[str, Any]) -> dict[str, Any] | None:
+    """A controller that removes a label which is not on its list."""
+    return {"metadata": {"labels": {"component": None}}} if "component" in service["metadata"]["labels"] else None
+
+
+def delete(_: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+FIGHTS = (
+    Fight(
+        "rewritten",
+        "deployment",
+        rewrite_image,
+        "Deployment rewritten-predictor: fighter changes spec.template.spec.containers[kserve-container].image",
+    ),
+    Fight("scaled", "deployment", set_replicas, "Deployment scaled-predictor: fighter changes spec.replicas"),
+    Fight(
+        "relabelled",
+        "service",
+        remove_label,
+        "Service relabelled-predictor: another client (the API server's audit log says which) changes "
+        "metadata.labels.component",
+    ),
+    Fight("deleted", "ingress", delete, "Ingress deleted is deleted again and again"),
+)
+WEBHOOK = [
+    {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mirror.example/any:1"},
+    {"op": "add", "path": "/spec/template/metadata/annotations/policy.example.com~1seen", "value": "yes"},
+    {"op": "remove", "path": "/spec/progressDeadlineSeconds"},
+]
+
+
+def a_service(name: str, **predictor: Any) -> dict[str, Any]:
+    service = story_service()
+    service["metadata"]["name"] = name
+    service["spec"]["predictor"].update(predictor)
+    return service
+
+
+def uri_of(namespace: Namespace, kind: str, name: str) -> str:
+    root = {"deployment": "apis/apps/v1", "service": "api/v1", "ingress": "apis/networking.k8s.io/v1"}[kind]
+    return f"/{root}/namespaces/{namespace.name}/{kind}{'es' if kind.endswith('s') else 's'}/{name}"
+
+
+def writes_to(server: ApiServer, namespace: Namespace, name: str, since: int = 0) -> int:
+    calls = [call for call in server.calls(OPERATOR, since) if call.namespace == namespace.name]
+    return sum(call.verb == "patch" and call.name == name and call.resource != "inferenceservices" for call in calls)
+
+
+@pytest.fixture(scope="module")
+def fought_over(apiserver: ApiServer) -> Namespace:
+    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    return new_namespace(apiserver)
+
+
+@pytest.fixture(scope="module")
+def port(apiserver: ApiServer, fought_over: Namespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The health port of an operator that watches this namespace."""
+    found = free_port()
+    log = tmp_path_factory.mktemp("contested") / "operator.log"
+    with operator(apiserver, log, f"--namespace={fought_over.name}", f"--health-port={found}"):
+        yield found
+    assert "Traceback" not in log.read_text()
+
+
+def metrics(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    return {" ".join((item.name, *item.labels.values())): item.value for family in families for item in family.samples}
+
+
+def test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_client_stops(
+    apiserver: ApiServer, fought_over: Namespace, port: int
+) -> None:
+    for fight in FIGHTS:
+        fought_over.apply(a_service(fight.name, minReplicas=1))
+        fought_over.wait_for(fight.kind, fight.child)
+    with contextlib.ExitStack() as fighting:
+        for fight in FIGHTS:
+            uri = uri_of(fought_over, fight.kind, fight.child)
+            fighting.enter_context(fighter(apiserver, uri, fight.change, manager="fighter"))
+        for fight in FIGHTS:
+            condition = fought_over.wait_for_condition("SpecApplied", "False", "ChangedByOthers", fight.name)
+            assert condition["message"].startswith(fight.says)
+        counted = metrics(port)
+    assert {fight.name for fight in FIGHTS if writes_to(apiserver, fought_over, fight.child) > MOST_WRITES} == set()
+    assert counted["isvc_operator_children_contested"] > 0
+    restored = {kind: counted[f"isvc_operator_children_restored_total {kind}"] for kind in ("Deployment", "Ingress")}
+    assert min(restored.values()) >= 3
+
+    for fight in FIGHTS:
+        eventually(lambda name=fight.name: not fought_over.condition("SpecApplied", name), f"{fight.name} is at peace")
+        child = fought_over.wait_for(fight.kind, fight.child)
+        assert fight.change(child) is not None  # it is as rendered again
+
+
+def test_what_a_webhook_changes_in_each_write_is_reported_and_not_written_again(
+    apiserver: ApiServer, fought_over: Namespace, port: int, tmp_path: Path
+) -> None:
+    with webhook(apiserver, fought_over.name, tmp_path, WEBHOOK):
+        fought_over.apply(a_service("mutated"))
+        condition = fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "mutated")
+        since = apiserver.position()
+        for number in range(3):
+            fought_over.kubectl("annotate", "deployment", "mutated-predictor", f"number={number}", "--overwrite")
+        fought_over.apply(a_service("after"))
+        fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "after")
+    assert condition["message"].startswith(
+        "Deployment mutated-predictor: the API server does not keep "
+        "spec.template.spec.containers[kserve-container].image as applied."
+    )
+    assert writes_to(apiserver, fought_over, "mutated-predictor", since) == 0
+
+
+def test_a_field_whose_feature_is_off_is_reported_and_not_written_again(
+    apiserver: ApiServer, fought_over: Namespace, port: int
+) -> None:
+    fought_over.apply(a_service("gated", hostnameOverride="gated"))  # an alpha feature of this API server
+    condition = fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "gated")
+    assert "spec.template.spec.hostnameOverride" in condition["message"]
+
+
+def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over: Namespace, port: int) -> None:
+    def add(deployment: dict[str, Any]) -> dict[str, Any] | None:
+        sidecar = {"name": "sidecar", "image": "sidecar:1"}
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        if any(item["name"] == "sidecar" for item in containers):
+            return None
+        return {
+            "metadata": {"labels": {"policy.example.com/seen": "yes"}},
+            "spec": {"template": {"spec": {"containers": [sidecar]}}},
+        }
+
+    fought_over.apply(a_service("added-to"))
+    fought_over.wait_for("deployment", "added-to-predictor")
+    since = apiserver.position()
+    with fighter(apiserver, uri_of(fought_over, "deployment", "added-to-predictor"), add, manager="policy"):
+        eventually(lambda: add(fought_over.wait_for("deployment", "added-to-predictor")) is None, "the policy acts")
+        fought_over.play_finished_rollout("added-to-predictor")
+        fought_over.wait_for_condition("Ready", "True", service="added-to")
+    assert writes_to(apiserver, fought_over, "added-to-predictor", since) == 0
+    assert fought_over.condition("SpecApplied", "added-to") == {}
