@@ -20,10 +20,13 @@ OPERATOR, WATCHES = "isvc-operator", "kopf"
 
 
 @contextlib.contextmanager
-def operator(server: ApiServer, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A running operator whose watches are up; it is stopped, by SIGTERM, at the end of the block."""
+def operator(server: ApiServer, log: Path, *flags: str, code: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A running operator whose watches are up; it is stopped, by SIGTERM, at the end of the block.
+
+    ``code`` is the folder of another version's package.
+    """
     started = server.position()
-    env = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    env = {**os.environ, "KUBECONFIG": str(server.kubeconfig), **({"PYTHONPATH": str(code)} if code else {})}
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "isvc_operator", *flags], env=env, stdout=output, stderr=output
