@@ -22,6 +22,9 @@ from isvc_operator.plan.changes import Action, ChildChange
 SentChange = Callable[[ChildChange, Manifest | None], None]
 
 
+_KIND_ENDS = "custom resource definition is terminating"
+
+
 class Sent(Enum):
     """The outcome of a change that has not failed."""
 
@@ -75,9 +78,13 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
 
 
 def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
-    """Whether an apply, which creates what does not exist, has failed because the API server lacks the kind."""
+    """Whether an apply, which creates what does not exist, has failed because the API server lacks the kind.
+
+    While the kind is being removed the API server forbids to create objects, and says so in the message alone.
+    """
     optional = kind_named(change.manifest["kind"]).optional
-    return optional and isinstance(error, ObjectNotFound) and not change.deletes
+    lacks = isinstance(error, ObjectNotFound) or (error.status == 403 and _KIND_ENDS in str(error))
+    return optional and lacks and not change.deletes
 
 
 async def _send(api: KubeApi, change: ChildChange) -> str:

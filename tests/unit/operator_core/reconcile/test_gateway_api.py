@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.kube.drain import DRAIN_SECONDS
-from isvc_operator.kube.errors import ObjectNotFound
+from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.missing_kinds import RETRY_SECONDS
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_ready_pod, a_runtime_body, a_service_body
@@ -37,8 +39,11 @@ def accept(cluster: Cluster, **condition: Any) -> None:
         cluster.api.put({**route, "status": {"parents": parents}})
 
 
-def missing() -> dict[tuple[str, str], ObjectNotFound]:
-    error = ObjectNotFound(404, "the server could not find the requested resource")
+GONE = ObjectNotFound(404, "the server could not find the requested resource")
+GOING = RequestRefused(403, "forbidden: create not allowed while custom resource definition is terminating")
+
+
+def missing(error: KubeError = GONE) -> dict[tuple[str, str], KubeError]:
     return {("PATCH", path_of("HTTPRoute", NAMESPACE, name)): error for name in NAMES}
 
 
@@ -57,9 +62,10 @@ async def test_the_condition_follows_what_the_gateway_reports() -> None:
     assert await cluster.reconcile() == []
 
 
-async def test_without_the_gateway_api_a_service_is_served_and_says_what_is_missing() -> None:
+@pytest.mark.parametrize("error", [GONE, GOING])
+async def test_without_the_gateway_api_a_service_is_served_and_says_what_is_missing(error: KubeError) -> None:
     cluster = a_cluster()
-    cluster.api.failing.update(missing())
+    cluster.api.failing.update(missing(error))
     await cluster.reconcile()
     cluster.roll_out(a_ready_pod())
     await cluster.settle()
