@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ssl
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from data_plane.client.address import Address
 from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
-from data_plane.client.pool import Limits, Pool
+from data_plane.client.pool import Limits, Pool, TlsOf
 
 _NO_LIMIT_S = 365 * 86400.0
 _OK, _REDIRECT, _ERROR = 200, 300, 400
+
+
+@functools.cache
+def of_the_system() -> ssl.SSLContext:
+    """Return settings that trust what the system trusts; its certificates take a while to read."""
+    return ssl.create_default_context()
 
 
 class HttpClient:
@@ -23,7 +30,7 @@ class HttpClient:
         self,
         *,
         retries: int = 0,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        tls: TlsOf = of_the_system,
         limits: Limits | None = None,
     ) -> None:
         self._retries = retries
@@ -58,7 +65,7 @@ class HttpClient:
         pools = self._pools.setdefault(asyncio.get_running_loop(), {})
         if base_url not in pools:
             address = Address.parse(base_url)
-            tls = self._tls() if address.scheme == "https" else None
+            tls = self._tls if address.scheme == "https" else None
             pools[base_url] = Pool(address, retries=self._retries, tls=tls, limits=self._limits)
         return pools[base_url]
 

@@ -8,7 +8,7 @@ import functools
 import os
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -17,6 +17,8 @@ from data_plane.client.address import Address
 from data_plane.client.connection import Broken, TimedOut, UpstreamConnection, UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
 from data_plane.client.pieces import Pieces, Silent
+
+TlsOf = Callable[[], ssl.SSLContext]  # asked for each new connection: what is trusted may be renewed
 
 _FIRST_RETRY_S, _DOUBLINGS = 0.1, 10
 _SAFE = "/?!$%&'()*+,;=:@"  # in a request's target, beside letters and digits
@@ -40,7 +42,7 @@ class Pool:
     """The connections of one event loop to one address. `retries` is the number of further attempts to connect."""
 
     def __init__(
-        self, address: Address, *, retries: int = 0, tls: ssl.SSLContext | None = None, limits: Limits | None = None
+        self, address: Address, *, retries: int = 0, tls: TlsOf | None = None, limits: Limits | None = None
     ) -> None:
         self.address = address
         self._retries = retries
@@ -146,7 +148,7 @@ class Pool:
             lambda: UpstreamConnection(self._lost, self._release, self._limits.response_bytes),
             self.address.host,
             self.address.port,
-            ssl=self._tls,
+            ssl=self._tls() if self._tls else None,
         )
         return connection
 

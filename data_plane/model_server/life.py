@@ -30,9 +30,10 @@ from data_plane.model_server.files import connections_within, raise_limit
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
+from data_plane.server.certificate import Certificate, Tls
 from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
-from data_plane.server.run import HttpServer, Tls, listen
+from data_plane.server.run import HttpServer, listen
 
 if TYPE_CHECKING:
     from data_plane.server.grpc.server import GrpcServer
@@ -102,8 +103,20 @@ async def _serve_while(
     if_held: str,
 ) -> None:
     connections = connections_within(raise_limit(), listeners.max_connections)
-    server = _http_server(app, listeners, connections)
-    grpc_server = await _start_grpc(listeners, connections, models, metrics=metrics, payloads=app.payloads)
+    certificate = _certificate(listeners.tls)
+    server = HttpServer(
+        app,
+        listeners.listener,
+        grace_period_s=listeners.grace_period_s,
+        keep_alive_s=listeners.keep_alive_s,
+        certificate=certificate,
+        max_connections=connections,
+        drain_idle_s=DRAIN_IDLE,
+    )
+    of_grpc = certificate if listeners.tls and listeners.tls.grpc else None
+    grpc_server = await _start_grpc(
+        listeners, connections, models, metrics=metrics, payloads=app.payloads, certificate=of_grpc
+    )
     if app.payloads:
         app.payloads.start()
     serving = asyncio.create_task(server.run_until_drained())
@@ -144,20 +157,12 @@ def fail(termination_log: Path, reason: str, exit_code: int) -> int:
     return exit_code
 
 
-def _http_server(app: App, listeners: Listeners, connections: int) -> HttpServer:
+def _certificate(tls: Tls | None) -> Certificate | None:
     try:
-        return HttpServer(
-            app,
-            listeners.listener,
-            grace_period_s=listeners.grace_period_s,
-            keep_alive_s=listeners.keep_alive_s,
-            tls=listeners.tls,
-            max_connections=connections,
-            drain_idle_s=DRAIN_IDLE,
-        )
+        return Certificate(tls) if tls else None
     except OSError as error:  # OpenSSL's, which names no file
         raise StartError(
-            f"HTTPS cannot be served with {listeners.tls}: {error.strerror}; give a certificate and its key in PEM."
+            f"HTTPS cannot be served with {tls}: {error.strerror}; give a certificate and its key in PEM."
         ) from error
 
 
@@ -168,6 +173,7 @@ async def _start_grpc(
     *,
     metrics: ServerMetrics,
     payloads: PayloadLogger | None,
+    certificate: Certificate | None,
 ) -> GrpcServer | None:
     if not listeners.grpc_port:
         return None
@@ -183,6 +189,7 @@ async def _start_grpc(
         budget=listeners.budget,
         max_connections=min(connections, MAX_GRPC_CONNECTIONS),
         payloads=payloads,
+        certificate=certificate,
     )
     try:
         await server.start()

@@ -62,6 +62,13 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
         "container's memory",
     )
     flag("--max-connections", positive, MAX_CONNECTIONS, "most connections over HTTP; less where files are short")
+    flag(
+        "--tls-dir",
+        absolute,
+        None,
+        "folder with tls.crt and tls.key, such as a mounted Secret of type kubernetes.io/tls: HTTPS and gRPC over TLS "
+        "are served, and a renewed certificate is used at once",
+    )
     flag("--request-timeout", seconds, 600.0, "seconds until a request is answered with 504")
     flag("--max-batch-size", positive, None,
          f"most instances in a batch; else batchSize of config.properties, else {DEFAULT_MAX_BATCH_SIZE}")  # fmt: skip

@@ -59,7 +59,12 @@ class PayloadLogger:
         """Start to send, in the running event loop."""
         settings = self._settings
         address, path = settings.sink
-        pool = Pool(address, tls=self._tls, limits=Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE))
+        tls = self._tls
+        pool = Pool(
+            address,
+            tls=(lambda: tls) if tls else None,
+            limits=Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE),
+        )
         self._sender = Sender(self._queue, self.counts, pool, path=path, writer=self._writer, report=self._report)
         self._queue.open()
         log.info("payloads (%s) are sent to %s", settings.mode.value, one_line(settings.url))

@@ -7,27 +7,17 @@ import contextlib
 import functools
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import uvicorn
 
 from data_plane.limits import HEAD_TIMEOUT, KEEP_ALIVE, MAX_CONNECTIONS
 from data_plane.server.app import App
+from data_plane.server.certificate import Certificate
 from data_plane.server.connection import ServerConnection
 from data_plane.server.connections import Connections
 
 _TICKS = 10  # uvicorn's, in a second
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Paths of a certificate and its key, which may be in the certificate's file."""
-
-    certificate: str
-    key: str | None = None
-
-    def __str__(self) -> str:
-        return f"the certificate {self.certificate} and the key {self.key or 'in the same file'}"
+_CERTIFICATE_S = 10  # seconds after which a changed certificate is noticed
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -36,10 +26,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without its signal handlers: the caller decides what a signal means.
-
-    Making one raises OSError for a certificate or key that cannot be used.
-    """
+    """uvicorn, without its signal handlers: the caller decides what a signal means."""
 
     def __init__(
         self,
@@ -48,7 +35,7 @@ class HttpServer(uvicorn.Server):
         *,
         grace_period_s: int,
         keep_alive_s: int = KEEP_ALIVE,
-        tls: Tls | None = None,
+        certificate: Certificate | None = None,
         max_connections: int = MAX_CONNECTIONS,
         drain_idle_s: float = 0.0,
     ) -> None:
@@ -68,12 +55,12 @@ class HttpServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=grace_period_s,
-                ssl_certfile=tls.certificate if tls else None,
-                ssl_keyfile=tls.key if tls else None,
+                ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
             )
         )
-        self.config.load()  # here, not when it serves: what cannot be used is found before anything is started
+        self.config.load()
         self._listener = listener
+        self._certificate = certificate
 
     async def run_until_drained(self) -> None:
         """Serve until `drain` is called and requests under way are finished."""
@@ -107,6 +94,8 @@ class HttpServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS == 0:
             self.check_timeouts(asyncio.get_running_loop().time())
+        if self._certificate and counter % (_TICKS * _CERTIFICATE_S) == 0:
+            self._certificate.refresh()
         return await super().on_tick(counter)
 
     @contextlib.contextmanager

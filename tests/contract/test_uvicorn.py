@@ -92,7 +92,7 @@ def test_the_names_in_use_are_those_that_are_tested_here() -> None:
     own = own_names(ServerConnection, "_connections", "_timeout") - {"cycle"}  # declared there, and uvicorn's
     of_protocol = uses("connection.py", connection, "self") - own
     of_cycle = uses("connection.py", connection, "cycle", "self.cycle", "before") | uses("cycle.py", cycle, "self")
-    of_server = uses("run.py", server, "self") - own_names(HttpServer, "_connections", "_listener")
+    of_server = uses("run.py", server, "self") - own_names(HttpServer, "_certificate", "_connections", "_listener")
 
     assert (of_protocol, of_cycle - own_names(Cycle), of_server) == (PROTOCOL, CYCLE, SERVERS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from data_plane.model_server.life import Listeners
-from data_plane.server.run import Tls
+from data_plane.server.certificate import Tls
 
 
 def listening_on(listener: socket.socket, tls: Tls | None = None) -> Listeners:

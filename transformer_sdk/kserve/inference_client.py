@@ -18,6 +18,7 @@ from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
 from data_plane.client.http import HttpClient
 from data_plane.errors import InvalidRequest as BadDocument
+from data_plane.file_state import file_state
 from data_plane.protocol import json_text
 from transformer_sdk.kserve.client_default import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
@@ -68,11 +69,19 @@ class RESTConfig:
         self.verify = verify
         self.auth = auth
         self.verbose = verbose
+        self._context: ssl.SSLContext | None = None
+        self._state: object = None
 
     def tls(self) -> ssl.SSLContext:
-        """Return the TLS settings."""
+        """Return the TLS settings; those of a file of certificates are made again when it changes."""
         if isinstance(self.verify, ssl.SSLContext):
             return self.verify
+        state = file_state(self.verify) if isinstance(self.verify, str) else None
+        if self._context is None or state != self._state:
+            self._context, self._state = self._made(), state
+        return self._context
+
+    def _made(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.verify if isinstance(self.verify, str) else None)
         if self.verify is False:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -6,9 +6,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_plane.client import forwarding
+from data_plane.file_state import file_state
 from transformer_sdk.kserve import context
 from transformer_sdk.kserve.constants.constants import EXPLAINER_BASE_URL_FORMAT, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput
@@ -264,12 +266,14 @@ class Model(InferenceModel):
         from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
 
         config = self._required_predictor()
-        key = (config.predictor_host, config.predictor_use_ssl)
+        authorities = ca_bundle(os.environ)
+        state = file_state(authorities) if authorities and config.predictor_use_ssl else None  # else they are not read
+        key = (config.predictor_host, config.predictor_use_ssl, state)
         if key not in self._predictor_clients:
             self._predictor_clients[key] = InferenceGRPCClient(
                 config.predictor_host,
                 use_ssl=config.predictor_use_ssl,
-                root_certificates=ca_bundle(os.environ),
+                root_certificates=authorities,
                 timeout=config.predictor_request_timeout_seconds,
                 retries=config.predictor_request_retries,
             )
@@ -306,8 +310,16 @@ def is_v2(protocol: PredictorProtocol) -> bool:
     return protocol != PredictorProtocol.REST_V1
 
 
+def tls_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the folder of the Secret by which the operator has asked for TLS between the servers, or None."""
+    folder = environment.get("TLS_DIR")
+    return Path(folder) if folder else None
+
+
 def ca_bundle(environment: Mapping[str, str]) -> str | None:
-    """Return the file of private CA certificates that KServe's controller configures, or None."""
+    """Return the file of private CA certificates that the operator, or KServe's controller, configures, or None."""
+    if (folder := tls_folder(environment)) and (folder / "ca.crt").exists():
+        return str(folder / "ca.crt")
     return environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or None
 
 

@@ -18,6 +18,7 @@ from data_plane.limits import (
 from data_plane.model import Call, Models
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget
+from data_plane.server.certificate import Certificate, Pem
 from data_plane.server.grpc import open_inference, torchserve
 from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
 from data_plane.server.grpc.messages import MessageReceiver, readers_within
@@ -42,9 +43,11 @@ class GrpcServer:
         budget: ByteBudget | None = None,
         max_connections: int = MAX_GRPC_CONNECTIONS,
         payloads: PayloadLogger | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
         self._host = host
         self._port = port
+        self._certificate = certificate
         self._server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", max_message_size),
@@ -87,7 +90,12 @@ class GrpcServer:
 
     async def start(self) -> int:
         """Open the port and return it; raises RuntimeError for one that is in use."""
-        port = self._server.add_insecure_port(f"{self._host or '[::]'}:{self._port}")
+        address = f"{self._host or '[::]'}:{self._port}"
+        port = (
+            self._server.add_secure_port(address, _credentials(self._certificate))
+            if self._certificate
+            else self._server.add_insecure_port(address)
+        )
         await self._server.start()
         self._unread.port = port
         return port
@@ -106,6 +114,25 @@ class _Handlers(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         found = self._calls.get(handler_call_details.method)
         return found.handler() if found else None
+
+
+def _credentials(certificate: Certificate) -> grpc.ServerCredentials:
+    """Return credentials that give new connections the current certificate."""
+
+    def configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(pem.key, pem.chain)])
+
+    given = certificate.pem
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """Called by gRPC for each handshake, in a thread of its own."""
+        nonlocal given
+        if given is certificate.pem:
+            return None
+        given = certificate.pem
+        return configuration(given)
+
+    return grpc.dynamic_ssl_server_credentials(configuration(given), renewed)  # type: ignore[arg-type]  # may be None
 
 
 def _status_only(error: Exception, _: Call) -> bytes:

@@ -15,12 +15,20 @@ from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["two-files", "one-file"])
-def test_a_server_with_a_certificate_speaks_https(tmp_path: Path, together: bool) -> None:
+@pytest.mark.parametrize("given_as", ["two-files", "one-file", "secret"])
+def test_a_server_with_a_certificate_speaks_https(
+    tmp_path: Path, given_as: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, port = tls.issue(tmp_path), free_port()
-    if together:
-        made.chain.write_bytes(made.chain.read_bytes() + made.key.read_bytes())
-    flags = [f"--ssl_certfile={made.chain}", *([] if together else [f"--ssl_keyfile={made.key}"])]
+    flags = [f"--ssl_certfile={made.chain}"]
+    match given_as:
+        case "two-files":
+            flags.append(f"--ssl_keyfile={made.key}")
+        case "one-file":
+            made.chain.write_bytes(made.chain.read_bytes() + made.key.read_bytes())
+        case _:
+            flags = []
+            monkeypatch.setenv("TLS_DIR", str(tmp_path))
     process, log = started(tmp_path, f"--http_port={port}", "--enable_grpc=false", *flags)
     trusting = ssl.create_default_context(cafile=str(made.authority))
 

@@ -29,10 +29,11 @@ from data_plane.limits import (
 from data_plane.messages import Request, Response, json_response
 from data_plane.server import run
 from data_plane.server.app import App
+from data_plane.server.certificate import Certificate, Tls
 from data_plane.server.connection import ServerConnection
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
-from data_plane.server.run import HttpServer, Tls, listen
+from data_plane.server.run import HttpServer, listen
 from tests.support.object_stores import tls
 from tests.support.visitor import Visitor
 from tests.support.waiting import eventually
@@ -112,7 +113,7 @@ def serving(
         app,
         listener,
         grace_period_s=60,
-        tls=certified,
+        certificate=Certificate(certified) if certified else None,
         max_connections=max_connections,
         drain_idle_s=drain_idle_s,
     )

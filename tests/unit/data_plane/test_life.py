@@ -11,8 +11,8 @@ import pytest
 from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
+from data_plane.server.certificate import Tls
 from data_plane.server.metrics import ServerMetrics
-from data_plane.server.run import Tls
 from tests.support.fake_models import FakeModel, serving
 from tests.support.listeners import listening_on
 from tests.support.object_stores import tls

@@ -18,15 +18,15 @@ from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
+from data_plane.server.certificate import Tls
 from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.endpoints.repository import RepositoryEndpoints
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
-from data_plane.server.run import Tls
 from transformer_sdk.kserve.constants.constants import DEFAULT_GRPC_PORT
 from transformer_sdk.kserve.hooks import call
-from transformer_sdk.kserve.model import BaseKServeModel
+from transformer_sdk.kserve.model import BaseKServeModel, tls_folder
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
@@ -53,7 +53,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
         request_timeout_s=config.request_timeout_s,
         grace_period_s=config.grace_period_s,
         keep_alive_s=config.keep_alive_s,
-        tls=_tls(config.certificate, config.key),
+        tls=_tls(config.certificate, config.key) or Tls.of_secret(tls_folder(os.environ)),
         max_connections=config.max_connections,
         budget=request_budget(config.max_buffered_bytes, config.workers),
     )

@@ -23,6 +23,7 @@ from data_plane.model_server.life import Listeners, fail, open_port, request_bud
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.serving import serve
 from data_plane.model_server.work_dir import claimed
+from data_plane.server.certificate import Tls
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration import model_directory
 from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 request_timeout_s=options.request_timeout,
                 grace_period_s=options.grace_period,
                 cors=cors_headers(found.properties),
+                tls=Tls.of_secret(options.tls_dir),
                 max_connections=options.max_connections,
                 budget=request_budget(options.max_buffered_bytes),
             )

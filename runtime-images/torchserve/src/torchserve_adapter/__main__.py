@@ -22,6 +22,7 @@ from data_plane.model_server.errors import ConfigurationError, StartError
 from data_plane.model_server.life import Listeners, fail, open_port, request_budget
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.work_dir import claimed
+from data_plane.server.certificate import Tls
 from data_plane.server.run import listen
 from model_archive.configuration import CONFIG
 from torchserve_adapter.archive_settings import read_settings
@@ -115,6 +116,7 @@ def _listeners(options: argparse.Namespace, written: Mapping[str, str], listener
         request_timeout_s=options.request_timeout,
         grace_period_s=options.grace_period,
         cors=cors_headers(written),
+        tls=Tls.of_secret(options.tls_dir),
         max_connections=options.max_connections,
         budget=request_budget(options.max_buffered_bytes),
     )
