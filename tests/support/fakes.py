@@ -15,7 +15,7 @@ from typing import Any
 
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
+from isvc_operator.kube.errors import Conflict, KubeError, NotOurs, ObjectNotFound
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]
@@ -108,7 +108,7 @@ class FakeKubeApi:
     def _apply(self, request: ApiRequest) -> Manifest:
         manifest = dict(request.body or {})
         if request.path in self._foreign and ("force", "true") not in request.query:
-            raise Conflict(409, 'conflict with "kubectl": .spec')
+            raise NotOurs(409, 'conflict with "kubectl": .spec')
         known = self.objects.get(request.path, {})
         if ("dryRun", "All") in request.query:
             return manifest

@@ -17,6 +17,9 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
+RETRY_AFTER_SECONDS: Final = 30.0  # that an API server may ask requests to wait, at a time
+RETRIES_PER_SECOND: Final = 20  # of services whose last reconcile failed, all together
+LONGEST_BACKOFF_SECONDS: Final = 60.0  # between two attempts of a service that keeps failing
 WATCH_SILENT_SECONDS: Final = 180.0  # without a word on a watch; kopf opens one again after 70
 RESTORE_SECONDS: Final = 300.0  # at most between two restores of a child that another client changes each time
 NOT_KEPT_SECONDS: Final = 3600.0  # until what the API server did not keep of a child is applied again

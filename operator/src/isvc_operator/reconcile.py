@@ -26,7 +26,8 @@ from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.children import Applied, Children
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
-from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.ending import Ending
+from isvc_operator.kube.errors import KubeError, NamespaceEnding
 from isvc_operator.kube.gather import Gathered, gather, read_service
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.kube.observation import Observer
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 # Seconds. Secrets, service accounts and the installation of KEDA are not watched; only services that refer to them are
 # reconciled again.
 RESYNC = 300.0
-# Failed attempts before the status reports an API server that is unavailable: about eight seconds of retries.
+# Failed attempts before the status reports an API server that is unavailable: four to eight seconds of retries.
 REPORT_AFTER = 4
 
 
@@ -71,6 +72,7 @@ class Reconciler:
         self._children = Children(self.api, self.cache, self.clock, self.restored)
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
+        self._ending = Ending(self.cache)
         self.use(self.config)
 
     def use(self, config: OperatorConfig) -> None:
@@ -89,7 +91,12 @@ class Reconciler:
         is how often this has failed in a row.
         """
         with self.tracer.span("reconcile", {"k8s.namespace.name": key.namespace, "isvc.name": key.name}):
-            return await self._reconcile(key, failures)
+            try:
+                return await self._reconcile(key, failures)
+            except NamespaceEnding as error:
+                log.info("nothing more is written for the services of namespace %s: %s", key.namespace, error)
+                self._ending.add(key.namespace)
+                return None
 
     async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
         step = self.tracer.span
@@ -98,7 +105,10 @@ class Reconciler:
         if gathered is None:
             self._details.forget(key)
             self._children.forget(key)
+            self._ending.forget(key)
             await release_finalizer(self.api, self.cache, key)
+            return None
+        if key in self._ending:
             return None
         service, problem = self.cache.read(gathered.body, read_service)
         resolved: Resolved | None = None
@@ -120,6 +130,8 @@ class Reconciler:
                         canaries=canary_requests(service.spec),
                         origin=_origin(service, resolved),
                     )
+            except NamespaceEnding:
+                raise
             except (KubeError, InvalidCredentials) as error:
                 if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
                     raise

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable
 
 from isvc_operator.errors import OperatorError, Unexpected
 from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.telemetry.log_context import logged_for
 from isvc_operator.telemetry.metrics import Result
 from isvc_operator.telemetry.snapshot import QueueState
@@ -27,11 +30,13 @@ Reconcile = Callable[[ServiceKey, int], Awaitable[float | None]]
 Reconciled = Callable[[Result, float], None]
 
 FIRST_BACKOFF = 0.5  # seconds
-LONGEST_BACKOFF = 60.0  # seconds
 
 
 class Worker:
-    """Runs ``reconcile`` for the keys that are added. ``clock`` counts seconds."""
+    """Runs ``reconcile`` for the keys that are added.
+
+    ``clock`` counts seconds, ``random`` returns numbers from 0 to 1.
+    """
 
     def __init__(
         self,
@@ -40,11 +45,13 @@ class Worker:
         *,
         reconciled: Reconciled = lambda _result, _seconds: None,
         clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random.random,
     ) -> None:
         self._reconcile = reconcile
         self._parallel = parallel
         self._reconciled = reconciled
         self._clock = clock
+        self._random = random
         self._ready: asyncio.Queue[ServiceKey | None] = asyncio.Queue()  # None wakes what waits, to stop
         self._stopping = False
         # Since when each key waits, or is worked on; the oldest is the first.
@@ -112,7 +119,7 @@ class Worker:
             requeue_after = await self._reconcile(key, self._failures.get(key, 0))
         except OperatorError as error:
             log.warning("%s", error)
-            self._retry_later(key)
+            self._retry_later(key, error.retry_after if isinstance(error, KubeError) else None)
             return Result.UNEXPECTED if isinstance(error, Unexpected) else Result.ERROR
         except Exception:  # one service must never stop the others
             log.exception("reconcile failed unexpectedly")
@@ -123,9 +130,15 @@ class Worker:
             self._add_later(key, requeue_after)
         return Result.SUCCESS
 
-    def _retry_later(self, key: ServiceKey) -> None:
+    def _retry_later(self, key: ServiceKey, requested: float | None = None) -> None:
+        """Retry not before the seconds that the API server has ``requested``, and the less often the more keys fail.
+
+        The random part keeps services that failed together from being retried together.
+        """
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self._add_later(key, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(failures - 1, 10)))
+        backoff = FIRST_BACKOFF * 2 ** min(failures - 1, 10)
+        longest = min(LONGEST_BACKOFF_SECONDS, max(backoff, len(self._failures) / RETRIES_PER_SECOND))
+        self._add_later(key, max(requested or 0.0, longest * (1 - self._random() / 2)))
 
     def _add_later(self, key: ServiceKey, delay: float) -> None:
         self._timers[key] = asyncio.get_running_loop().call_later(delay, self.add, key)

@@ -69,6 +69,29 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/kube/test_client.py::test_no_response_is_an_error_without_a_status",
     ),
     Bound(
+        what="time that an API server may ask the operator to wait (`Retry-After`)",
+        constant="isvc_operator.limits:RETRY_AFTER_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the operator waits so long, and asks again",
+        test="tests/unit/operator_core/kube/test_pause.py::"
+        "test_a_pause_is_never_shortened_and_never_longer_than_its_bound",
+    ),
+    Bound(
+        what="reconciles that have failed and are tried again, a second",
+        constant="isvc_operator.limits:RETRIES_PER_SECOND",
+        unit=Unit.COUNT,
+        beyond="each service is tried again less often",
+        test="tests/unit/operator_core/test_worker.py::test_the_more_services_fail_the_less_often_each_one_is_retried",
+    ),
+    Bound(
+        what="time between two attempts to reconcile a service that keeps failing",
+        constant="isvc_operator.limits:LONGEST_BACKOFF_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="it is tried again",
+        test="tests/unit/operator_core/test_worker.py::"
+        "test_however_many_services_fail_each_one_is_retried_within_a_minute",
+    ),
+    Bound(
         what="fields or problems in one message",
         constant="isvc_operator.limits:NAMED",
         unit=Unit.COUNT,

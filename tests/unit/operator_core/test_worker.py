@@ -13,6 +13,8 @@ import pytest
 from isvc_operator.cli.log_format import LogFormatter
 from isvc_operator.errors import InvalidSpec, Unexpected
 from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.telemetry.metrics import Result
 from isvc_operator.telemetry.snapshot import QueueState
 from isvc_operator.worker import Reconciled, Worker
@@ -54,8 +56,9 @@ async def running(
     *,
     clock: Seconds | None = None,
     reconciled: Reconciled = lambda _result, _seconds: None,
+    random: float = 0.0,
 ) -> AsyncIterator[Worker]:
-    worker = Worker(work, parallel, clock=clock or Seconds(), reconciled=reconciled)
+    worker = Worker(work, parallel, clock=clock or Seconds(), reconciled=reconciled, random=lambda: random)
     task = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -229,6 +232,49 @@ async def test_the_wait_doubles_up_to_a_minute_and_starts_anew_after_a_success(t
 
     assert timers.delays[-1] == 0.5
     assert len(timers.delays) == 10
+
+
+@pytest.mark.parametrize(("random", "delay"), [(0.0, 0.5), (0.5, 0.375), (1.0, 0.25)])
+async def test_services_that_fail_together_are_not_retried_together(
+    random: float, delay: float, timers: Timers
+) -> None:
+    async with running(Work(errors={A: InvalidSpec("no model")}), random=random) as worker:
+        worker.add(A)
+        await settled()
+
+    assert timers.delays == [delay]
+
+
+@pytest.mark.parametrize("random", [0.0, 1.0])
+async def test_no_service_is_retried_before_the_time_that_the_api_server_has_requested(
+    random: float, timers: Timers
+) -> None:
+    async with running(Work(errors={A: KubeError(429, "overloaded", 7.0)}), random=random) as worker:
+        worker.add(A)
+        await settled()
+
+    assert timers.delays == [7.0]
+
+
+async def test_the_more_services_fail_the_less_often_each_one_is_retried(timers: Timers) -> None:
+    many = [ServiceKey("models", str(number)) for number in range(100)]
+    async with running(Work(errors=dict.fromkeys(many, KubeError(500, "overloaded")))) as worker:
+        for key in many:
+            worker.add(key)
+        await settled()
+
+    assert (timers.delays[0], timers.delays[-1]) == (0.5, 100 / RETRIES_PER_SECOND)
+
+
+async def test_however_many_services_fail_each_one_is_retried_within_a_minute(timers: Timers) -> None:
+    many = [ServiceKey("models", str(number)) for number in range(2000)]
+    async with running(Work(errors=dict.fromkeys(many, KubeError(500, "overloaded")))) as worker:
+        for key in many:
+            worker.add(key)
+        for _ in range(50):
+            await settled()
+
+    assert (len(timers.delays), max(timers.delays)) == (2000, LONGEST_BACKOFF_SECONDS)
 
 
 async def test_an_attempt_gets_the_number_of_failures_since_the_last_success(timers: Timers) -> None:

@@ -103,6 +103,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
                 running=clock() - started,
                 discovered=watching.discovered,
                 leader=leading(),
+                pause=api.pause.left,
                 queue=worker.state(),
                 watches=watching.states(),
             )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, with_role
@@ -19,6 +20,8 @@ from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.manifests import Manifest, controller_of, name_of
+
+_ATTEMPTS: Final = 3  # to change an object that others change, too
 
 FieldsEntry = Mapping[str, Any]  # an item of metadata.managedFields
 
@@ -80,37 +83,31 @@ class UnlabelledChildren:
         self._checked.discard(key)
 
 
-async def _delete_owned(api: KubeApi, kind: str, *, namesake: Manifest, owner_uid: str) -> None:
-    try:
-        found = json.loads(await api.send(requests.get(kind, namesake["metadata"]["namespace"], name_of(namesake))))
-        if controller_of(found).get("uid") == owner_uid:
-            await api.send(requests.delete(found))
-    except (ObjectNotFound, Conflict):  # it does not exist any more, or belongs to someone else by now
-        return
-
-
 async def adopt_fields(api: KubeApi, child: Manifest) -> bool:
     """Become the manager of the fields that the child's creator has set, so that an apply can remove them.
 
     Returns False if the object does not exist, or is not the service's. If ``child`` has no ``replicas``, nobody
-    manages that field afterwards, so that it keeps its value.
+    manages that field afterwards, so that it keeps its value. Raises Conflict if somebody keeps changing the object.
     """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(Conflict):  # it has changed since it was read
+            return await _adopt_fields(api, child)
+    return await _adopt_fields(api, child)
+
+
+async def _adopt_fields(api: KubeApi, child: Manifest) -> bool:
     uid, metadata = controller_of(child)["uid"], child["metadata"]
-    while True:
-        try:
-            live = json.loads(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
-        except ObjectNotFound:
-            return False
-        if controller_of(live).get("uid") != uid:
-            return False
-        before = live["metadata"].get("managedFields", [])
-        after = adopted_fields(before, child)
-        try:
-            if after != before:
-                await api.send(requests.patch_metadata(live, {"managedFields": after}))
-        except Conflict:
-            continue  # it has changed since it was read
-        return True
+    try:
+        live = json.loads(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
+    except ObjectNotFound:
+        return False
+    if controller_of(live).get("uid") != uid:
+        return False
+    before = live["metadata"].get("managedFields", [])
+    after = adopted_fields(before, child)
+    if after != before:
+        await api.send(requests.patch_metadata(live, {"managedFields": after}))
+    return True
 
 
 def adopted_fields(managed: Sequence[FieldsEntry], child: Manifest) -> list[FieldsEntry]:

@@ -12,7 +12,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
+from isvc_operator.kube.errors import Conflict, KubeError, NotOurs, ObjectNotFound
 from isvc_operator.kube.image_volumes import check_image_volumes
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import Manifest, controller_of
@@ -38,7 +38,7 @@ async def apply_changes(
     """Send the changes that go first, then all others; raises the first failure after all of these have finished.
 
     They are sent concurrently, and the results are cached. Nothing is sent if one of the children belongs to another
-    service: raises Conflict. Returns the optional kinds whose CRD is not installed.
+    service: raises NotOurs. Returns the optional kinds whose CRD is not installed.
     """
     for change in changes:
         _check_ownership(change, cache)
@@ -67,7 +67,7 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
             return Sent.UNKNOWN_KIND
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
-            raise type(error)(error.status, _message(change, error)) from error
+            raise error.reworded(_message(change, error)) from error
     child = None if change.deletes else json.loads(response)
     if child is None:
         cache.remove(change.manifest)
@@ -94,7 +94,7 @@ async def _send(api: KubeApi, change: ChildChange) -> str:
     exists = adoptable and await adopt_fields(api, change.manifest)
     try:
         return await api.send(_request(change, starting=not exists))
-    except Conflict:
+    except NotOurs:
         # KServe's Ingress lacks the label by which children are watched, so it may exist and belong to the service.
         if change.deletes or not await adopt_fields(api, change.manifest):
             raise
@@ -111,14 +111,14 @@ def _request(change: ChildChange, *, starting: bool) -> ApiRequest:
 
 
 def _check_ownership(change: ChildChange, cache: Cache) -> None:
-    """Raise Conflict for a child of another service: with one field manager the API server sees no conflict."""
+    """Raise NotOurs for a child of another service: with one field manager the API server sees no conflict."""
     key = key_of(change.manifest)
     existing = cache.get(key)
     owner = controller_of(existing) if existing else {}
     service = cache.get(ObjectKey(owner.get("kind", ""), key.namespace, owner.get("name", "")))
     exists = service is not None and service["metadata"].get("uid") == owner.get("uid")
     if exists and owner["uid"] != controller_of(change.manifest).get("uid"):
-        raise Conflict(
+        raise NotOurs(
             409,
             f"{key.kind} {key.name} belongs to InferenceService {owner['name']}; "
             f"rename one of the two, or the predictor of one (spec.predictor.name)",
@@ -127,7 +127,7 @@ def _check_ownership(change: ChildChange, cache: Cache) -> None:
 
 def _message(change: ChildChange, error: KubeError) -> str:
     key = key_of(change.manifest)
-    if not isinstance(error, Conflict):
+    if not isinstance(error, NotOurs):
         return f"{key.kind} {key.name}: {error}"
     return (
         f"{key.kind} {key.name} exists in namespace {key.namespace} and was not made by this operator ({error}); "

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import aiohttp
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client import ApiClient, Configuration
-from yaml import YAMLError
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client.rest import RESTResponse
+from kubernetes.aio.config import ConfigException
 
-from isvc_operator.errors import ConfigError
-from isvc_operator.kube.errors import KubeError, error_for
+from isvc_operator.kube.credentials import Credentials
+from isvc_operator.kube.errors import KubeError, ServerBusy, error_for
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.nesting import shallow
-from isvc_operator.kube.requests import APPLY_PATCH, ApiRequest
-from isvc_operator.limits import API_RESPONSE_SECONDS
+from isvc_operator.kube.pause import Pause
+from isvc_operator.kube.requests import APPLY_PATCH, LEASES, ApiRequest
+from isvc_operator.limits import API_RESPONSE_SECONDS, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 
 _USER_AGENT = "isvc-operator"
+_UNAUTHORIZED: Final = 401
+_QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -37,68 +42,80 @@ class KubeApi(Protocol):
 class KubernetesApi:
     """KubeApi with the authenticated transport of ``kubernetes.aio``.
 
+    ``pause`` holds requests back while the API server asks for it. ``credentials`` are read again when it refuses them.
     ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
     """
 
-    def __init__(self, client: ApiClient, write_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        pause: Pause,
+        *,
+        credentials: Credentials,
+        write_seconds: float | None = None,
+    ) -> None:
+        self.pause = pause
         self._client = client
+        self._credentials = credentials
         self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
+        if not request.path.startswith(LEASES):  # a leader that does not renew its lease has to restart
+            await self.pause.over()
+        token, response, text = await self._exchange(request)
+        if response.status == _UNAUTHORIZED and await self._credentials.replaced(token):
+            _, response, text = await self._exchange(request)
+        if 200 <= response.status <= 299:
+            self.pause.ended()
+            if not request.reads_text and not _is_object(text):
+                raise KubeError(0, f"the response of the API server is not an object: {text[:_QUOTED]}")
+            return text
+        error = error_for(response.status, text, _retry_after(response.headers))
+        if isinstance(error, ServerBusy):
+            self.pause.begin(error.retry_after or 0, str(error))
+        raise error
+
+    async def _exchange(self, request: ApiRequest) -> tuple[str | None, RESTResponse, str]:
+        """Return the token with which the request was sent, and its response with the body."""
         content_type, body = request.content_type, cast(Any, request.body)
         if content_type == APPLY_PATCH:
             # With a parameter, the library sends the body as it is.
             content_type, body = f"{APPLY_PATCH}; charset=utf-8", _as_yaml(body)
-        serialized = await self._client.param_serialize(
-            request.method,
-            request.path,
-            query_params=[*request.query, *(() if request.method == "GET" else self._write_query)],
-            header_params={"Content-Type": content_type, "Accept": request.accept},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
         try:
+            serialized = await self._client.param_serialize(
+                request.method,
+                request.path,
+                query_params=[*request.query, *(() if request.method == "GET" else self._write_query)],
+                header_params={"Content-Type": content_type, "Accept": request.accept},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            token = self._credentials.token
             response = await self._client.call_api(*serialized, _request_timeout=API_RESPONSE_SECONDS)
-            text: str = shallow(await response.response.read()).decode(errors="replace")
+            text = shallow(await response.response.read()).decode(errors="replace")
+        except ConfigException as error:
+            raise KubeError(0, f"the credentials for the API server cannot be read: {error}") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise KubeError(0, f"no response from the API server: {str(error) or type(error).__name__}") from error
-        if not 200 <= response.status <= 299:
-            raise error_for(response.status, _message_of(text) or f"HTTP {response.status}")
-        return text
+        return token, response, text
+
+
+def _is_object(text: str) -> bool:
+    """Whether the text is JSON of an object by its ends: a proxy may send a page, or cut it off."""
+    return text.lstrip().startswith("{") and text.rstrip().endswith("}")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a Retry-After, at most RETRY_AFTER_SECONDS; a date there is not Kubernetes'."""
+    value = headers.get("Retry-After", "")
+    return min(float(value), RETRY_AFTER_SECONDS) if value.isascii() and value.isdecimal() else None
 
 
 def _as_yaml(manifest: Manifest | None) -> bytes:
     """Return JSON that is YAML as well: an emoji is no surrogate pair, what YAML does not print is escaped."""
     text = json.dumps(manifest, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode(errors="replace")
-
-
-def _message_of(text: str) -> str:
-    """Return the message of a Status object, or the text itself."""
-    try:
-        body: Any = json.loads(text)
-    except ValueError:
-        return text[:500]
-    return str(body.get("message", text[:500])) if isinstance(body, dict) else text[:500]
-
-
-async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """Load the credentials of ``kubeconfig`` or else of the pod's service account; raises ConfigError."""
-    configuration = Configuration()
-    try:
-        if kubeconfig:
-            await kubernetes_config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-        else:
-            kubernetes_config.load_incluster_config(client_configuration=configuration)
-    except (kubernetes_config.ConfigException, YAMLError, OSError) as error:
-        where = (
-            f"kubeconfig {kubeconfig} cannot be used" if kubeconfig else "no kubeconfig is set, and this is not a pod"
-        )
-        raise ConfigError(
-            f"{where} ({error}); set KUBECONFIG or --kubeconfig to a file that kubectl can use"
-        ) from error
-    return configuration
 
 
 @asynccontextmanager
@@ -113,8 +130,14 @@ async def connect(
 
     ``fence``: what stops its writes. ``identity``: which of several replicas it belongs to, for the audit log.
     """
-    configuration = await load_configuration(kubeconfig)
-    configuration.trace_configs = [*observed_by, *([fence.trace()] if fence else [])]
-    async with ApiClient(configuration) as client:
+    credentials = Credentials(kubeconfig)
+    await credentials.load()
+    credentials.configuration.trace_configs = [*observed_by, *([fence.trace()] if fence else [])]
+    async with ApiClient(credentials.configuration) as client:
         client.user_agent = f"{_USER_AGENT}/{identity}" if identity else _USER_AGENT
-        yield KubernetesApi(client, LATEST_WRITE_SECONDS if fence else None)
+        yield KubernetesApi(
+            client,
+            Pause(asyncio.get_running_loop().time, random.random),
+            credentials=credentials,
+            write_seconds=LATEST_WRITE_SECONDS if fence else None,
+        )

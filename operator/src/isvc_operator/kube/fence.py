@@ -15,9 +15,10 @@ import aiohttp
 
 from isvc_operator.kube.calls import api_path
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.requests import LEASES
 
 # The Lease itself, whose writes name the version that they replace, and questions, which change nothing.
-_OPEN: Final = ("/apis/coordination.k8s.io/", "/apis/authorization.k8s.io/")
+_OPEN: Final = (LEASES, "/apis/authorization.k8s.io/")
 
 
 class LeaseLost(KubeError):

@@ -11,12 +11,13 @@ from isvc_operator.manifests import Manifest
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
+LEASES = "/apis/coordination.k8s.io/v1/"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One HTTP request to the API server; ``body`` is JSON data."""
+    """One HTTP request to the API server; ``body`` is JSON data, and so is the response, unless it ``reads_text``."""
 
     method: str
     path: str
@@ -24,6 +25,7 @@ class ApiRequest:
     body: Manifest | None = None
     content_type: str = "application/json"
     accept: str = "application/json, */*"
+    reads_text: bool = False
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -60,7 +62,7 @@ def review_own_access(verb: str, group: str, resource: str) -> ApiRequest:
 
 
 def _lease_path(namespace: str, name: str = "") -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases" + (f"/{name}" if name else "")
+    return f"{LEASES}namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 
 
 def read_lease(namespace: str, name: str) -> ApiRequest:
@@ -147,4 +149,4 @@ def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: 
         ("tailLines", str(lines)),
         ("limitBytes", str(LOG_READ_BYTES)),
     )
-    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query)
+    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query, reads_text=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,11 @@ from isvc_operator.api.inference_service import InferenceService, InferenceServi
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, ObjectNotFound
 from isvc_operator.manifests import Manifest
 from isvc_operator.observe.events import events_for
+
+log = logging.getLogger(__name__)
 
 
 async def write_status(
@@ -33,7 +36,17 @@ async def write_status(
         return
     cache.put(json.loads(response))
     for event in events_for(service, status, now):
+        await _record(api, event)
+
+
+async def _record(api: KubeApi, event: Manifest) -> None:
+    """Record an Event. One that is refused is lost: it repeats what the status says."""
+    try:
         await api.send(requests.create_event(event))
+    except NamespaceEnding:
+        raise
+    except KubeError as error:
+        log.warning("an Event is not recorded: %s (it says: %s)", error, event["message"])
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

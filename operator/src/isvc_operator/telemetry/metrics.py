@@ -112,6 +112,7 @@ def _families(snapshot: Snapshot) -> Iterator[Metric]:
         ("reconciles_running", "Reconciles in progress.", queue.running),
         ("reconcile_longest_running_seconds", "How long the longest reconcile in progress has taken.", queue.longest),
         ("children_contested", "Children that others change whenever they are restored.", snapshot.contested),
+        ("api_pause_seconds", "How long requests wait, because the API server asks for it; 0 if not.", snapshot.pause),
         ("leader", "1 in the replica that reconciles, 0 in one that stands by.", int(snapshot.leader)),
     )
     for name, text, value in gauges:

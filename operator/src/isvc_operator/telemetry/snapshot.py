@@ -53,13 +53,15 @@ class WatchState:
 class Snapshot:
     """The operator's state; ``running`` is the number of seconds since its start.
 
-    ``discovered``: whether the API server has said which kinds and namespaces there are to watch.
+    ``discovered``: whether the API server has said which kinds and namespaces there are to watch. ``pause``: for how
+    many seconds more requests wait, because the API server has asked for that.
     ``contested``: children that others change or delete whenever they are restored.
     """
 
     running: float = 0.0
     discovered: bool = False
     leader: bool = True
+    pause: float = 0.0
     queue: QueueState = field(default_factory=QueueState)
     watches: tuple[WatchState, ...] = ()
     contested: int = 0

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.kube.adoption import adopted_fields
-from tests.support.builders import SERVICE_UID, a_child
+import pytest
+
+from isvc_operator.kube.adoption import adopt_fields, adopted_fields
+from isvc_operator.kube.errors import Conflict
+from isvc_operator.kube.requests import path_of
+from isvc_operator.manifests import name_of
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child
+from tests.support.fakes import FakeKubeApi
 
 MADE = {"f:metadata": {"f:ownerReferences": {".": {}, f'k:{{"uid":"{SERVICE_UID}"}}': {}}}}
 FIXED = a_child(spec={"replicas": 1})
@@ -71,3 +77,15 @@ def test_a_child_of_a_kind_without_a_spec_is_adopted() -> None:
     del child["spec"]
 
     assert adopted_fields([an_entry("manager", MADE)], child) == [an_entry("isvc-operator", MADE, "Apply")]
+
+
+async def test_a_child_that_somebody_keeps_changing_is_left_for_the_next_attempt() -> None:
+    api = FakeKubeApi()
+    child = a_child()
+    api.put({**child, "metadata": {**child["metadata"], "managedFields": [an_entry("manager", MADE)]}})
+    api.failing["PATCH", path_of(child["kind"], NAMESPACE, name_of(child))] = Conflict(409, "it has changed")
+
+    with pytest.raises(Conflict):
+        await adopt_fields(api, child)
+
+    assert [call.method for call in api.calls] == ["GET", "PATCH"] * 3

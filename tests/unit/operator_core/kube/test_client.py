@@ -10,11 +10,24 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import ConfigException
 
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi, _message_of, load_configuration
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.credentials import Credentials
+from isvc_operator.kube.errors import (
+    Conflict,
+    KubeError,
+    NamespaceEnding,
+    NotOurs,
+    ObjectNotFound,
+    RequestRefused,
+    ServerBusy,
+    error_for,
+)
+from isvc_operator.kube.pause import Pause
 from tests.support.builders import a_service_body
 
 
@@ -25,6 +38,7 @@ class StubClient:
     status: int = 200
     body: bytes = b"{}"
     error: Exception | None = None
+    headers: dict[str, str] = field(default_factory=dict)
     serialized: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def param_serialize(self, method: str, path: str, **options: Any) -> tuple[Any, ...]:
@@ -44,13 +58,17 @@ class StubClient:
         return self.body
 
 
+def api_of(client: StubClient, **options: Any) -> KubernetesApi:
+    return KubernetesApi(client, Pause(lambda: 0.0, lambda: 0.0), credentials=Credentials(None), **options)
+
+
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})
 
 
 async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
     client = StubClient(body='{"kind": "Straße"}'.encode())
 
-    answer = await KubernetesApi(client).send(REQUEST)
+    answer = await api_of(client).send(REQUEST)
 
     assert answer == '{"kind": "Straße"}'
     assert client.serialized == [
@@ -86,7 +104,7 @@ async def test_what_is_applied_is_yaml_whatever_its_texts_contain(text: str) -> 
     client = StubClient()
     manifest = {**a_service_body(), "metadata": {"name": "x", "namespace": "y", "annotations": {"note": text}}}
 
-    await KubernetesApi(client).send(requests.apply(manifest, force=True))
+    await api_of(client).send(requests.apply(manifest, force=True))
 
     ((_, _, sent),) = client.serialized
     assert sent["header_params"]["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
@@ -94,7 +112,17 @@ async def test_what_is_applied_is_yaml_whatever_its_texts_contain(text: str) -> 
 
 
 async def test_a_log_that_is_not_utf8_is_still_text() -> None:
-    assert await KubernetesApi(StubClient(body=b"ok \xff")).send(REQUEST) == "ok �"
+    request = requests.pod_log("models", "bert", "server", previous=False, lines=1)
+
+    assert await api_of(StubClient(body=b"ok \xff")).send(request) == "ok �"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Log in</html>", b'{"kind": "Service", "metadata": {"name'])
+async def test_a_response_that_is_no_object_is_no_answer(body: bytes) -> None:
+    with pytest.raises(KubeError, match=r"^the response of the API server is not an object: ") as caught:
+        await api_of(StubClient(body=body)).send(REQUEST)
+
+    assert caught.value.is_transient
 
 
 @pytest.mark.parametrize(
@@ -115,7 +143,7 @@ async def test_a_status_other_than_success_is_an_error_of_its_class(status: int,
     client = StubClient(status, b'{"kind": "Status", "message": "because"}')
 
     with pytest.raises(KubeError) as caught:
-        await KubernetesApi(client).send(REQUEST)
+        await api_of(client).send(REQUEST)
 
     assert type(caught.value) is kind
     assert (caught.value.status, str(caught.value)) == (status, "because")
@@ -131,14 +159,14 @@ async def test_a_status_other_than_success_is_an_error_of_its_class(status: int,
 )
 async def test_no_response_is_an_error_without_a_status(error: Exception, message: str) -> None:
     with pytest.raises(KubeError) as caught:
-        await KubernetesApi(StubClient(error=error)).send(REQUEST)
+        await api_of(StubClient(error=error)).send(REQUEST)
 
     assert (caught.value.status, str(caught.value)) == (0, message)
 
 
 async def test_an_error_without_a_body_has_its_status() -> None:
     with pytest.raises(KubeError, match=r"^HTTP 503$"):
-        await KubernetesApi(StubClient(503, b"")).send(REQUEST)
+        await api_of(StubClient(503, b"")).send(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +176,72 @@ async def test_an_error_without_a_body_has_its_status() -> None:
         ('{"kind": "Status"}', '{"kind": "Status"}'),
         ("upstream connect error", "upstream connect error"),
         ('["not", "a", "status"]', '["not", "a", "status"]'),
-        ("", ""),
+        ("", "HTTP 418"),
         ("x" * 1000, "x" * 500),
     ],
 )
 def test_the_message_of_an_error(body: str, message: str) -> None:
-    assert _message_of(body) == message
+    assert str(error_for(418, body)) == message
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "kind", "transient"),
+    [
+        (403, {"causes": [{"reason": "NamespaceTerminating"}]}, NamespaceEnding, False),
+        (403, {"causes": [{"reason": "FieldValueForbidden"}]}, RequestRefused, False),
+        (404, {"kind": "namespaces", "name": "models"}, NamespaceEnding, False),
+        (404, {"kind": "deployments", "name": "models"}, ObjectNotFound, False),
+        (409, {"causes": [{"reason": "FieldManagerConflict"}]}, NotOurs, False),
+        (409, {"kind": "resourcequotas"}, Conflict, True),
+        (409, None, Conflict, True),
+        (404, {"kind": "deployments", "causes": None}, ObjectNotFound, False),
+        (404, ["unexpected"], ObjectNotFound, False),
+        (404, {"causes": ["unexpected"]}, ObjectNotFound, False),
+    ],
+)
+def test_the_details_of_a_status_tell_its_class(
+    status: int, details: object, kind: type[KubeError], transient: bool
+) -> None:
+    error = error_for(status, json.dumps({"kind": "Status", "message": "because", "details": details}))
+
+    assert (type(error), error.is_transient) == (kind, transient)
+
+
+# --- an API server that asks to wait -------------------------------------------------------------------
+
+TOO_MANY = b"Too many requests, please try again later.\n"  # in the API server's own words
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "kind", "seconds", "paused"),
+    [
+        (429, TOO_MANY, {"Retry-After": "7"}, ServerBusy, 7.0, 7.0),
+        (503, b"<html>", {"Retry-After": "7"}, ServerBusy, 7.0, 7.0),
+        (429, TOO_MANY, {"Retry-After": "86400"}, ServerBusy, 30.0, 30.0),
+        (429, TOO_MANY, {}, KubeError, None, 0.0),
+        (429, TOO_MANY, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, KubeError, None, 0.0),
+        (429, TOO_MANY, {"Retry-After": "-7"}, KubeError, None, 0.0),
+        (429, TOO_MANY, {"Retry-After": "nan"}, KubeError, None, 0.0),
+        (500, b'{"kind": "Status", "message": "leader changed"}', {"Retry-After": "7"}, KubeError, 7.0, 0.0),
+        (403, b"<html>", {"Retry-After": "7"}, RequestRefused, 7.0, 0.0),
+    ],
+)
+async def test_requests_pause_for_a_server_that_is_busy_not_for_a_request_that_fails(
+    status: int, body: bytes, headers: dict[str, str], kind: type[KubeError], seconds: float | None, paused: float
+) -> None:
+    api = api_of(StubClient(status, body, headers=headers))
+
+    with pytest.raises(KubeError) as caught:
+        await api.send(REQUEST)
+
+    assert (type(caught.value), caught.value.retry_after, api.pause.left) == (kind, seconds, paused)
+
+
+async def test_a_lease_is_renewed_during_a_pause() -> None:
+    api = api_of(StubClient())
+    api.pause.begin(30.0, "too many requests")
+
+    assert await api.send(requests.read_lease("isvc-system", "isvc-operator")) == "{}"
 
 
 # --- credentials ---------------------------------------------------------------------------------------
@@ -172,32 +260,106 @@ async def test_credentials_are_those_of_the_kubeconfig(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)
 
-    configuration = await load_configuration(str(path))
+    credentials = Credentials(str(path))
+    await credentials.load()
 
-    assert configuration.host == "https://127.0.0.1:6443"
-    assert configuration.api_key == {"BearerToken": "Bearer secret"}
+    assert credentials.configuration.host == "https://127.0.0.1:6443"
+    assert credentials.configuration.api_key == {"BearerToken": "Bearer secret"}
 
 
-@pytest.mark.parametrize("content", [None, "nonsense: [", "kind: Config"])
+@pytest.mark.parametrize("content", [None, "", "[]", "nonsense: [", "kind: Config"])
 async def test_a_kubeconfig_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "kubeconfig"
     if content is not None:
         path.write_text(content)
 
     with pytest.raises(ConfigError, match=f"kubeconfig {path} cannot be used"):
-        await load_configuration(str(path))
+        await Credentials(str(path)).load()
 
 
 async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     with pytest.raises(ConfigError, match="no kubeconfig is set, and this is not a pod"):
-        await load_configuration(None)
+        await Credentials(None).load()
+
+
+@dataclass
+class Tokens(StubClient):
+    """An API server that takes one token; ``used`` has those of the requests."""
+
+    configuration: Configuration = field(default_factory=Configuration)
+    taken: str = "Bearer secret"
+    used: list[str] = field(default_factory=list)
+
+    async def call_api(self, *serialized: Any, _request_timeout: float) -> StubClient:
+        self.used.append(self.configuration.api_key["BearerToken"])
+        return StubClient(200 if self.used[-1] == self.taken else 401, b"{}")
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    return path
+
+
+def rewrite(kubeconfig: Path, content: str | None) -> None:
+    kubeconfig.unlink()
+    if content is not None:
+        kubeconfig.write_text(content)
+
+
+async def started_with(path: Path) -> tuple[KubernetesApi, Tokens]:
+    credentials = Credentials(str(path))
+    await credentials.load()
+    client = Tokens(configuration=credentials.configuration)
+    return KubernetesApi(client, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials), client
+
+
+async def test_a_token_that_was_replaced_is_read_again_and_the_request_sent_once_more(kubeconfig: Path) -> None:
+    api, client = await started_with(kubeconfig)
+    client.taken = "Bearer another"
+    rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
+
+    assert [await api.send(REQUEST), await api.send(REQUEST)] == ["{}", "{}"]
+
+    assert client.used == ["Bearer secret", "Bearer another", "Bearer another"]
+
+
+@pytest.mark.parametrize("content", [KUBECONFIG, "", None], ids=["the same token", "an empty file", "no file"])
+async def test_a_token_that_nobody_replaces_is_refused_once(kubeconfig: Path, content: str | None) -> None:
+    api, client = await started_with(kubeconfig)
+    client.taken = "Bearer another"
+    rewrite(kubeconfig, content)
+
+    with pytest.raises(KubeError) as caught:
+        await api.send(REQUEST)
+
+    assert (caught.value.status, client.used) == (401, ["Bearer secret"])
+
+
+async def test_requests_that_were_refused_together_all_have_the_new_token(kubeconfig: Path) -> None:
+    credentials = Credentials(str(kubeconfig))
+    await credentials.load()
+    old = credentials.token
+    rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
+
+    assert [await credentials.replaced(old), await credentials.replaced(old)] == [True, True]
+
+
+async def test_a_token_that_cannot_be_read_for_a_moment_is_no_bug(tmp_path: Path) -> None:
+    client = StubClient(error=ConfigException("Token file exists but empty."))
+
+    with pytest.raises(KubeError, match="cannot be read: Token file exists but empty") as caught:
+        await api_of(client).send(REQUEST)
+
+    assert caught.value.is_transient
 
 
 async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> None:
     client = StubClient()
-    api = KubernetesApi(client, 4.0)
+    api = api_of(client, write_seconds=4.0)
 
     await api.send(REQUEST)
     await api.send(requests.get("Service", "models", "bert"))

@@ -106,4 +106,5 @@ def test_the_last_lines_of_a_log(previous: bool, text: str) -> None:
         method="GET",
         path="/api/v1/namespaces/models/pods/p/log",
         query=(("container", "c"), ("previous", text), ("tailLines", "10"), ("limitBytes", "65536")),
+        reads_text=True,
     )

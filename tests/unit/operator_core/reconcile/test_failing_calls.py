@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.errors import Conflict, KubeError, RequestRefused
+from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, RequestRefused
+from isvc_operator.kube.fence import LeaseLost
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
@@ -101,6 +102,67 @@ async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) 
     cluster.api.failing.clear()
 
     assert await cluster.reconcile() == [STATUS, "POST events"]
+
+
+async def test_an_event_that_cannot_be_recorded_is_logged_and_does_not_fail_the_reconcile(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.api.failing["POST", path_of("Event", NAMESPACE)] = RequestRefused(403, "exceeded quota")
+
+    assert await cluster.reconcile() == FIRST_CALLS
+    assert await cluster.reconcile() == []
+    assert "an Event is not recorded: exceeded quota (it says: " in caplog.text
+
+
+@pytest.mark.parametrize("failures", [0, 9])
+async def test_nothing_is_written_for_the_services_of_a_namespace_that_is_being_deleted(
+    cluster: Cluster, failures: int
+) -> None:
+    cluster.api.failing[DEPLOYMENT] = NamespaceEnding(403, "it is being terminated")
+
+    assert await cluster.reconcile(failures) == FIRST_CALLS[:3]
+    assert "status" not in cluster.service
+    cluster.edit_service(model={"args": ["--debug"]})
+    assert await cluster.reconcile() == []
+    cluster.api.failing.clear()
+    cluster.api.remove("InferenceService", *KEY)
+    cluster.cache.remove(a_service_body())
+    assert await cluster.reconcile() == []
+    cluster.api.put(a_service_body(uid="another-uid"))
+    assert FIRST_CALLS[0] in await cluster.reconcile()
+
+
+async def test_an_event_that_a_namespace_refuses_because_it_is_being_deleted_stops_the_writes_too(
+    cluster: Cluster,
+) -> None:
+    cluster.api.failing["POST", path_of("Event", NAMESPACE)] = NamespaceEnding(403, "it is being terminated")
+    await cluster.reconcile()
+    cluster.edit_service(model={"args": ["--debug"]})
+
+    assert await cluster.reconcile() == []
+
+
+async def test_a_child_that_changes_at_that_moment_is_tried_again_and_not_reported(serving: Cluster) -> None:
+    before = serving.service
+    serving.api.failing[DEPLOYMENT] = Conflict(409, "Operation cannot be fulfilled on resourcequotas")
+    serving.edit_service(model={"args": ["--debug"]})
+
+    with pytest.raises(Conflict, match=r"^Deployment torchserve-predictor: Operation cannot be fulfilled"):
+        await serving.reconcile()
+    told = serving.service["status"]
+    with pytest.raises(Conflict):
+        await serving.reconcile(failures=4)
+
+    assert told == before["status"]
+    message = "Deployment torchserve-predictor: Operation cannot be fulfilled on resourcequotas"
+    assert serving.condition("Ready")["message"] == message
+
+
+async def test_a_lease_that_is_lost_in_a_write_is_told_as_such(cluster: Cluster) -> None:
+    cluster.api.failing[DEPLOYMENT] = LeaseLost()
+
+    with pytest.raises(LeaseLost, match=r"^Deployment torchserve-predictor: this replica does not hold the lease"):
+        await cluster.reconcile()
 
 
 async def test_a_service_that_is_deleted_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:

@@ -39,6 +39,7 @@ def test_a_snapshot_is_gauges_with_the_worst_and_the_sum_of_the_watches_of_a_kin
         "isvc_operator_reconciles_running": 2,
         "isvc_operator_reconcile_longest_running_seconds": 1.5,
         "isvc_operator_children_contested": 6,
+        "isvc_operator_api_pause_seconds": 0,
         "isvc_operator_leader": 1,
         "isvc_operator_watch_silent_seconds pods": 9,
         "isvc_operator_watch_silent_seconds services": 1,
