@@ -1,9 +1,10 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: operator (a real API server), start, disruptions and migrate (the cluster of `make cluster-up`), autoscaling
-(that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our SDK beside KServe's), and
-those of the data plane on this machine: serving, idle, batching, streaming, latency, memory, serverstart, httplayer,
-logger; `dataplane` stands for these nine. `before --before DIR` compares our servers with those of another checkout.
+Suites: operator (a real API server), start, disruptions, upgrade and migrate (the cluster of `make cluster-up`),
+autoscaling (that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our SDK beside
+KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
+serverstart, httplayer, logger; `dataplane` stands for these nine. `before --before DIR` compares our servers with
+those of another checkout.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.bench.options import Options
 from tests.bench.report import RESULTS, Report
 
 DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory", "logger")
-SUITES = ("operator", "start", "disruptions", "autoscaling", "storage", "transformer", *DATAPLANE)
+SUITES = ("operator", "start", "disruptions", "upgrade", "autoscaling", "storage", "transformer", *DATAPLANE)
 BEFORE = "before"  # for which another checkout is needed
 MIGRATE = "migrate"  # for which the cluster has no operator yet
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ def write_model(folder: Path) -> None:
     onnx.save(model, folder / "model.onnx")
 
 
-def a_service(name: str, protocol: str) -> dict[str, Any]:
-    """A service of that model which is up in a second."""
+def a_service(name: str, protocol: str, predictor: Mapping[str, Any]) -> dict[str, Any]:
+    """A service of that model which is up in a second; its predictor has more fields."""
     model = {
         "modelFormat": {"name": "onnx"},
         "runtime": "isvc-mar",
@@ -43,20 +43,24 @@ def a_service(name: str, protocol: str) -> dict[str, Any]:
     }
     metadata = {"name": name}
     kind = "InferenceService"
-    spec = {"predictor": {"minReplicas": 1, "model": model}}
+    spec = {"predictor": {"minReplicas": 1, "model": model, **predictor}}
     return {"apiVersion": "serving.kserve.io/v1beta1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 @dataclass(frozen=True)
 class Services:
-    """Two services of one model: one over HTTP, one over gRPC, both through the ingress at ``address``."""
+    """Two services of one model: one over HTTP, one over gRPC, both through the ingress at ``address``.
+
+    ``predictor`` has more fields for both.
+    """
 
     namespace: Namespace
     address: str
+    predictor: Mapping[str, Any] = field(default_factory=dict)
 
     def deploy(self) -> None:
         """Apply both, and wait until they are Ready."""
-        self.namespace.apply(*(a_service(name, protocol) for name, protocol in PROTOCOLS.items()))
+        self.namespace.apply(*(a_service(*item, self.predictor) for item in PROTOCOLS.items()))
         for name in PROTOCOLS:
             self.namespace.wait_for_condition("Ready", "True", service=name, within=_WITHIN)
 
@@ -77,6 +81,26 @@ class Services:
             return annotations.get("round") == str(number) and _settled(deployment)
 
         self._wait(rolled, f"update {number} is rolled out")
+
+    def wait_for_newer_template(self) -> None:
+        """Wait until both say that a newer version of the operator has another template, which waits."""
+        for name in PROTOCOLS:
+            self.namespace.wait_for_condition("PodsUpToDate", "False", service=name, within=_WITHIN)
+
+    def follow_the_operator(self) -> None:
+        """Let the pods of both get the operator's newest template, and wait until they are replaced."""
+        for name in PROTOCOLS:
+            self.namespace.kubectl("annotate", "inferenceservice", name, "isvc-operator.io/upgrade-policy=Auto")
+        self._wait(
+            lambda found: (
+                "isvc-operator.io/waiting-template" not in found["metadata"]["annotations"] and _settled(found)
+            ),
+            "the newest template is rolled out",
+        )
+
+    def pods(self) -> list[str]:
+        """The names of all pods."""
+        return sorted(map(name_of, self._pods()))
 
     def scale(self, replicas: int) -> None:
         """Change the number of pods of both, and wait until so many are ready, and no others but those that end."""
