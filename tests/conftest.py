@@ -67,6 +67,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what TorchServe has passed when it was recorded is tested on the real one again",
     )
     parser.addoption(
+        "--hostile-services",
+        type=int,
+        default=200,
+        metavar="N",
+        help="how many good services have to get ready beside those of tests/hostile/test_poison_services.py",
+    )
+    parser.addoption(
         "--hostile-minutes",
         type=float,
         default=None,
