@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -227,19 +228,66 @@ def _plural(kind: str) -> str:
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
+@dataclass
+class Process:
+    """A process that runs from the start on, and can be ended and started again."""
+
+    command: Sequence[str]
+    log: Path
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        environment = {**os.environ, "GOGC": "400"}  # memory is plenty, processors are not: collect garbage seldom
+        with self.log.open("ab") as output:
+            self.running = subprocess.Popen(
+                self.command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.running.send_signal(number)
+        try:
+            self.running.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.running.kill()
+            self.running.wait()
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An API server and the processes that it consists of."""
+
+    server: ApiServer
+    etcd: Process
+    apiserver: Process
+
+    def wait_until_ready(self) -> None:
+        _wait_until_ready(self.server, self.apiserver)
+
+
 @contextlib.contextmanager
 def running(assets: Path, *flags: str) -> Iterator[ApiServer]:
     """An empty API server that is ready; it is gone, with all that it stored, at the end of the block."""
+    with restartable(assets, *flags) as backend:
+        yield backend.server
+
+
+@contextlib.contextmanager
+def restartable(assets: Path, *flags: str) -> Iterator[Backend]:
+    """The same, with the processes in hand."""
     with contextlib.ExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="apiserver-"))
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         etcd_url = f"http://127.0.0.1:{free_port()}"
-        stack.enter_context(_process(_etcd(assets, home, etcd_url), home / "etcd.log"))
+        etcd = Process(_etcd(assets, home, etcd_url), home / "etcd.log")
+        stack.callback(etcd.end)
         server = stack.enter_context(contextlib.closing(_configure(assets, home)))
-        log = home / "kube-apiserver.log"
-        process = stack.enter_context(_process([*_kube_apiserver(server, home, etcd_url), *flags], log))
-        _wait_until_ready(server, process, log)
-        yield server
+        process = Process([*_kube_apiserver(server, home, etcd_url), *flags], home / "kube-apiserver.log")
+        stack.callback(process.end)
+        backend = Backend(server, etcd, process)
+        backend.wait_until_ready()
+        yield backend
 
 
 def install_crds(server: ApiServer, *files: Path, manager: str = "kubectl") -> None:
@@ -341,27 +389,11 @@ def _configure(assets: Path, home: Path) -> ApiServer:
     return server
 
 
-@contextlib.contextmanager
-def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, "GOGC": "400"}  # memory is plenty, processors are not: collect garbage seldom
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_ready(server: ApiServer, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_ready(server: ApiServer, process: Process) -> None:
     deadline = time.monotonic() + START_TIMEOUT
     while not _is_ready(server):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"kube-apiserver did not get ready:\n{log.read_text()[-3000:]}")
+        if process.running.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"kube-apiserver did not get ready:\n{process.log.read_text()[-3000:]}")
         time.sleep(0.1)
 
 

@@ -37,6 +37,7 @@ from tests.support.fakes import Seconds
 from tests.support.kserves_children import an_autoscaler, an_ingress, childs_metadata, kserves_deployment, owned_by
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
+from tests.support.played_rollouts import play_rollouts
 
 SERVICE = "torchserve"
 KINDS = ("InferenceService", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget")
@@ -184,22 +185,6 @@ class World:
     def state(self) -> list[Manifest]:
         """The objects of the namespace, as two runs can be compared."""
         return comparable_objects(self.server, self.namespace)
-
-
-def play_rollouts(server: ApiServer, namespace: Namespace) -> int:
-    """Do what the Deployment controller does; returns the number of rollouts."""
-    rollouts = [
-        item
-        for item in objects_in(server, namespace.name, "Deployment")
-        if item["status"].get("observedGeneration") != item["metadata"]["generation"]
-    ]
-    for item in rollouts:
-        counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-        status = dict.fromkeys(counts, item["spec"]["replicas"])
-        status["observedGeneration"] = item["metadata"]["generation"]
-        path = path_of("Deployment", namespace.name, item["metadata"]["name"])
-        server.send("PATCH", f"{path}/status", {"status": status}, content=MERGE_PATCH)
-    return len(rollouts)
 
 
 def comparable_objects(server: ApiServer, namespace: Namespace) -> list[Manifest]:
