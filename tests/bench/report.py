@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "docs" / "benchmarks"
-_PACKAGES = ("isvc-operator", "kopf", "kubernetes", "torch", "torchserve", "uvicorn", "aiohttp")
+_PACKAGES = ("isvc-operator", "kubernetes", "torch", "torchserve", "uvicorn", "aiohttp")
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,10 @@ def test_a_request_needs(event: dict[str, Any], needed: set[Permission]) -> None
 
 def test_events_are_selected_by_the_end_of_a_user_or_the_start_of_an_agent() -> None:
     ours, another = an_event("list", "pods"), an_event("list", "pods", user="admin")
-    watch = {**another, "userAgent": "kopf/1.44"}
+    watch = {**another, "userAgent": "isvc-watches"}
 
     assert of_account(ACCOUNT, [ours, another]) == [ours]
-    assert of_agents(["isvc-operator", "kopf"], [ours, another, watch]) == [watch]
+    assert of_agents(["isvc-operator", "isvc-watches"], [ours, another, watch]) == [watch]
 
 
 def test_refused_requests_are_named() -> None:

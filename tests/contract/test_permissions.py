@@ -53,7 +53,7 @@ def requests_of(kind: ResourceKind) -> dict[str, ApiRequest]:
     body = an_object(kind)
     read = {f"read a {kind.name}": requests.get(kind.name, "ns", "name")}
     delete = {f"delete a {kind.name}": requests.delete(body)}
-    listed = {f"list each {kind.name} again": requests.list_metadata(kind.name, "ns")} if kind.watched else {}
+    listed = {f"list each {kind.name}": requests.list_objects(kind, "ns", limit=1)} if kind.watched else {}
     match kind.role:
         case Role.CHILD:
             apply = {f"apply a {kind.name}": requests.apply(body, force=True)}
@@ -81,17 +81,18 @@ def test_the_operator_may(request_: ApiRequest) -> None:
     assert needed_by(request_) - granted() == set(), f"{RBAC} lacks these permissions"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.watched], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.watched or kind.role is Role.DISCOVERY], ids=lambda kind: kind.name
+)
 def test_the_operator_may_watch(kind: ResourceKind) -> None:
     assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} - granted() == set()
 
 
 def test_the_operator_may_do_nothing_else() -> None:
     asked = set().union(*map(needed_by, REQUESTS.values()))
-    watched = {(kind.group, kind.plural) for kind in KINDS if kind.watched}
-    kopfs = {("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")}
+    watched = {(kind.group, kind.plural) for kind in KINDS if kind.watched or kind.role is Role.DISCOVERY}
 
-    assert granted() == asked | {(*it, verb) for it in watched | kopfs for verb in ("list", "watch")} | NEVER_LOGGED
+    assert granted() == asked | {(*it, verb) for it in watched for verb in ("list", "watch")} | NEVER_LOGGED
 
 
 def test_several_replicas_may_hold_their_lease_and_nothing_else() -> None:

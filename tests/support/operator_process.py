@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 STOP_TIMEOUT = 20.0  # seconds
 
 # The operator's own requests and those of its watches, by user agent.
-OPERATOR, WATCHES = "isvc-operator", "kopf"
+OPERATOR, WATCHES = "isvc-operator", "isvc-watches"
 
 
 @contextlib.contextmanager

@@ -106,6 +106,35 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/observe/test_conditions.py::test_a_message_is_bounded_and_nothing_in_it_acts",
     ),
     Bound(
+        what="one response of the API server to the operator",
+        constant="isvc_operator.limits:API_RESPONSE_BYTES",
+        unit=Unit.BYTES,
+        beyond="a list is requested in smaller pages; any other request has failed",
+        test="tests/unit/operator_core/kube/test_client.py::test_a_response_that_is_too_large_is_not_kept",
+    ),
+    Bound(
+        what="one event of a watch",
+        constant="isvc_operator.limits:WATCH_LINE_BYTES",
+        unit=Unit.BYTES,
+        beyond="the watch is opened again with backoff",
+        test="tests/unit/operator_core/kube/test_watch.py::test_an_event_without_an_end_is_a_failure",
+    ),
+    Bound(
+        what="silence on a watch on which the API server sends bookmarks",
+        constant="isvc_operator.limits:WATCH_IDLE_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the watch is opened again, and others on which nothing was heard since, too",
+        test="tests/unit/operator_core/kube/test_watch.py::"
+        "test_a_watch_on_which_nothing_comes_any_more_is_opened_again",
+    ),
+    Bound(
+        what="silence on a watch of a kind that has never changed",
+        constant="isvc_operator.limits:WATCH_QUIET_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the watch is opened again",
+        test="tests/unit/operator_core/kube/test_watch.py::test_a_watch_on_which_nothing_has_come_yet_is_opened_again",
+    ),
+    Bound(
         what="silence on a watch of the operator",
         constant="isvc_operator.limits:WATCH_SILENT_SECONDS",
         unit=Unit.SECONDS,

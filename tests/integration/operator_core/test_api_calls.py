@@ -51,7 +51,7 @@ def test_a_restart_lists_and_watches_and_writes_nothing(
     with operator(apiserver, tmp_path / "second.log"):
         work_on_something_else(another_namespace)
     assert calls_in(apiserver, namespace, since) == []
-    assert {call.verb for call in apiserver.calls(WATCHES, since)} == {"get", "list", "watch"}
+    assert {call.verb for call in apiserver.calls(WATCHES, since)} == {"list", "watch"}
 
 
 def make_ready(namespace: Namespace) -> None:

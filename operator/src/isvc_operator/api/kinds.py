@@ -25,6 +25,7 @@ class Role(Enum):
     CHILD = auto()  # watched by the service's label; applied and pruned
     POD = auto()  # watched by the service's label; made by the Deployment's controller
     REFERENCE = auto()  # read by name, never listed: what a service's storage refers to
+    DISCOVERY = auto()  # watched by its metadata: which kinds and namespaces there are to watch
     EVENT = auto()  # recorded, and listed to find out why a pod does not start
 
 
@@ -62,7 +63,7 @@ class ResourceKind:
 
     @property
     def watched(self) -> bool:
-        """Whether the operator watches it."""
+        """Whether the operator watches its objects, to reconcile services."""
         return self.role in (Role.SERVICE, Role.INPUT, Role.CHILD, Role.POD)
 
     @property
@@ -108,6 +109,15 @@ KINDS: Final = (
     ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),
     ResourceKind("ConfigMap", "", "v1", "configmaps", Role.REFERENCE),
     ResourceKind("Event", "", "v1", "events", Role.EVENT),
+    ResourceKind(
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        Role.DISCOVERY,
+        namespaced=False,
+    ),
+    ResourceKind("Namespace", "", "v1", "namespaces", Role.DISCOVERY, namespaced=False),
 )
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 

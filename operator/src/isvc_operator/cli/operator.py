@@ -106,14 +106,13 @@ def _one_of(text: str, known: Collection[str], *, what: str) -> str:
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the operator until it is stopped."""
-    # Importing kopf and the Kubernetes client takes a second, which the other commands do not need.
+    # Importing the Kubernetes client takes a second, which the other commands do not need.
     from isvc_operator.handlers.operator import OperatorOptions, run
     from isvc_operator.telemetry.tracing import NoTracer, otlp_tracer
 
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[arguments.log_format]())
     logging.basicConfig(level=arguments.log_level, handlers=[handler])
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # logs a line for every event of every object
     options = OperatorOptions(
         kubeconfig=arguments.kubeconfig,
         namespaces=tuple(arguments.namespace),

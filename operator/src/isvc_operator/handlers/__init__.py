@@ -1,1 +1,1 @@
-"""The only package that imports kopf. Handlers do no more than update the cache and add to the queue."""
+"""Runs the operator: what watches report reaches the cache and the queue; configuration, probes and metrics."""

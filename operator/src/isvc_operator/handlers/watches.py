@@ -1,48 +1,50 @@
-"""The watches: each event updates the cache and queues the services that it affects.
-
-Each kind has an index handler in addition to its event handler. kopf delays all events until the indexed kinds were
-listed once. So the first reconcile sees the whole cluster, and a restart applies nothing that exists already.
-"""
+"""The effect of what a watch reports: the cache is updated, and the services that are affected are queued."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
-from typing import Any
-
-import kopf
+from collections.abc import Callable, Iterable, Sequence
 
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.kinds import KINDS, ResourceKind, Role, is_a, kind_named
-from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.api.kinds import Role, is_a, kind_named
+from isvc_operator.kube.cache import Cache, ServiceKey, key_of, version_of
+from isvc_operator.kube.watch import Collection
 from isvc_operator.manifests import Manifest, name_of
 
 
-def register(
-    registry: kopf.OperatorRegistry,
-    cache: Cache,
-    enqueue: Callable[[ServiceKey], None],
-    kinds: Iterable[ResourceKind],
-) -> None:
-    """Watch these kinds. The watch of an optional kind starts when its CRD is there."""
-    logging.getLogger("kopf._core.reactor.observation").addFilter(is_needed)
-    for kind in kinds:
-        _watch(registry, kind, cache=cache, enqueue=enqueue)
+class Affected:
+    """Takes the changes of the watched objects; ``enqueue`` gets the services to reconcile."""
 
+    def __init__(self, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+        self._cache = cache
+        self._enqueue = enqueue
 
-def is_needed(record: logging.LogRecord) -> bool:
-    """Whether a line of kopf's log is needed. It warns of kinds without a CRD, also of optional ones."""
-    text = record.getMessage()
-    optional = sum(f"any_name={kind.plural!r}" in text for kind in KINDS if kind.optional)
-    return not text.startswith("Unresolved resources") or text.count("Selector(") > optional
+    def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
+        """Take all objects of the collection as they were at a resource version."""
+        cache, uids = self._cache, {item["metadata"]["uid"] for item in objects}
+        of_kind = cache.of_kind(collection.kind.name)
+        known = [item for item in of_kind if collection.namespace in ("", item["metadata"].get("namespace"))]
+        for item in known:
+            # One with a newer version was created, or has changed, after the list was made.
+            if item["metadata"]["uid"] not in uids and version_of(item) <= version:
+                self.changed("DELETED", item)
+        for item in objects:
+            before = cache.get(key_of(item))
+            if before is None or version_of(before) < version_of(item):
+                self.changed("MODIFIED" if before else "ADDED", item)
 
-
-def select_by_label(settings: kopf.OperatorSettings) -> None:
-    """Watch only children and pods with a service's label."""
-    for kind in KINDS:
-        if kind.selected_by_label:
-            settings.watching.label_selectors[kind.group, kind.version, kind.plural] = LABEL_SERVICE
+    def changed(self, change: str, body: Manifest) -> None:
+        """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        cache = self._cache
+        if change == "DELETED":
+            cache.remove(body)
+        else:
+            cache.put(body)
+            if cache.was_expected(body):
+                return  # a failure whose message is different each time would be retried at once, forever
+            if change == "MODIFIED" and kind_named(body["kind"]).others_watched and cache.service_of(body) is None:
+                return  # the status of a budget of others changes with each of their pods
+        for key in affected_services(cache, body):
+            self._enqueue(key)
 
 
 def affected_services(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
@@ -62,27 +64,6 @@ def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
     """Return the keys of all services, or of those in one namespace."""
     keys = (_own_key(body) for body in cache.of_kind(KIND))
     return [key for key in keys if not namespace or key.namespace == namespace]
-
-
-def _watch(
-    registry: kopf.OperatorRegistry, kind: ResourceKind, *, cache: Cache, enqueue: Callable[[ServiceKey], None]
-) -> None:
-    resource = (kind.group, kind.version, kind.plural)
-
-    @kopf.index(*resource, id=f"cache-{kind.plural}", registry=registry)
-    async def store(body: kopf.Body, **_: Any) -> None:
-        cache.put(dict(body))
-
-    @kopf.on.event(*resource, id=f"queue-{kind.plural}", registry=registry)
-    async def queue(body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
-        if type == "DELETED":
-            cache.remove(dict(body))
-        elif cache.was_expected(body):
-            return  # a failure whose message is different each time would be retried at once, forever
-        elif type == "MODIFIED" and kind.others_watched and cache.service_of(body) is None:
-            return  # the status of a budget of others changes with each of their pods
-        for key in affected_services(cache, body):
-            enqueue(key)
 
 
 def _own_key(body: Manifest) -> ServiceKey:

@@ -6,7 +6,6 @@ created, fields that are not rendered would stay. So the fields that KServe's co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, controller_of, name_of
 
 _ATTEMPTS: Final = 3  # to change an object that others change, too
@@ -72,7 +72,7 @@ class UnlabelledChildren:
 
     async def _label(self, kind: str, key: ServiceKey, name: str, owner_uid: str) -> None:
         try:
-            found = json.loads(await self.api.send(requests.get(kind, key.namespace, name)))
+            found = decode(await self.api.send(requests.get(kind, key.namespace, name)))
             if controller_of(found).get("uid") == owner_uid:
                 await self.api.send(requests.patch_metadata(found, {"labels": {LABEL_SERVICE: key.name}}))
         except (ObjectNotFound, Conflict):  # it does not exist, or somebody changes or deletes it
@@ -98,7 +98,7 @@ async def adopt_fields(api: KubeApi, child: Manifest) -> bool:
 async def _adopt_fields(api: KubeApi, child: Manifest) -> bool:
     uid, metadata = controller_of(child)["uid"], child["metadata"]
     try:
-        live = json.loads(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
+        live = decode(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
     except ObjectNotFound:
         return False
     if controller_of(live).get("uid") != uid:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
@@ -14,6 +13,7 @@ from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NotOurs, ObjectNotFound
 from isvc_operator.kube.image_volumes import check_image_volumes
+from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.plan.changes import Action, ChildChange
@@ -68,7 +68,7 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
             raise error.reworded(_message(change, error)) from error
-    child = None if change.deletes else json.loads(response)
+    child = None if change.deletes else decode(response)
     if child is None:
         cache.remove(change.manifest)
     else:

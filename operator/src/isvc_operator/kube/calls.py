@@ -1,4 +1,4 @@
-"""Observes each HTTP request to the API server, those of kopf's watches included: its verb, result and duration."""
+"""Observes each HTTP request to the API server, those of the watches included: its verb, result and duration."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -24,6 +23,7 @@ from isvc_operator.kube.lease import (
     released,
     seen,
 )
+from isvc_operator.kube.nesting import decode
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Election:
         except ObjectNotFound:
             self._seen = self._none
         else:
-            self._seen = seen(json.loads(text), self._seen, self._clock())
+            self._seen = seen(decode(text), self._seen, self._clock())
 
     async def _take_if_free(self) -> None:
         await self._read()
@@ -131,7 +131,7 @@ class Election:
         body = claimed(self._seen.lease, self._identity, self._now())
         exists = self._seen is not self._none
         request = requests.replace_lease(body) if exists else requests.create_lease(body)
-        self._seen = Seen(json.loads(await self._api.send(request)), started)
+        self._seen = Seen(decode(await self._api.send(request)), started)
         self._fence.until = started + WRITE_SECONDS
 
     async def _give_up(self) -> None:

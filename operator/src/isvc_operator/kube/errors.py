@@ -60,6 +60,10 @@ class NotOurs(Conflict):
         return False
 
 
+class ResponseTooLarge(KubeError):
+    """The response has more bytes than any that was asked for should have."""
+
+
 class RequestRefused(KubeError):
     """400, 403 or 422: the request is not allowed or not valid; only a change of spec, RBAC or policy helps."""
 

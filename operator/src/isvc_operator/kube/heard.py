@@ -9,39 +9,56 @@ from isvc_operator.telemetry.snapshot import WatchState
 
 
 class Heard:
-    """Knows watches by their path. ``clock`` counts seconds."""
+    """Knows watches by their path. ``clock`` counts seconds.
+
+    The API server sends bookmarks on a watch once an object of its kind has changed. Before that, an open watch is
+    not silent: there is nothing to hear on it.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._at: dict[str, float] = {}
         self._starts: Counter[str] = Counter()
-        self._needed_since: dict[str, float] = {}
+        self._listed: set[str] = set()
+        self._nothing_to_hear: set[str] = set()
+
+    def listed(self, path: str) -> None:
+        """Note that the objects that exist are known."""
+        self._listed.add(path)
+        self._at[path] = self._clock()
 
     def opened(self, path: str) -> None:
-        """Note that the API server has accepted a watch, which follows a list of what exists."""
+        """Note that the API server has accepted a watch."""
         self._starts[path] += 1
-        self.heard(path)
+        self._at[path] = self._clock()
+        self._nothing_to_hear.add(path)
 
     def heard(self, path: str) -> None:
         """Note that something came on an open watch."""
         self._at[path] = self._clock()
+        self._nothing_to_hear.discard(path)
+
+    def ended(self, path: str) -> None:
+        """Note that a watch ended."""
+        if path in self._nothing_to_hear:
+            self._at[path] = self._clock()
+            self._nothing_to_hear.discard(path)
+
+    def forget(self, path: str) -> None:
+        """Forget a watch that is not needed any more."""
+        self._at.pop(path, None)
+        self._listed.discard(path)
+        self._nothing_to_hear.discard(path)
 
     def states(self, needed: Mapping[str, str]) -> tuple[WatchState, ...]:
-        """Return the states of the watches that are needed now: their resources by path.
-
-        One that is not needed any more, because its kind was removed, is forgotten.
-        """
+        """Return the states of the watches that are needed now: their resources by path."""
         now = self._clock()
-        for path in [*self._needed_since]:
-            if path not in needed:
-                del self._needed_since[path]
-                self._at.pop(path, None)
         return tuple(
             WatchState(
                 resource=needed[path],
                 path=path,
-                listed=path in self._at,
-                silent=now - self._at.get(path, self._needed_since.setdefault(path, now)),
+                listed=path in self._listed,
+                silent=0.0 if path in self._nothing_to_hear else now - self._at.setdefault(path, now),
                 starts=self._starts[path],
             )
             for path in sorted(needed)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import RequestRefused
+from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
 
 _UNPROCESSABLE = 422
@@ -19,7 +18,7 @@ async def check_image_volumes(api: KubeApi, manifest: Manifest) -> None:
     """
     if not (wanted := _image_volumes(manifest)):
         return
-    stored = json.loads(await api.send(requests.apply(manifest, force=True, dry_run=True)))
+    stored = decode(await api.send(requests.apply(manifest, force=True, dry_run=True)))
     if missing := wanted - _image_volumes(stored):
         raise RequestRefused(
             _UNPROCESSABLE,

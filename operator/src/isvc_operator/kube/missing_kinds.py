@@ -1,6 +1,6 @@
 """Optional kinds whose CRD is not installed: one child of each is tried again at intervals, for all services together.
 
-So nothing has to be watched or granted to find out when a CRD is installed; kopf's watch of the kind starts by itself.
+So nothing has to be watched or granted to find out when a CRD is installed.
 """
 
 from __future__ import annotations

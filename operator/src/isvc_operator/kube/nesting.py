@@ -1,14 +1,19 @@
-"""Limits the nesting of the API server's JSON, so that it can be decoded.
+"""Decodes the API server's JSON, whose nesting is limited, so that it can be decoded.
 
-A custom resource may be nested thousands of levels deep, and Python's decoder fails at 1,000: a single object would
-end the watch of all of them. So levels deeper than any useful object has are cut off before the text is decoded. The
-object that remains is still too deep to be accepted (``api.size``).
+A custom resource may be nested thousands of levels deep, and a decoder fails at 200: a single object would end the
+watch of all of them. So levels deeper than any useful object has are cut off then. The object that remains is still too
+deep to be accepted (``api.size``).
+
+pydantic's decoder shares short strings between the objects of all texts, so that a cache of thousands of similar
+objects has each field's name once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+from pydantic_core import from_json
 
 from isvc_operator.limits import NESTING
 
@@ -19,6 +24,14 @@ _HARMLESS: Final = 300
 _TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _TOKEN: Final = re.compile(_TEXT.pattern + rb"|[{}\[\]]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+
+
+def decode(text: bytes | str) -> Any:
+    """Return the value of a JSON text, without the levels that are too deep; raises ValueError."""
+    try:
+        return from_json(text)
+    except ValueError:  # too deep, or no JSON
+        return from_json(shallow(text.encode() if isinstance(text, str) else text))
 
 
 def shallow(text: bytes) -> bytes:

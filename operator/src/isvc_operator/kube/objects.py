@@ -6,7 +6,6 @@ share the objects that they all refer to. Secrets are never put into the watch c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
+from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
@@ -53,7 +53,7 @@ class ObjectReader:
         key = (namespace, reference)
         if key not in self._cached:
             try:
-                body = json.loads(await self.api.send(requests.get(reference.kind, namespace, reference.name)))
+                body = decode(await self.api.send(requests.get(reference.kind, namespace, reference.name)))
             except ObjectNotFound:
                 body = None
             except RequestRefused as error:

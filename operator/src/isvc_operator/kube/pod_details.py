@@ -10,7 +10,6 @@ Each result includes the number of seconds until the next request; until then it
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.nesting import decode
 from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
 from isvc_operator.manifests import Pod
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
@@ -151,7 +151,7 @@ class PodDetails:
         except KubeError as error:
             log.info("%s/%s: its Events cannot be read: %s", metadata["namespace"], metadata["name"], error)
             return PodDetail()
-        return PodDetail(failure=mount_failure(pod, json.loads(response)["items"]))
+        return PodDetail(failure=mount_failure(pod, decode(response)["items"]))
 
     async def _read_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
         try:

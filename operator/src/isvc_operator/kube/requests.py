@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from isvc_operator.api.kinds import kind_named
+from isvc_operator.api.kinds import ResourceKind, Role, kind_named
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.limits import LOG_READ_BYTES
 from isvc_operator.manifests import Manifest
@@ -12,7 +12,6 @@ from isvc_operator.manifests import Manifest
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 LEASES = "/apis/coordination.k8s.io/v1/"
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,13 @@ class ApiRequest:
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
     """Return the path of an object, or of the collection without ``name``; no ``namespace`` means the whole cluster."""
-    row = kind_named(kind)
+    return collection_path(kind_named(kind), namespace) + (f"/{name}" if name else "")
+
+
+def collection_path(kind: ResourceKind, namespace: str) -> str:
+    """Return the path of a kind's objects; no ``namespace`` means the whole cluster."""
     scope = f"/namespaces/{namespace}" if namespace else ""
-    return f"{row.api_path}{scope}/{row.plural}" + (f"/{name}" if name else "")
+    return f"{kind.api_path}{scope}/{kind.plural}"
 
 
 def _own_path(manifest: Manifest) -> str:
@@ -81,14 +84,29 @@ def replace_lease(lease: Manifest) -> ApiRequest:
     return ApiRequest("PUT", _lease_path(metadata["namespace"], metadata["name"]), body=lease)
 
 
-def list_metadata(kind: str, namespace: str, page: str = "") -> ApiRequest:
-    """List the metadata of the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
-    query = [("limit", "500")]
-    if kind_named(kind).selected_by_label:
-        query.append(("labelSelector", LABEL_SERVICE))
+def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
+    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
+    query = [*_selected(kind), ("limit", str(limit))]
     if page:
         query.append(("continue", page))
-    return ApiRequest("GET", path_of(kind, namespace), tuple(query), accept=_METADATA_ONLY)
+    return ApiRequest("GET", collection_path(kind, namespace), tuple(query), accept=_accepted(kind, "List"))
+
+
+def watch_objects(kind: ResourceKind, namespace: str, version: str) -> ApiRequest:
+    """Watch the objects of a kind from a resource version on; the API server ends the watch after 30 to 60 minutes."""
+    query = (*_selected(kind), ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", version))
+    return ApiRequest("GET", collection_path(kind, namespace), query, accept=_accepted(kind, ""))
+
+
+def _selected(kind: ResourceKind) -> tuple[tuple[str, str], ...]:
+    return (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
+
+
+def _accepted(kind: ResourceKind, suffix: str) -> str:
+    """Return what to accept: of kinds that only tell what there is, the metadata alone."""
+    if kind.role is Role.DISCOVERY:
+        return f"application/json;as=PartialObjectMetadata{suffix};g=meta.k8s.io;v=v1"
+    return "application/json"
 
 
 def apply(manifest: Manifest, *, force: bool, dry_run: bool = False) -> ApiRequest:

@@ -8,7 +8,6 @@ server itself changes it in each write.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -18,6 +17,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.nesting import decode
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.contested import Cause, Contested
@@ -126,7 +126,7 @@ class Restores:
             return Contested(key.kind, key.name, Cause.DELETED)
         cause = Cause.CREATED if change.deletes else Cause.CHANGED
         try:
-            managers = managers_of(json.loads(await self.api.send(requests.get(*key))), found)
+            managers = managers_of(decode(await self.api.send(requests.get(*key))), found)
         except KubeError:  # it was deleted meanwhile, or cannot be read: the fields alone are reported
             managers = ()
         return Contested(key.kind, key.name, cause, tuple(map(str, found)), managers)

@@ -6,36 +6,59 @@ that nothing is requested only to be refused.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
-from isvc_operator.api.kinds import KINDS, ResourceKind
+from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import RequestRefused
+from isvc_operator.kube.nesting import decode
 
 log = logging.getLogger(__name__)
 
 _WATCHED: Final = tuple(kind for kind in KINDS if kind.watched)
-# What kopf watches itself: a new CRD starts the watch of its kind.
-_FOR_KOPF: Final = (("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces"))
+_DISCOVERY: Final = with_role(Role.DISCOVERY)
 
-_PATTERN_SIGNS: Final = "*?!,"  # of kopf's patterns for namespaces
+_PATTERN_SIGNS: Final = "*?!,"  # of patterns for namespaces
 
 
 @dataclass(frozen=True)
 class Scope:
     """The ``kinds`` that are watched, in ``namespaces`` or, without one, in the whole cluster.
 
-    ``notices_crds``: whether the watch of a kind starts when its CRD is installed, without a restart.
+    ``notices_crds``: whether the watch of a kind starts as soon as its CRD is installed. A namespace may be a pattern
+    such as ``team-*,!team-x``: what a part after ``!`` matches is left out.
     """
 
     namespaces: tuple[str, ...] = ()
     kinds: tuple[ResourceKind, ...] = _WATCHED
     notices_crds: bool = True
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether the namespaces to watch depend on those that exist."""
+        return any(map(_is_pattern, self.namespaces))
+
+    def matches(self, namespace: str) -> bool:
+        """Whether a namespace is to be watched."""
+        return any(_matches(namespace, pattern) for pattern in self.namespaces)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in _PATTERN_SIGNS)
+
+
+def _matches(namespace: str, pattern: str) -> bool:
+    globs = [glob.strip() for glob in pattern.split(",")]
+    matches = globs[0].startswith("!")  # all but those
+    for glob in globs:
+        if fnmatchcase(namespace, glob.removeprefix("!")):
+            matches = not glob.startswith("!")
+    return matches
 
 
 async def scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
@@ -43,8 +66,8 @@ async def scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
     if not namespaces:
         return Scope()
     kinds = [kind for kind in _WATCHED if kind.namespaced or await _may_watch(api, kind.group, kind.plural)]
-    notices_crds = all([await _may_watch(api, *resource) for resource in _FOR_KOPF])
-    if not notices_crds and (patterns := [name for name in namespaces if any(sign in name for sign in _PATTERN_SIGNS)]):
+    notices_crds = all([await _may_watch(api, kind.group, kind.plural) for kind in _DISCOVERY])
+    if not notices_crds and (patterns := list(filter(_is_pattern, namespaces))):
         raise ConfigError(
             f"namespace {patterns[0]!r} is a pattern, and the operator may not list namespaces to find what matches; "
             "write the names of namespaces, or allow it to list and watch namespaces and customresourcedefinitions"
@@ -53,7 +76,7 @@ async def scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
     if left_out := [kind.plural for kind in _WATCHED if kind not in kinds]:
         log.info("without permission to watch %s: services use what their own namespace has", " and ".join(left_out))
     if not notices_crds:
-        log.info("without permission to watch CRDs and namespaces: after a CRD is installed, restart the operator")
+        log.info("without permission to watch CRDs and namespaces: an installed CRD is noticed within five minutes")
     return Scope(namespaces, tuple(kinds), notices_crds)
 
 
@@ -63,7 +86,7 @@ async def _may_watch(api: KubeApi, group: str, resource: str) -> bool:
 
 async def _may(api: KubeApi, verb: str, group: str, resource: str) -> bool:
     try:
-        review = json.loads(await api.send(requests.review_own_access(verb, group, resource)))
+        review = decode(await api.send(requests.review_own_access(verb, group, resource)))
     except RequestRefused:  # a cluster whose accounts may not even ask
         return False
     allowed: bool = review["status"]["allowed"]

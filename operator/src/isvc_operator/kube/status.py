@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.observe.events import events_for
 
@@ -34,7 +34,7 @@ async def write_status(
         return
     except Conflict:  # it has changed, or was deleted and created again: that event queues it
         return
-    cache.put(json.loads(response))
+    cache.put(decode(response))
     for event in events_for(service, status, now):
         await _record(api, event)
 

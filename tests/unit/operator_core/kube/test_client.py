@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,15 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from aiohttp import web
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException
 
+from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import ConfigError
+from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.client import KubernetesApi, connect, connect_watches
 from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.errors import (
     Conflict,
@@ -24,10 +30,12 @@ from isvc_operator.kube.errors import (
     NotOurs,
     ObjectNotFound,
     RequestRefused,
+    ResponseTooLarge,
     ServerBusy,
     error_for,
 )
 from isvc_operator.kube.pause import Pause
+from isvc_operator.local.container import LOOPBACK
 from tests.support.builders import a_service_body
 
 
@@ -54,8 +62,17 @@ class StubClient:
     def response(self) -> StubClient:
         return self
 
-    async def read(self) -> bytes:
-        return self.body
+    @property
+    def content(self) -> StubClient:
+        return self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield self.body
+
+    def release(self) -> None:
+        return
+
+    close = release
 
 
 def api_of(client: StubClient, **options: Any) -> KubernetesApi:
@@ -162,6 +179,14 @@ async def test_no_response_is_an_error_without_a_status(error: Exception, messag
         await api_of(StubClient(error=error)).send(REQUEST)
 
     assert (caught.value.status, str(caught.value)) == (0, message)
+
+
+async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "API_RESPONSE_BYTES", 9)
+    assert await api_of(StubClient(body=b'{"a": 12}')).send(REQUEST) == '{"a": 12}'
+
+    with pytest.raises(ResponseTooLarge):
+        await api_of(StubClient(body=b'{"a": 123}')).send(REQUEST)
 
 
 async def test_an_error_without_a_body_has_its_status() -> None:
@@ -368,3 +393,139 @@ async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> 
         [("fieldManager", "isvc-operator"), ("timeout", "4s")],
         [],
     ]
+
+
+# --- on a connection -----------------------------------------------------------------------------------
+
+WATCH = requests.watch_objects(kind_named("Pod"), "", "7")
+
+
+def write_kubeconfig(folder: Path, server: str) -> str:
+    path = folder / "kubeconfig"
+    path.write_text(KUBECONFIG.replace("https://127.0.0.1:6443", server))
+    return str(path)
+
+
+async def server_in(kubeconfig: str) -> str:
+    credentials = Credentials(kubeconfig)
+    await credentials.load()
+    return str(credentials.configuration.host)
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+) -> AsyncIterator[str]:
+    """The path of a kubeconfig of a server that answers like this."""
+    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, LOOPBACK, 0).start()
+    try:
+        yield write_kubeconfig(tmp_path, f"http://{LOOPBACK}:{runner.addresses[0][1]}")
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_stream_has_the_parts_as_they_come(tmp_path: Path) -> None:
+    more = asyncio.Event()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one")
+        await more.wait()
+        await response.write(b"two")
+        return response
+
+    async with (
+        serving(tmp_path, answer) as kubeconfig,
+        connect_watches(kubeconfig) as api,
+        api.stream(WATCH) as parts,
+    ):
+        assert await anext(parts) == b"one"
+        more.set()
+        assert [part async for part in parts] == [b"two"]
+
+
+async def test_a_stream_that_is_refused_is_an_error(tmp_path: Path) -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"message": "busy"}, status=429, headers={"Retry-After": "3"})
+
+    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+        with pytest.raises(KubeError, match=r"^busy$") as caught:
+            async with api.stream(WATCH):
+                pass
+
+    assert (caught.value.status, caught.value.retry_after) == (429, 3.0)
+
+
+@pytest.mark.parametrize("hangs", ["before its head", "in an error"])
+async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
+) -> None:
+    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(status=500)
+        if hangs == "in an error":
+            await response.prepare(request)
+        await asyncio.get_running_loop().create_future()
+        return response
+
+    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+        with pytest.raises(KubeError, match=r"^no response from the API server"):
+            async with api.stream(WATCH):
+                pass
+
+
+async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
+
+    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
+    kubeconfig = write_kubeconfig(tmp_path, f"https://{LOOPBACK}:{server.sockets[0].getsockname()[1]}")
+    async with server, connect_watches(kubeconfig) as api:
+        with pytest.raises(KubeError, match=r"^no response from the API server"):
+            async with api.stream(WATCH):
+                pass
+
+
+@pytest.mark.parametrize(("connected", "agent"), [(connect, "isvc-operator/a"), (connect_watches, "isvc-watches/a")])
+async def test_requests_name_their_sender_and_use_nothing_of_netrc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connected: Any, agent: str
+) -> None:
+    (tmp_path / "netrc").write_text(f"machine {LOOPBACK} login me password wrong\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    seen: list[dict[str, str | None]] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append({name: request.headers.get(name) for name in ("Authorization", "User-Agent", "Accept-Encoding")})
+        return web.json_response({})
+
+    async with serving(tmp_path, answer) as kubeconfig, connected(kubeconfig, identity="a") as api:
+        await api.send(requests.get("Service", "models", "bert"))
+
+    assert seen == [{"Authorization": "Bearer secret", "User-Agent": agent, "Accept-Encoding": "identity"}]
+
+
+@pytest.mark.parametrize(("excepted", "proxied"), [("", True), (LOOPBACK, False)])
+async def test_the_environment_may_name_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excepted: str, proxied: bool
+) -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(str(request.url))
+        return web.json_response({})
+
+    async with serving(tmp_path, answer) as kubeconfig:
+        server = await server_in(kubeconfig)
+        if proxied:
+            write_kubeconfig(tmp_path, "http://api.example")
+        monkeypatch.setenv("http_proxy", server if proxied else "http://127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", excepted)
+        async with connect(kubeconfig) as api:
+            await api.send(requests.get("Service", "models", "bert"))
+
+    assert seen == [f"{'http://api.example' if proxied else server}/api/v1/namespaces/models/services/bert"]

@@ -17,7 +17,7 @@ from isvc_operator.kube.scope import Scope, scope_of
 EVERYTHING = tuple(kind for kind in KINDS if kind.watched)
 OF_NAMESPACES = tuple(kind for kind in EVERYTHING if kind.namespaced)
 RUNTIMES, CONTAINERS = "clusterservingruntimes", "clusterstoragecontainers"
-FOR_KOPF = ("customresourcedefinitions", "namespaces")
+DISCOVERY = ("customresourcedefinitions", "namespaces")
 
 
 @dataclass
@@ -53,25 +53,25 @@ async def test_a_role_is_enough_for_what_namespaces_have(caplog: pytest.LogCaptu
         "watching only these namespaces: team",
         "without permission to watch clusterservingruntimes and clusterstoragecontainers: services use what their own "
         "namespace has",
-        "without permission to watch CRDs and namespaces: after a CRD is installed, restart the operator",
+        "without permission to watch CRDs and namespaces: an installed CRD is noticed within five minutes",
     ]
 
 
 async def test_what_more_is_permitted_is_watched() -> None:
-    scope = await scope_of(Authorizer((RUNTIMES, *FOR_KOPF)), ("team",))
+    scope = await scope_of(Authorizer((RUNTIMES, *DISCOVERY)), ("team",))
 
     assert scope == Scope(("team",), tuple(kind for kind in EVERYTHING if kind.plural != CONTAINERS), notices_crds=True)
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_to_list_or_to_watch_alone_is_not_enough(verb: str) -> None:
-    scope = await scope_of(Authorizer((RUNTIMES, CONTAINERS, *FOR_KOPF), (verb,)), ("team",))
+    scope = await scope_of(Authorizer((RUNTIMES, CONTAINERS, *DISCOVERY), (verb,)), ("team",))
 
     assert scope == Scope(("team",), OF_NAMESPACES, notices_crds=False)
 
 
 async def test_crds_are_noticed_only_where_namespaces_are_too() -> None:
-    assert not (await scope_of(Authorizer(FOR_KOPF[:1]), ("team",))).notices_crds
+    assert not (await scope_of(Authorizer(DISCOVERY[:1]), ("team",))).notices_crds
 
 
 async def test_who_may_not_ask_may_watch_no_more() -> None:
@@ -86,8 +86,29 @@ async def test_an_api_server_that_does_not_answer_is_an_error() -> None:
 
 
 async def test_a_pattern_of_namespaces_needs_permission_to_list_them() -> None:
-    assert (await scope_of(Authorizer(FOR_KOPF), ("team-*",))).namespaces == ("team-*",)
+    assert (await scope_of(Authorizer(DISCOVERY), ("team-*",))).namespaces == ("team-*",)
     with pytest.raises(
         ConfigError, match=r"^namespace 'team-\*' is a pattern, and the operator may not list namespaces"
     ):
         await scope_of(Authorizer(), ("team-*",))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "matching"),
+    [
+        (("team-*",), {"team-a", "team-b"}),
+        (("team-*,!team-b",), {"team-a"}),
+        (("!team-?",), {"other"}),
+        (("team-a", "oth*"), {"team-a", "other"}),
+        (("team-*, !*-a, team-a",), {"team-a", "team-b"}),
+    ],
+)
+def test_a_pattern_names_what_matches_and_what_does_not(patterns: tuple[str, ...], matching: set[str]) -> None:
+    scope = Scope(patterns)
+
+    assert scope.has_patterns
+    assert {name for name in ("team-a", "team-b", "other") if scope.matches(name)} == matching
+
+
+def test_names_are_no_patterns() -> None:
+    assert not Scope(("team", "other")).has_patterns

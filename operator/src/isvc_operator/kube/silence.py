@@ -1,0 +1,63 @@
+"""Ends watches on which nothing was heard for too long: their connection may have been cut without notice.
+
+Once an object of a kind has changed, the API server sends a bookmark about every minute. Before that it sends nothing,
+so that a watch of such a kind may be silent for longer. But when one watch is cut, others are likely to be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.limits import WATCH_IDLE_SECONDS, WATCH_QUIET_SECONDS
+
+
+class Listener:
+    """One open watch, by the time of the event loop."""
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout = timeout
+        self.has_spoken = False
+        self.at = asyncio.get_running_loop().time()
+        timeout.reschedule(self.at + WATCH_QUIET_SECONDS)
+
+    def heard(self) -> None:
+        """Note that something came."""
+        self.has_spoken = True
+        self.at = asyncio.get_running_loop().time()
+        self._timeout.reschedule(self.at + WATCH_IDLE_SECONDS)
+
+    def end(self) -> None:
+        """End the watch now."""
+        self._timeout.reschedule(self.at)
+
+
+class Silence:
+    """Knows the watches that are open."""
+
+    def __init__(self) -> None:
+        self._open: set[Listener] = set()
+
+    @asynccontextmanager
+    async def bounded(self) -> AsyncIterator[Listener]:
+        """End the block, with a KubeError, when the listener has heard nothing for too long."""
+        listener: Listener | None = None
+        try:
+            async with asyncio.timeout(None) as timeout:
+                listener = Listener(timeout)
+                self._open.add(listener)
+                yield listener
+        except TimeoutError as error:
+            raise KubeError(0, "nothing was heard on the watch for too long") from error
+        finally:
+            if listener is not None:
+                self._open.discard(listener)
+                if timeout.expired():
+                    self._suspect(listener)
+
+    def _suspect(self, silent: Listener) -> None:
+        for other in self._open:
+            if not other.has_spoken or other.at <= silent.at:
+                other.end()
