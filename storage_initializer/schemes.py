@@ -41,7 +41,7 @@ _AZURE = r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storag
 _SERVICES = (
     (re.compile(rf"https?://[^/?#]+\.(?:blob|dfs)\.{_AZURE}", re.IGNORECASE), "Azure Blob Storage"),
     (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}", re.IGNORECASE), "Azure Files"),
-    (re.compile(r"https?://[^?#]+\.git/?", re.IGNORECASE), "a Git repository"),
+    (re.compile(r"https?://[^?#]+\.git/?(?:[?#].*)?", re.IGNORECASE), "a Git repository"),
 )
 
 

@@ -52,6 +52,7 @@ def test_one_is_taken_for_the_uris_that_it_lists(format_: dict[str, str], uri: s
         ("https://me.dfs.core.windows.net/models/m", "Azure Blob Storage"),
         ("https://me.file.core.windows.net/share/m", "Azure Files"),
         ("https://git.example.com/team/model.git", "a Git repository"),
+        ("https://git.example.com/team/model.git?ref=main", "a Git repository"),
     ],
 )
 def test_a_service_behind_https_needs_one(uri: str, service: str) -> None:
