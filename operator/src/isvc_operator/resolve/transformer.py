@@ -6,11 +6,14 @@ the predictor's protocol is passed on if it is not v1, the default of a transfor
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from isvc_operator.api.base import ObjectMeta
+from isvc_operator.api.names import EXPLAINER
 from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import (
     Component,
@@ -29,6 +32,7 @@ from isvc_operator.resolve.own_containers import completed, server_first
 from isvc_operator.resolve.settings import is_usable
 from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
 from isvc_operator.resolve.storage.sources import with_stored_path
+from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
 PREDICTOR_HOST: Final = "--predictor_host"
@@ -38,6 +42,8 @@ WAIT_FOR_PREDICTOR: Final = "WAIT_FOR_PREDICTOR"
 TIMEOUT: Final = "--predictor_request_timeout_seconds"
 _PROTOCOL_FLAGS = ("--predictor_protocol", "--protocol")  # the second is the older name of the first
 _ASSUMED_PROTOCOL = "v1"
+# As the Gateway API limits a path, without the slash; a variable such as $(NAME) is filled in by the kubelet.
+_IN_PATH: Final = re.compile(r"(?:[-A-Za-z0-9._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+")
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ def resolve_wrapper(
     server = with_service_name(with_stored_path(server), service)
     server = with_variable(server, WAIT_FOR_PREDICTOR, "true")
     server = with_flags(server, _flags(server, service.name, spec, backend))
+    if requested.kind == EXPLAINER:
+        _check_model_name(flag_value(server, MODEL_NAME) or "", requested.field)
     annotations = annotations_for(service, spec, config)
     return Component(
         kind=requested.kind,
@@ -80,6 +88,15 @@ def resolve_wrapper(
         storage=plan_storage(requested.kind, annotations, config=config, context=storage),
         strategy=strategy_of(spec),
     )
+
+
+def _check_model_name(name: str, field: str) -> None:
+    """Raise InvalidSpec for a name that the path of the explainer's route cannot have."""
+    if not _IN_PATH.fullmatch(name):
+        raise InvalidSpec(
+            f"{field}: {MODEL_NAME} {one_line(name, 100)!r} is a part of the path /v1/models/NAME:explain; write "
+            "letters, digits, '-', '_', '.' or '~'"
+        )
 
 
 def _flags(server: Container, service: str, spec: ComponentSpec, backend: Backend) -> dict[str, str]:

@@ -218,6 +218,13 @@ def test_without_a_transformer_it_is_addressed_by_its_predictor() -> None:
     assert found.hosts.address == "http://torchserve-predictor.models.svc.cluster.local:8080"
 
 
+@pytest.mark.parametrize("name", ["my model", "", "a/b", "a?b", "ü"])
+def test_a_model_name_that_no_path_can_have_is_refused(name: str) -> None:
+    container = {"image": "e", "args": ["--model_name", name]}
+    with pytest.raises(InvalidSpec, match=r"^spec\.explainer: --model_name .* is a part of the path"):
+        resolved(spec={"explainer": {"containers": [container]}})
+
+
 def test_an_explainer_of_the_toolbox_is_left_out() -> None:
     assert resolved(spec={"explainer": {"art": {"type": "SquareAttack"}}}).explainer is None
 
