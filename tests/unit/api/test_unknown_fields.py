@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.api.unknown_fields import unknown_fields, unknown_names
 
 
 def in_predictor(**fields: Any) -> list[str]:
@@ -72,3 +72,18 @@ def test_a_field_that_a_runtime_may_not_set_is_named() -> None:
         "spec.containers[0].imagePullpolicy (did you mean imagePullPolicy?)",
         "spec.supportedModelFormats[0].auto",
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"predictr": {}}, ["spec.predictr (did you mean predictor?)"]),
+        ({"predictor": {"modle": {}}}, ["spec.predictor.modle (did you mean model?)"]),
+        ({"predictor": {}, "explainer": {"container": []}}, ["spec.explainer.container (did you mean containers?)"]),
+        ({"predictor": {"model": {"modle": 1}}}, []),
+        ({"predictor": 5}, []),
+        (None, []),
+    ],
+)
+def test_a_misspelt_component_or_model_is_found_in_a_service_that_is_not_valid(spec: Any, found: list[str]) -> None:
+    assert [*unknown_names({"kind": "InferenceService", "spec": spec})] == found

@@ -8,14 +8,17 @@ from itertools import islice
 from typing import Any
 
 from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields
-from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.inference_service import KIND, InferenceService, InferenceServiceSpec
+from isvc_operator.api.names import EXPLAINER, PREDICTOR, TRANSFORMER
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.limits import NAMED
 from isvc_operator.text import one_line
 
 _LONGEST = 63  # characters; no known name is longer
+_COMPONENTS = {PREDICTOR: PredictorSpec, TRANSFORMER: TransformerSpec, EXPLAINER: ExplainerSpec}
 _CONTAINERS = frozenset({"container", "containers", "initContainers"})
 
 
@@ -23,6 +26,20 @@ def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageC
     """Return the first unknown fields of the spec, such as `spec.predictr (did you mean predictor?)`."""
     found = list(islice(_in_model(resource.spec, "spec"), NAMED + 1))
     return found if len(found) <= NAMED else [*found[:NAMED], "and others"]
+
+
+def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
+
+    A component or a model whose name is misspelt is missing, which is all that the API server says.
+    """
+    spec = body.get("spec")
+    if body.get("kind") != KIND or not isinstance(spec, Mapping):
+        return
+    yield from _not_in(field_names(InferenceServiceSpec), spec, "spec")
+    for name, component in _COMPONENTS.items():
+        if isinstance(given := spec.get(name), Mapping):
+            yield from _not_in(field_names(component), given, f"spec.{name}")
 
 
 def _in_model(model: ApiModel, path: str) -> Iterator[str]:

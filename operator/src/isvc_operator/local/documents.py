@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -17,6 +18,8 @@ from isvc_operator.api.kinds import ResourceKind, Role, with_role
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.size import excess
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.api.unknown_fields import unknown_names
+from isvc_operator.limits import NAMED
 from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.manifests import Manifest
@@ -30,6 +33,14 @@ class Text:
 
     source: str
     content: str
+
+
+class ObjectKey(NamedTuple):
+    """The identity of an object in the files; ``namespace`` is empty for cluster-scoped kinds."""
+
+    kind: str
+    namespace: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -86,15 +97,18 @@ def read_documents(
     """
     found: defaultdict[str, list[Any]] = defaultdict(list)
     problems: list[str] = []
+    places: dict[ObjectKey, str] = {}
     for text in texts:
         try:
             documents = _documents(text)
         except UnusableInput as error:
             problems.append(str(error))
             continue
-        for document in documents:
+        for number, document in enumerate(documents, start=1):
             try:
                 group, item = _read(document, text, namespace, refusals)
+                if group != "ignored":
+                    _check_once(_placed(document, namespace), f"object {number} of {text.source}", places)
             except UnusableInput as error:
                 problems.append(str(error))
             except InvalidObject as error:
@@ -120,7 +134,8 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
         return "ignored", " ".join(filter(None, (str(kind), str(_metadata(body).get("name") or ""))))
     placed = _placed(body, namespace)
     if refused := list(refusals(placed)):
-        raise InvalidObject(kind, _metadata(body)["name"], refused)
+        unknown = (f"unknown field {field}" for field in unknown_names(placed))
+        raise InvalidObject(kind, _metadata(body)["name"], [*refused, *islice(unknown, NAMED)])
     if kind == inference_service.KIND:
         return "services", parse_inference_service(placed)
     if kind == storage_container.KIND:
@@ -128,6 +143,18 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
     if _KINDS[kind].role is Role.REFERENCE:
         return "objects", objects.as_stored(placed)
     return "runtimes", parse_serving_runtime(placed)
+
+
+def _check_once(body: Mapping[str, Any], place: str, places: dict[ObjectKey, str]) -> None:
+    """Raise UnusableInput for an object that was given before, at another of the ``places``."""
+    metadata = body["metadata"]
+    key = ObjectKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
+    if first := places.get(key):
+        namespace = f" of namespace {key.namespace}" if key.namespace else ""
+        raise UnusableInput(
+            f"{key.kind} {key.name}{namespace} is given twice: {first}, and {place}; remove one of them"
+        )
+    places[key] = place
 
 
 def _documents(text: Text) -> list[Any]:
