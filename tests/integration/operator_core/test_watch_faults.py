@@ -1,0 +1,174 @@
+"""Watches on a real API server, through a proxy: cut silently, hung, behind, and expired; no change is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.api.kinds import kind_named
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.handlers.watches import Affected
+from isvc_operator.kube import client as client_module
+from isvc_operator.kube import silence as silence_module
+from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.client import connect_watches
+from isvc_operator.kube.heard import Heard
+from isvc_operator.kube.scope import Scope
+from isvc_operator.kube.silence import Silence
+from isvc_operator.kube.watch import Watching
+from isvc_operator.kube.watches import Watches
+from tests.support.apiserver import ApiServer, Backend, restartable
+from tests.support.tcp_proxy import TcpProxy, proxying
+
+WITHIN = 60.0  # seconds, on a busy machine
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+@pytest.fixture(scope="module")
+def backend(assets: Path) -> Iterator[Backend]:
+    with restartable(assets) as started:
+        yield started
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watches that wait less long than the minute in which the API server says something."""
+    monkeypatch.setattr(silence_module, "WATCH_IDLE_SECONDS", 2.0)
+    monkeypatch.setattr(silence_module, "WATCH_QUIET_SECONDS", 3.0)
+    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 2.0)
+
+
+@dataclass
+class Watched:
+    """What the operator knows of the Services with a service's label, and the services that were queued."""
+
+    proxy: TcpProxy
+    cache: Cache
+    queued: list[ServiceKey]
+    watches: Watches
+
+    def names(self) -> set[str]:
+        return {item["metadata"]["name"] for item in self.cache.of_kind("Service")}
+
+
+@asynccontextmanager
+async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
+    async with proxying(int(server.base_url.rpartition(":")[2])) as proxy:
+        config = json.loads(server.kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{proxy.port}"
+        (folder / "kubeconfig").write_text(json.dumps(config))
+        async with connect_watches(str(folder / "kubeconfig")) as api:
+            cache, queued = Cache(LABEL_SERVICE), list[ServiceKey]()
+            shared = Watching(api, Heard(asyncio.get_running_loop().time), Silence(), lambda: 0.0)
+            watches = Watches(shared, Scope(kinds=(kind_named("Service"),)), Affected(cache, queued.append))
+            task = asyncio.create_task(watches.run())
+            try:
+                await watches.filled()
+                yield Watched(proxy, cache, queued, watches)
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN):
+        while not holds():  # noqa: ASYNC110 - what changes is the API server's
+            await asyncio.sleep(0.02)
+
+
+def create(server: ApiServer, name: str) -> None:
+    metadata = {"name": name, "labels": {LABEL_SERVICE: name}}
+    server.send("POST", SERVICES, {"metadata": metadata, "spec": {"ports": [{"port": 80}]}})
+
+
+def delete(server: ApiServer, name: str) -> None:
+    server.send("DELETE", f"{SERVICES}/{name}")
+
+
+async def test_a_watch_that_was_cut_silently_reports_what_it_missed(
+    backend: Backend, tmp_path: Path, impatient: None
+) -> None:
+    server = backend.server
+    create(server, "a")
+    async with watching(server, tmp_path) as watched:
+        create(server, "b")
+        await until(lambda: watched.names() == {"a", "b"})
+        watched.queued.clear()
+
+        watched.proxy.mute()
+        delete(server, "a")
+        create(server, "c")
+        await until(lambda: watched.names() == {"b", "c"})
+
+    assert {"a", "c"} <= {key.name for key in watched.queued}
+    delete(server, "b")
+    delete(server, "c")
+
+
+async def test_connections_that_hang_in_their_handshake_are_given_up(
+    backend: Backend, tmp_path: Path, impatient: None
+) -> None:
+    server = backend.server
+    create(server, "a")
+    async with watching(server, tmp_path) as watched:
+        before, watched.proxy.silent = watched.proxy.accepted, True
+        delete(server, "a")
+        await until(lambda: watched.proxy.accepted >= before + 3)
+        assert watched.names() == {"a"}
+
+        watched.proxy.silent = False
+        await until(lambda: watched.names() == set())
+
+
+async def test_an_open_watch_is_silent_to_healthz_only_when_it_cannot_be_opened_again(
+    backend: Backend, tmp_path: Path, impatient: None
+) -> None:
+    async with watching(backend.server, tmp_path) as watched:
+        watched.proxy.silent = True
+        await until(lambda: all(state.silent > 2.5 for state in watched.watches.states()))
+        watched.proxy.silent = False
+        await until(lambda: all(state.silent < 2.0 for state in watched.watches.states()))
+
+
+async def test_a_version_that_has_expired_ends_in_a_list_which_reports_deletions(
+    backend: Backend, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API server forgets what happened before its start, and etcd what was compacted."""
+    caplog.set_level("INFO")
+    server = backend.server
+    create(server, "kept")
+    create(server, "gone")
+    async with watching(server, tmp_path) as watched:
+        await until(lambda: watched.names() == {"kept", "gone"})
+        watched.queued.clear()
+        watched.proxy.silent = True
+        watched.proxy.close()
+        delete(server, "gone")
+        create(server, "new")
+        newest = server.send("GET", "/api/v1/namespaces/default/services")["metadata"]["resourceVersion"]
+        compact(backend, int(newest))
+        backend.apiserver.end()
+        backend.apiserver.start()
+        await asyncio.to_thread(backend.wait_until_ready)
+        watched.proxy.silent = False
+        watched.proxy.close()
+        await until(lambda: watched.names() == {"kept", "new"})
+
+    assert {"gone", "new"} <= {key.name for key in watched.queued}
+    assert "the watch of /api/v1/services fell too far behind, so that it is listed again" in caplog.messages
+
+
+def compact(backend: Backend, revision: int) -> None:
+    """Make etcd forget what was before a revision."""
+    (url,) = [flag.partition("=")[2] for flag in backend.etcd.command if flag.startswith("--listen-client-urls=")]
+    body = json.dumps({"revision": revision, "physical": True}).encode()
+    with urllib.request.urlopen(f"{url}/v3/kv/compaction", body, timeout=10) as answer:
+        assert answer.status == 200

@@ -1,0 +1,68 @@
+"""A proxy between a client and a server that knows bytes only, and can fall silent without closing a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+_CHUNK = 65536
+
+
+@dataclass
+class TcpProxy:
+    """``accepted`` counts connections. While ``silent``, nothing that arrives on any of them is sent on."""
+
+    upstream: int
+    port: int = 0
+    accepted: int = 0
+    silent: bool = False
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _mute: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    def mute(self) -> None:
+        """Fall silent for good on the connections that are open now; new ones work."""
+        self._mute |= self._writers
+
+    def close(self) -> None:
+        """Close all connections."""
+        for writer in self._writers:
+            writer.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        with suppress(OSError):
+            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pass_on(reader, upstream_writer))
+                group.create_task(self._pass_on(upstream_reader, writer))
+        writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while data := await reader.read(_CHUNK):
+                if not self.silent and writer not in self._mute:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            self._mute.discard(writer)
+            writer.close()
+
+
+@asynccontextmanager
+async def proxying(upstream: int) -> AsyncIterator[TcpProxy]:
+    """Run a proxy to a port of loopback."""
+    proxy = TcpProxy(upstream)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.close()
+        await asyncio.sleep(0.1)  # the connections end
