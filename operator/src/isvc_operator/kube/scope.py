@@ -6,7 +6,9 @@ that nothing is requested only to be refused.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -15,13 +17,17 @@ from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import RequestRefused
+from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.nesting import decode
 
 log = logging.getLogger(__name__)
 
 _WATCHED: Final = tuple(kind for kind in KINDS if kind.watched)
 _DISCOVERY: Final = with_role(Role.DISCOVERY)
+
+_ASK_AGAIN_SECONDS: Final = 2.0
+
+Wait = Callable[[float], Awaitable[None]]
 
 _PATTERN_SIGNS: Final = "*?!,"  # of patterns for namespaces
 
@@ -61,10 +67,24 @@ def _matches(namespace: str, pattern: str) -> bool:
     return matches
 
 
-async def scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
-    """Return what is watched with ``namespaces``, and log what is left out; raises KubeError, ConfigError."""
+async def scope_of(api: KubeApi, namespaces: tuple[str, ...], wait: Wait = asyncio.sleep) -> Scope:
+    """Return what is watched with ``namespaces``, and log what is left out; raises KubeError, ConfigError.
+
+    An API server that does not respond is asked again, with ``wait`` in between: its restart must not end the operator.
+    """
     if not namespaces:
         return Scope()
+    while True:
+        try:
+            return await _scope_of(api, namespaces)
+        except KubeError as error:
+            if not error.is_transient:
+                raise
+            log.warning("waiting for the API server: %s", error)
+        await wait(_ASK_AGAIN_SECONDS)
+
+
+async def _scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
     kinds = [kind for kind in _WATCHED if kind.namespaced or await _may_watch(api, kind.group, kind.plural)]
     notices_crds = all([await _may_watch(api, kind.group, kind.plural) for kind in _DISCOVERY])
     if not notices_crds and (patterns := list(filter(_is_pattern, namespaces))):

@@ -80,9 +80,23 @@ async def test_who_may_not_ask_may_watch_no_more() -> None:
     assert await scope_of(refusing, ("team",)) == Scope(("team",), OF_NAMESPACES, notices_crds=False)
 
 
-async def test_an_api_server_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(KubeError):
-        await scope_of(Authorizer(error=KubeError(503, "overloaded")), ("team",))
+async def test_an_api_server_that_does_not_answer_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer, waits = Authorizer(DISCOVERY, error=KubeError(503, "overloaded")), list[float]()
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            authorizer.error = None
+
+    scope = await scope_of(authorizer, ("team",), wait)
+
+    assert (scope.notices_crds, len(waits)) == (True, 3)
+    assert "waiting for the API server: overloaded" in caplog.text
+
+
+async def test_an_api_server_that_knows_nobody_is_an_error() -> None:
+    with pytest.raises(KubeError, match="Unauthorized"):
+        await scope_of(Authorizer(error=KubeError(401, "Unauthorized")), ("team",))
 
 
 async def test_a_pattern_of_namespaces_needs_permission_to_list_them() -> None:
