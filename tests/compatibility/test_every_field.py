@@ -351,8 +351,8 @@ CONFIG = full(
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
         "defaultUrl": "https://sink.example",
     },
-    # It changes no child; tests/unit/operator_core/reconcile/test_upgrades.py shows its effect.
-    leave_out=frozenset({"inferenceService.upgradePolicy"}),
+    # They change no child; tests/unit/operator_core/reconcile/test_upgrades.py shows their effect.
+    leave_out=frozenset({"inferenceService.upgradePolicy", "inferenceService.rolloutsPerMinute"}),
 )
 # What a field needs beside it to have an effect.
 GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}

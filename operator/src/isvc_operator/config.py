@@ -259,11 +259,15 @@ class UpgradePolicy(StrEnum):
 
 
 class InferenceServiceConfig(_Section):
-    """Key ``inferenceService``. ``podDisruptionBudget`` and ``upgradePolicy`` are not KServe's."""
+    """Key ``inferenceService``. ``podDisruptionBudget``, ``upgradePolicy`` and ``rolloutsPerMinute`` are not KServe's.
+
+    The last one is how many services replace their pods in a minute because of an upgrade.
+    """
 
     resource: ResourceConfig = ResourceConfig()
     pod_disruption_budget: bool = True
     upgrade_policy: UpgradePolicy = UpgradePolicy.ON_CHANGE
+    rollouts_per_minute: int = Field(default=60, ge=1, le=6000)
     service_annotation_disallowed_list: tuple[str, ...] = ()
 
 

@@ -129,6 +129,7 @@ class Reconciler:
                         observed=gathered.children,
                         canaries=canary_requests(service.spec),
                         origin=_origin(service, resolved),
+                        rollouts_per_minute=config.inference_service.rollouts_per_minute,
                     )
             except NamespaceEnding:
                 raise

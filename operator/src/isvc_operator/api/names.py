@@ -111,6 +111,7 @@ FIELDS_IGNORED: Final = "FieldsIgnored"
 FIELDS_NOT_KEPT: Final = "FieldsNotKept"
 HOST_TAKEN: Final = "HostTaken"
 OPERATOR_UPGRADED: Final = "OperatorUpgraded"
+ROLLOUT_QUEUED: Final = "RolloutQueued"
 SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isvc_operator.kube.adoption import UnlabelledChildren, managed_by_kserve
 from isvc_operator.kube.apply import apply_changes
@@ -11,14 +11,15 @@ from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.drain import Drain
 from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
+from isvc_operator.kube.pace import Pace
 from isvc_operator.kube.restores import Restores
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.observe.contested import Contested
 from isvc_operator.observe.status import WaitingTemplate
-from isvc_operator.plan.canaries import hold_back
+from isvc_operator.plan.canaries import HeldBack, hold_back
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import plan_traffic
-from isvc_operator.plan.upgrades import Origin, plan_upgrade
+from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Children:
         self._api = api
         self._cache = cache
         self._drain = Drain(clock)
+        self._pace = Pace(clock)
         self._missing = MissingKinds(clock)
         self._restores = Restores(api, cache, clock, restored)
         self._unlabelled = UnlabelledChildren(api)
@@ -59,16 +61,18 @@ class Children:
         observed: Sequence[Manifest],
         canaries: Mapping[str, str],
         origin: Origin,
+        rollouts_per_minute: int,
     ) -> Applied:
         """Send the changes that are due; raises KubeError if one of them fails.
 
         ``canaries`` are the components with a canary, each with the field that requests it. Raises InvalidSpec if one
-        of them cannot be kept as it is. ``origin`` is what the children are rendered from.
+        of them cannot be kept as it is. ``origin`` is what the children are rendered from. ``rollouts_per_minute``: of
+        services whose pods follow the operator's version.
         """
         uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
         owned = [child for child in observed if controller_of(child).get("uid") == uid]
         held_back = hold_back(rendered, owned, canaries)
-        upgrade = plan_upgrade(held_back.children, owned, origin, held_back=held_back.components)
+        upgrade, turn = self._upgrade(key, held_back, owned, origin, rollouts_per_minute)
         rendered = upgrade.children
         planned = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
         changes = await self._restores.due(planned)
@@ -79,9 +83,25 @@ class Children:
         await self._unlabelled.label(key, service, (*rendered, *observed))
         missing = self._missing.among(due.changes)
         contested, until = self._restores.contested(rendered, planned)
-        times = (due.requeue_after, RETRY_SECONDS if missing else None, until)
+        times = (due.requeue_after, RETRY_SECONDS if missing else None, until, turn)
         requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
         return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing, contested)
+
+    def _upgrade(
+        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: Origin, per_minute: int
+    ) -> tuple[Upgrade, float | None]:
+        """Keep the pods that do not follow the operator's version, or whose turn it is not; and in how many seconds."""
+
+        def planned(origin: Origin) -> Upgrade:
+            return plan_upgrade(held_back.children, owned, origin, held_back=held_back.components)
+
+        kept = planned(replace(origin, automatic=False))
+        if not (kept.waiting and origin.automatic):
+            self._pace.forget(key)
+            return kept, None
+        if left := self._pace.wait(key, per_minute):
+            return kept.queued(), left
+        return planned(origin), None
 
     def contested(self) -> int:
         """Return how many children others fight over now."""
@@ -90,4 +110,5 @@ class Children:
     def forget(self, key: ServiceKey) -> None:
         """Forget a service."""
         self._drain.forget(key)
+        self._pace.forget(key)
         self._unlabelled.forget(key)

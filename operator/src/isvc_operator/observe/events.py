@@ -19,6 +19,7 @@ from isvc_operator.api.names import (
     INGRESS_READY,
     PODS_UP_TO_DATE,
     READY,
+    ROLLOUT_QUEUED,
     SETTINGS_IGNORED,
     SPEC_APPLIED,
     SPEC_ROLLED_OUT,
@@ -39,9 +40,10 @@ _REPORTED = {
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
     """Return the Events for changed conditions.
 
-    There is one for each status and reason of ``Ready``, one for a host that belongs to another service, and one for
-    each list of fields that have no effect, one for each change that is held back, and one for each pod template of a
-    newer version of the operator that waits, and one for each list of children that do not stay as rendered.
+    There is one for each status and reason of ``Ready``, one for a host that belongs to another service, one for each
+    list of fields that have no effect, one for each change that is held back, one for each pod template of a newer
+    version of the operator that waits for more than its turn, and one for each list of children that do not stay as
+    rendered.
     """
     events = []
     ready = _changed(READY, service.status, status)
@@ -57,7 +59,7 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
     for condition, type_ in _REPORTED.items():
         found = _of_type(condition, status)
-        if found and found.message != _message(_of_type(condition, service.status)):
+        if found and found.reason != ROLLOUT_QUEUED and found.message != _message(_of_type(condition, service.status)):
             events.append(_of_service(service, type_, reason=found.reason or "", message=found.message or "", now=now))
     return events
 

@@ -29,6 +29,7 @@ from isvc_operator.api.names import (
     PODS_UP_TO_DATE,
     PREDICTOR,
     PROGRESSING,
+    ROLLOUT_QUEUED,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
     STOPPED,
@@ -58,12 +59,13 @@ class WaitingTemplate:
     """A newer template that the pods of a component do not get yet.
 
     ``since`` is the version that has rendered theirs (empty for one that did not record it), ``version`` the newer one.
-    ``fields`` are paths in the template that have another value.
+    ``fields`` are paths in the template that have another value. ``queued``: the pods get it when it is their turn.
     """
 
     since: str
     version: str
     fields: Sequence[str] = ()
+    queued: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,10 +216,14 @@ def _pods_up_to_date(observed: Observation) -> list[Condition]:
     if not observed.waiting:
         return []
     which = "; ".join(_waiting(kind, template) for kind, template in observed.waiting.items())
+    newer = "A newer version of the operator has another pod template"
+    if any(template.queued for template in observed.waiting.values()):
+        message = f"{newer}: {which}. They get the newer one in turn, so many services a minute (rolloutsPerMinute)"
+        return [conds.condition(PODS_UP_TO_DATE, False, ROLLOUT_QUEUED, message)]
     message = (
-        f"A newer version of the operator has another pod template, and replaces no pods by itself: {which}. They get "
-        f"the newer one when the service, its runtime or the configuration of its pods changes, or with the annotation "
-        f"{ANNOTATION_UPGRADE_POLICY}: {UpgradePolicy.AUTO}"
+        f"{newer}, and replaces no pods by itself: {which}. They get the newer one when the service, its runtime or "
+        f"the configuration of its pods changes, or with the annotation {ANNOTATION_UPGRADE_POLICY}: "
+        f"{UpgradePolicy.AUTO}"
     )
     return [conds.condition(PODS_UP_TO_DATE, False, OPERATOR_UPGRADED, message)]
 

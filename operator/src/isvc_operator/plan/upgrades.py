@@ -8,7 +8,7 @@ with the operator. A template that waits is recorded by its digest, until somebo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
@@ -46,6 +46,10 @@ class Upgrade:
 
     children: Sequence[Manifest]
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
+
+    def queued(self) -> Upgrade:
+        """Return the same, where the pods will be replaced in a while."""
+        return replace(self, waiting={kind: replace(item, queued=True) for kind, item in self.waiting.items()})
 
 
 def plan_upgrade(

@@ -6,9 +6,10 @@ import pytest
 
 from isvc_operator import reconcile
 from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.render import deployment
-from tests.support.builders import a_runtime_body
-from tests.support.reconciling import STATUS, Cluster, watched
+from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_body, a_service_body
+from tests.support.reconciling import STATUS, Cluster, cluster_with, watched
 
 DEPLOYMENT = "PATCH deployments/torchserve-predictor"
 POLICY = "isvc-operator.io/upgrade-policy"
@@ -116,3 +117,47 @@ async def test_with_the_services_auto_it_is_rolled_out(serving: Cluster, newer_v
 
     assert policy_of_termination(cluster) == "File"
     assert "PodsUpToDate" not in types(cluster)
+
+
+# --- many services with Auto --------------------------------------------------------------------------------
+
+
+KEYS = [ServiceKey(NAMESPACE, f"service-{number}") for number in range(4)]
+
+
+@pytest.fixture
+async def several() -> Cluster:
+    """Several services that are up."""
+    services = [a_service_body(key.name, uid=f"uid-of-{key.name}") for key in KEYS]
+    cluster = cluster_with(services[0], a_runtime_body())
+    for service in services[1:]:
+        cluster.api.put(service)
+    cluster.api.feed(cluster.cache)
+    for key in KEYS:
+        await cluster.reconciler.reconcile(key)
+        deployment = cluster.api.get("Deployment", NAMESPACE, f"{key.name}-predictor") or {}
+        cluster.api.put({**deployment, "status": a_deployment_status()})
+    return cluster
+
+
+def reason_of_waiting(cluster: Cluster, key: ServiceKey) -> str | None:
+    service = cluster.api.get("InferenceService", *key) or {}
+    conditions = service["status"]["conditions"]
+    return next((item["reason"] for item in conditions if item["type"] == "PodsUpToDate"), None)
+
+
+async def test_pods_follow_the_operator_one_service_after_the_other(several: Cluster, newer_version: None) -> None:
+    config = parse_config({"inferenceService": '{"upgradePolicy": "Auto", "rolloutsPerMinute": 30}'})
+    after = watched(several.api, several.clock, a_runtime_body(), config=config)
+    after.api.feed(after.cache)
+
+    waits = [await after.reconciler.reconcile(key) for key in KEYS]
+    reasons = [reason_of_waiting(after, key) for key in KEYS]
+
+    assert waits == [None, 2.0, 4.0, 6.0]
+    assert reasons == [None, *["RolloutQueued"] * 3]
+    assert [await after.reconciler.reconcile(key) for key in KEYS] == waits, "a turn is kept"
+    assert [event["reason"] for event in after.api.events if event["reason"] == "OperatorUpgraded"] == []
+    after.seconds.passed = 4.0
+    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None, None, None, 2.0]
+    assert [reason_of_waiting(after, key) for key in KEYS] == [None, None, None, "RolloutQueued"]
