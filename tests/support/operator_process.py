@@ -32,13 +32,14 @@ def operator(server: ApiServer, log: Path, *flags: str, code: Path | None = None
             [sys.executable, "-m", "isvc_operator", *flags], env=env, stdout=output, stderr=output
         )
     try:
-        eventually(lambda: _watches_pods(server, started), f"the operator watches; its log is {log}")
+        agent = "" if code else WATCHES  # another version may have another name
+        eventually(lambda: _watches_pods(server, agent, started), f"the operator watches; its log is {log}")
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_TIMEOUT)
 
 
-def _watches_pods(server: ApiServer, since: int) -> bool:
-    calls = server.calls(WATCHES, since)
+def _watches_pods(server: ApiServer, agent: str, since: int) -> bool:
+    calls = server.calls(agent, since)
     return {"pods", "inferenceservices", "deployments"} <= {call.resource for call in calls if call.verb == "watch"}
