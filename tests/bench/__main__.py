@@ -27,6 +27,7 @@ DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching
 SUITES = ("operator", "start", "disruptions", "upgrade", "autoscaling", "storage", "transformer", *DATAPLANE)
 BEFORE = "before"  # for which another checkout is needed
 MIGRATE = "migrate"  # for which the cluster has no operator yet
+SOAK = "soak"  # two hours
 QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
 MATPLOTLIB = "matplotlib==3.10.8"
 
@@ -35,7 +36,9 @@ def main() -> int:
     arguments = parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isvc-operator"
-    options = Options(arguments.quick, arguments.instances, cache, os.environ, arguments.before)
+    options = Options(
+        arguments.quick, arguments.instances, cache, os.environ, before=arguments.before, minutes=arguments.minutes
+    )
     for suite in expand(arguments.suites):
         run(suite, options, QUICK_RESULTS if options.quick else RESULTS)
     return 0
@@ -44,11 +47,16 @@ def main() -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     made.add_argument(
-        "suites", nargs="*", choices=[*SUITES, BEFORE, MIGRATE, "dataplane", []], metavar="SUITE", help="default: all"
+        "suites",
+        nargs="*",
+        choices=[*SUITES, BEFORE, MIGRATE, SOAK, "dataplane", []],
+        metavar="SUITE",
+        help="default: all",
     )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
     made.add_argument("--instances", type=int, default=1_000_000, help="how many the batching suite checks")
     made.add_argument("--before", type=Path, metavar="DIR", help="the other checkout of the suite `before`")
+    made.add_argument("--minutes", type=float, help="how long the suite `soak` lasts; default: 120")
     return made
 
 

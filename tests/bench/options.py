@@ -16,3 +16,4 @@ class Options:
     cache: Path  # for what is made once: virtual environments, models
     environment: Mapping[str, str]
     before: Path | None = None  # another checkout to compare with
+    minutes: float | None = None  # of the soak

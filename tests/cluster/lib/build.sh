@@ -32,6 +32,7 @@ package_of() { # binary
     prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
     kserve ) echo github.com/kserve/kserve/cmd/manager ;;
+    kwok ) echo sigs.k8s.io/kwok/cmd/kwok ;;
     helm ) echo helm.sh/helm/v4/cmd/helm ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
@@ -41,21 +42,26 @@ package_of() { # binary
 
 version_of() { # tool
   local module
-  case $1 in
-    kubernetes ) module=k8s.io/kubernetes ;;
-    etcd ) module=go.etcd.io/etcd/server/v3 ;;
-    contour ) module=github.com/projectcontour/contour ;;
-    keda ) module=github.com/kedacore/keda/v2 ;;
-    metrics-server ) module=sigs.k8s.io/metrics-server ;;
-    prometheus ) module=github.com/prometheus/prometheus ;;
-    kserve ) module=github.com/kserve/kserve ;;
-    helm ) module=helm.sh/helm/v4 ;;
-    coredns ) module=github.com/coredns/coredns ;;
-    versitygw ) module=github.com/versity/versitygw ;;
-    fake-gcs-server ) module=github.com/fsouza/fake-gcs-server ;;
-    pause ) echo 1; return ;;
-  esac
+  if [ "$1" = pause ]; then echo 1; return; fi
+  module=$(module_of "$1")
   awk -v module="$module" '{ sub(/^require /, "") } $1 == module { print substr($2, 2); exit }' "$TOOLS/$1/go.mod"
+}
+
+module_of() { # tool
+  case $1 in
+    kubernetes ) echo k8s.io/kubernetes ;;
+    etcd ) echo go.etcd.io/etcd/server/v3 ;;
+    contour ) echo github.com/projectcontour/contour ;;
+    keda ) echo github.com/kedacore/keda/v2 ;;
+    metrics-server ) echo sigs.k8s.io/metrics-server ;;
+    prometheus ) echo github.com/prometheus/prometheus ;;
+    kserve ) echo github.com/kserve/kserve ;;
+    kwok ) echo sigs.k8s.io/kwok ;;
+    helm ) echo helm.sh/helm/v4 ;;
+    coredns ) echo github.com/coredns/coredns ;;
+    versitygw ) echo github.com/versity/versitygw ;;
+    fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
+  esac
 }
 
 build() { # binary, path
