@@ -17,3 +17,5 @@ class Options:
     environment: Mapping[str, str]
     before: Path | None = None  # another checkout to compare with
     minutes: float | None = None  # of the soak
+    services: int | None = None  # of the suite `scale`
+    profile: bool = False

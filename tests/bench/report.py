@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "docs" / "benchmarks"
+QUICK_RESULTS = RESULTS.parents[1] / "build" / "benchmarks"
 _PACKAGES = ("isvc-operator", "kubernetes", "torch", "torchserve", "uvicorn", "aiohttp")
 
 

@@ -28,8 +28,8 @@ from tests.bench.options import Options
 from tests.bench.report import Measured, Row, versions
 from tests.bench.scale.causes import Causes
 from tests.bench.scale.cluster import Cluster, Memory, cpu_seconds, running_cluster
+from tests.bench.scale.contenders import Ours, Running
 from tests.bench.scale.following import Following
-from tests.bench.scale.ours import Operator, running_operator
 from tests.bench.scale.services import RUNTIMES, create_claim, failed_status, is_ready, runtime, service, services_path
 from tests.support.apiserver import ApiServer, Refused, find_assets, install_crds
 from tests.support.operator_process import OPERATOR
@@ -81,7 +81,7 @@ def measure(options: Options) -> Measured:
         flags = (f"--audit-policy-file={policy}", *_ROTATION)
         with (
             running_cluster(assets, Path(folder), _install, *flags) as cluster,
-            running_operator(cluster) as operator,
+            Ours().running(cluster) as operator,
         ):
             soak = _soaked(cluster, operator, seconds)
     return _measured(soak, seconds)
@@ -122,7 +122,7 @@ def _install(server: ApiServer) -> None:
         create_claim(server, _namespace(number))
 
 
-def _soaked(cluster: Cluster, operator: Operator, seconds: float) -> Soak:
+def _soaked(cluster: Cluster, operator: Running, seconds: float) -> Soak:
     """A change each second."""
     server, soak, following = cluster.server, Soak(), Following(cluster.server.audit_log)
     changes = Changes(server)

@@ -26,13 +26,16 @@ _KINDS = re.compile(r"^kind: (Certificate|Issuer|DaemonSet|ClusterStorageContain
 SMALL = {"cpuRequest": "5m", "cpuLimit": "1", "memoryRequest": "32Mi", "memoryLimit": "512Mi"}
 
 
+def objects_of(sources: Path) -> list[dict[str, Any]]:
+    """The objects of KServe's manifests that its manager needs."""
+    texts = (sources / _MANIFESTS).read_text().split("\n---\n")
+    return [yaml.load(text, yaml.CSafeLoader) for text in texts if not _OTHERS.search(text) and not _KINDS.search(text)]
+
+
 def install(cluster: RealCluster, sources: Path) -> None:
     """Apply KServe's manifests, and wait for its manager."""
-    texts = (sources / _MANIFESTS).read_text().split("\n---\n")
-    objects = [
-        yaml.load(text, yaml.CSafeLoader) for text in texts if not _OTHERS.search(text) and not _KINDS.search(text)
-    ]
-    key, certificate = _certificate()
+    objects = objects_of(sources)
+    key, certificate = make_certificate()
     cluster.kubectl("create", "namespace", "kserve")
     cluster.apply("kserve", _secret(key, certificate))
     crds = [item for item in objects if item["kind"] == "CustomResourceDefinition"]
@@ -41,7 +44,7 @@ def install(cluster: RealCluster, sources: Path) -> None:
     for condition in ("jsonpath={.status.conditions}", "condition=Established"):
         cluster.kubectl("wait", f"--for={condition}", "--timeout=60s", *names)
     webhooks = [item for item in objects if item["kind"].endswith("WebhookConfiguration")]
-    _apply(cluster, [_adapted(item) for item in objects if item not in crds and item not in webhooks])
+    _apply(cluster, [adapted(item, "contour") for item in objects if item not in crds and item not in webhooks])
     cluster.kubectl("rollout", "status", "deployment/kserve-controller-manager", "--namespace=kserve", "--timeout=150s")
     for item in webhooks:
         for webhook in item["webhooks"]:
@@ -72,10 +75,10 @@ def _apply(cluster: RealCluster, objects: list[dict[str, Any]]) -> None:
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=text)
 
 
-def _adapted(item: dict[str, Any]) -> dict[str, Any]:
-    """The object with what this cluster has."""
+def adapted(item: dict[str, Any], ingress_class: str) -> dict[str, Any]:
+    """The object with what a cluster of these tests has."""
     if item["kind"] == "ConfigMap" and item["metadata"]["name"] == "inferenceservice-config":
-        _change(item["data"], "ingress", ingressClassName="contour", disableIstioVirtualHost=True)
+        _change(item["data"], "ingress", ingressClassName=ingress_class, disableIstioVirtualHost=True)
         _change(item["data"], "deploy", defaultDeploymentMode="Standard")
         _change(item["data"], "storageInitializer", image=INITIALIZER, **SMALL)
         item["data"] = {key: text for key, text in item["data"].items() if not key.startswith("_")}
@@ -100,7 +103,8 @@ def _secret(key: bytes, certificate: bytes) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": names, "data": data}
 
 
-def _certificate() -> tuple[bytes, bytes]:
+def make_certificate() -> tuple[bytes, bytes]:
+    """A key and a certificate for the webhooks."""
     with tempfile.TemporaryDirectory() as folder:
         key, certificate = Path(folder) / "key", Path(folder) / "certificate"
         names = f"subjectAltName=DNS:{WEBHOOKS}.kserve.svc,IP:127.0.0.1"

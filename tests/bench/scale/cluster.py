@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ class Cluster:
 def running_cluster(assets: Path, folder: Path, install: Callable[[ApiServer], None], *flags: str) -> Iterator[Cluster]:
     """A cluster with what ``install`` makes, and these flags of the API server; it is gone at the end of the block."""
     controllers, scheduler, kwok = (
-        _printed("program", name) for name in ("kube-controller-manager", "kube-scheduler", "kwok")
+        printed("program", name) for name in ("kube-controller-manager", "kube-scheduler", "kwok")
     )
-    stages = [f"--config={_printed('sources', 'kwok')}/kustomize/stage/{name}.yaml" for name in _STAGES]
+    stages = [f"--config={printed('sources', 'kwok')}/kustomize/stage/{name}.yaml" for name in _STAGES]
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(running(assets, *flags))
         install(server)  # the CRDs first: the garbage collector looks for kinds every 30 seconds
@@ -63,7 +63,7 @@ def running_cluster(assets: Path, folder: Path, install: Callable[[ApiServer], N
 
 @contextlib.contextmanager
 def started(
-    command: Sequence[str], log: Path, environment: dict[str, str] | None = None
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that writes to ``log``; it is stopped at the end of the block."""
     with log.open("ab") as output:
@@ -123,6 +123,7 @@ def _listening(server: ApiServer) -> psutil.Process:
     return next(child for child in psutil.Process().children() if port in child.cmdline())
 
 
-def _printed(script: str, argument: str) -> str:
+def printed(script: str, argument: str) -> str:
+    """What a script of ``tests/cluster`` prints."""
     command = ["bash", "tests/cluster/" + script, argument]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()

@@ -9,6 +9,7 @@ from tests.support.apiserver import ApiServer
 IMAGE = "registry.example.com/server"
 SERVER = "kserve-container"
 CLAIM = "models"
+RUNTIME = "factor-server"
 _GROUP = "serving.kserve.io"
 RUNTIMES = f"/apis/{_GROUP}/v1alpha1/clusterservingruntimes"
 
@@ -24,7 +25,7 @@ def runtime(tag: str = "1") -> dict[str, Any]:
     return {
         "apiVersion": f"{_GROUP}/v1alpha1",
         "kind": "ClusterServingRuntime",
-        "metadata": {"name": "factor-server"},
+        "metadata": {"name": RUNTIME},
         "spec": {
             "supportedModelFormats": [{"name": "factor", "version": "1", "autoSelect": True}],
             "protocolVersions": ["v1"],
@@ -35,7 +36,11 @@ def runtime(tag: str = "1") -> dict[str, Any]:
 
 def service(name: str, namespace: str, **variables: str) -> dict[str, Any]:
     """A service whose server gets these environment variables."""
-    model: dict[str, Any] = {"modelFormat": {"name": "factor"}, "storageUri": f"pvc://{CLAIM}/factor"}
+    # KServe's webhook, which is not installed here, would add the runtime's name.
+    model: dict[str, Any] = {
+        "modelFormat": {"name": "factor"}, "protocolVersion": "v1", "runtime": RUNTIME,
+        "storageUri": f"pvc://{CLAIM}/factor",
+    }  # fmt: skip
     if variables:
         model["env"] = [{"name": key, "value": value} for key, value in variables.items()]
     return {
@@ -70,11 +75,16 @@ def services_path(namespace: str = "") -> str:
     return f"/apis/{_GROUP}/v1beta1" + (f"/namespaces/{namespace}" if namespace else "") + "/inferenceservices"
 
 
+def has_condition(item: dict[str, Any], kind: str, status: str = "True") -> bool:
+    """Whether a condition of the service has this status."""
+    conditions = item.get("status", {}).get("conditions", ())
+    return any(found["type"] == kind and found["status"] == status for found in conditions)
+
+
 def is_ready(item: dict[str, Any]) -> bool:
     """Whether the status says so, and is that of the last spec."""
-    status = item.get("status", {})
-    ready = any(found["type"] == "Ready" and found["status"] == "True" for found in status.get("conditions", ()))
-    return ready and status.get("observedGeneration") == item["metadata"]["generation"]
+    observed = item.get("status", {}).get("observedGeneration")
+    return has_condition(item, "Ready") and observed == item["metadata"]["generation"]
 
 
 def failed_status() -> dict[str, Any]:
@@ -90,4 +100,4 @@ def failed_status() -> dict[str, Any]:
         "lastState": {"terminated": ended},
     }
     conditions = [{"type": name, "status": "False"} for name in ("Ready", "ContainersReady")]
-    return {"status": {"containerStatuses": [container], "conditions": conditions}}
+    return {"status": {"phase": "Running", "containerStatuses": [container], "conditions": conditions}}

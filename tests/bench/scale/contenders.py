@@ -1,0 +1,173 @@
+"""What is measured: our operator, KServe's manager, and a kopf prototype, each a process beside the same cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.migration import kserve
+from tests.bench.scale.cluster import Cluster, printed, started
+from tests.bench.scale.services import RUNTIMES, runtime
+from tests.support.apiserver import ApiServer, install_crds, wait_until_served
+from tests.support.operator_process import OPERATOR, WATCHES
+from tests.support.ports import free_port, release
+from tests.support.waiting import eventually
+
+INGRESS_CLASS = "nobody"  # serves it
+_START_TIMEOUT = 120.0  # seconds
+_JSON = "application/json"
+_APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that has seen the cluster; ``port`` serves its metrics."""
+
+    process: psutil.Process
+    port: int
+    _counted: re.Pattern[str]
+    _waiting: re.Pattern[str]
+
+    def reconciles(self) -> int:
+        """How many it has done."""
+        return self._sum(self._counted)
+
+    def is_idle(self) -> bool:
+        """Whether nothing waits for a reconcile or is in one."""
+        return self._sum(self._waiting) == 0
+
+    def _sum(self, line: re.Pattern[str]) -> int:
+        _, text = _get(self.port, "/metrics")
+        return int(sum(map(float, line.findall(text))))
+
+
+@dataclass(frozen=True)
+class Ours:
+    """``ingress``: the operator creates Ingresses."""
+
+    ingress: bool = True
+    name: str = "ours"
+    user_agents: tuple[str, ...] = (OPERATOR, WATCHES)
+
+    def install(self, server: ApiServer) -> None:
+        """The CRDs and the runtime."""
+        install_crds(server)
+        server.send("POST", RUNTIMES, runtime())
+
+    @contextlib.contextmanager
+    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
+        """The operator, once its caches are filled."""
+        port = free_port()
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {"ingressClassName": INGRESS_CLASS, "disableIngressCreation": not self.ingress}
+            (Path(folder) / "ingress").write_text(json.dumps(settings))
+            command = [sys.executable, "-m", "isvc_operator", f"--health-port={port}",
+                       f"--config-dir={folder}", *flags]  # fmt: skip
+            with _started(command, cluster, "operator", port, "/readyz") as process:
+                yield Running(
+                    process, port,
+                    re.compile(r"^isvc_operator_reconcile_duration_seconds_count\S* (\S+)$", re.MULTILINE),
+                    re.compile(r"^isvc_operator_(?:queue_depth|reconciles_running) (\S+)$", re.MULTILINE),
+                )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KServe:
+    """KServe's manager with its own CRDs and ConfigMap; its webhooks are not called."""
+
+    name: str = "KServe"
+    user_agents: tuple[str, ...] = ("kserve/", "manager/")
+
+    def install(self, server: ApiServer) -> None:
+        """Its CRDs and its ConfigMap, and the runtime."""
+        objects = kserve.objects_of(Path(printed("sources", "kserve")))
+        server.create_namespace("kserve")
+        for item in objects:
+            if item["kind"] == "CustomResourceDefinition":
+                _apply(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", item)
+            elif item["kind"] == "ConfigMap":
+                _apply(server, "/api/v1/namespaces/kserve/configmaps", kserve.adapted(item, INGRESS_CLASS))
+        wait_until_served(server)
+        server.send("POST", RUNTIMES, runtime())
+
+    @contextlib.contextmanager
+    def running(self, cluster: Cluster) -> Iterator[Running]:
+        """The manager, once it is ready."""
+        metrics, probes, webhooks = (release(free_port()) for _ in range(3))
+        with tempfile.TemporaryDirectory() as folder:
+            certificates = Path(folder) / "k8s-webhook-server" / "serving-certs"  # where it looks
+            certificates.mkdir(parents=True)
+            for name, content in zip(("tls.key", "tls.crt"), kserve.make_certificate(), strict=True):
+                (certificates / name).write_bytes(content)
+            command = [printed("program", "kserve"), f"--metrics-addr=127.0.0.1:{metrics}",
+                       f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}"]  # fmt: skip
+            environment = {"POD_NAMESPACE": "kserve", "TMPDIR": folder}
+            with _started(command, cluster, "kserve", probes, "/readyz", environment) as process:
+                controller = r'\{[^}]*controller="inferenceservice"[^}]*\}'
+                yield Running(
+                    process, metrics,
+                    re.compile(rf"^controller_runtime_reconcile_total{controller} (\S+)$", re.MULTILINE),
+                    re.compile(
+                        rf"^(?:workqueue_depth|controller_runtime_active_workers){controller} (\S+)$", re.MULTILINE
+                    ),
+                )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """The least that kopf can do: ``prototype.py``."""
+
+    name: str = "prototype"
+    user_agents: tuple[str, ...] = ("prototype", "kopf")
+
+    def install(self, server: ApiServer) -> None:
+        """What ours needs."""
+        Ours().install(server)
+
+    @contextlib.contextmanager
+    def running(self, cluster: Cluster) -> Iterator[Running]:
+        """The prototype, once it watches."""
+        port = free_port()
+        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port)]
+        with _started(command, cluster, "prototype", port, "/") as process:
+            yield Running(process, port, re.compile(r"^done (\S+)$", re.M), re.compile(r"^waiting (\S+)$", re.M))
+
+
+@contextlib.contextmanager
+def _started(
+    command: Sequence[str], cluster: Cluster, name: str, port: int, path: str, environment: Mapping[str, str] = {}
+) -> Iterator[psutil.Process]:
+    log = cluster.folder / f"{name}.log"
+    with started(command, log, {"KUBECONFIG": str(cluster.server.kubeconfig), **environment}) as process:
+
+        def is_ready() -> bool:
+            assert process.poll() is None, f"{name} has ended; its log:\n{log.read_text()[-3000:]}"
+            return _get(port, path)[0] == 200
+
+        eventually(is_ready, f"{name} is ready", _START_TIMEOUT, lambda: log.read_text()[-3000:])
+        yield psutil.Process(process.pid)
+
+
+def _get(port: int, path: str) -> tuple[int, str]:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+
+
+def _apply(server: ApiServer, collection: str, item: dict[str, Any]) -> None:
+    options = "fieldManager=bench&force=true"
+    server.send("PATCH", f"{collection}/{item['metadata']['name']}?{options}", item, content=_APPLY)

@@ -1,0 +1,207 @@
+"""A thousand services, beside KServe's manager and a kopf prototype; a hundred to five thousand of ours.
+
+Each program gets a new cluster (``scale/cluster.py``): the pods exist in the API server only, and are ready at once.
+KServe's manager has no limit of processor time here, and its webhooks are not called. ``--services`` sets another
+number than a thousand, ``--profile`` writes ``scale-profile.txt`` beside the results.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+import psutil
+
+from tests.bench.options import Options
+from tests.bench.report import QUICK_RESULTS, RESULTS, Measured, Row, versions
+from tests.bench.scale.contenders import KServe, Ours, Prototype
+from tests.bench.scale.profile import profiled, summary
+from tests.bench.scale.trial import Created, Failed, Idle, Restarted, Rolled, trial, verbs
+from tests.support.apiserver import find_assets
+
+log = logging.getLogger(__name__)
+
+SERVICES, QUICK_SERVICES = 1000, 30
+FLAT = (0.1, 0.3, 5)  # of the services: for how many more the cost of each is measured
+FAILURES = 10
+IDLE, KSERVES_IDLE = 300, 60  # seconds
+READS = {"discover", "list", "watch"}
+Cell = TypeVar("Cell")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured."""
+
+    ours: Created
+    restarted: Restarted
+    idle: Idle
+    rolled: Rolled
+    failed: Failed
+    theirs: Created
+    their_restart: Restarted
+    their_idle: Idle
+    their_failed: Failed
+    prototype: Created
+    same_children: Created  # ours without Ingresses
+    sizes: list[Created]
+
+
+def measure(options: Options) -> Measured:
+    """Rows of the suite."""
+    assets = find_assets(options.environment.get("KUBEBUILDER_ASSETS"))
+    count = options.services or (QUICK_SERVICES if options.quick else SERVICES)
+    if options.profile:
+        return _profiled(assets, count, QUICK_RESULTS if options.quick else RESULTS)
+    scale = 0.1 if options.quick else 1.0
+    found = _found(assets, count, scale)
+    cells = [{"cell": name, **cell} for name, cell in _cells(found)]
+    return Measured(_rows(found), versions(kserve="0.20.0", kwok="0.8.0"), cells=cells, tables=_tables(found))
+
+
+def _found(assets: Path, count: int, scale: float) -> Found:
+    """``scale``: of the seconds that idle programs are watched, and of the number of failures."""
+    failures, rest = max(3, int(FAILURES * scale)), {}
+
+    with trial(KServe(), assets) as mine:
+        theirs = _logged("KServe", mine.create(count))
+
+        def theirs_go_on(running: Any) -> None:
+            rest["idle"] = _logged("KServe", mine.idle(running, KSERVES_IDLE * scale))
+            rest["failed"] = _logged("KServe", mine.fail(3))
+
+        their_restart = _logged("KServe", mine.restart(theirs_go_on))
+    their_idle, their_failed = rest["idle"], rest["failed"]
+    with trial(Ours(), assets) as mine:
+        ours = _logged("ours", mine.create(count))
+
+        def ours_go_on(running: Any) -> None:
+            rest["idle"] = _logged("ours", mine.idle(running, IDLE * scale))
+            rest["rolled"] = _logged("ours", mine.roll("2"))
+            rest["failed"] = _logged("ours", mine.fail(failures))
+
+        restarted = _logged("ours", mine.restart(ours_go_on))
+    with trial(Prototype(), assets) as mine:
+        prototype = _logged("prototype", mine.create(count))
+    with trial(Ours(ingress=False), assets) as mine:
+        same = _logged("ours, no Ingress", mine.create(count))
+    sizes = [ours]
+    for share in FLAT:
+        with trial(Ours(), assets) as mine:
+            sizes.append(_logged("ours", mine.create(max(1, int(share * count)))))
+    return Found(
+        ours, restarted, rest["idle"], rest["rolled"], rest["failed"], theirs, their_restart, their_idle, their_failed,
+        prototype, same, sorted(sizes, key=lambda cell: cell.services),
+    )  # fmt: skip
+
+
+def _logged(name: str, cell: Cell) -> Cell:
+    log.info("%s: %s", name, cell)
+    return cell
+
+
+def _rows(found: Found) -> list[Row]:
+    ours, theirs, largest = found.ours, found.theirs, found.sizes[-1]
+    peer = "KServe 0.20"
+
+    def beside(id_: str, what: str, mine: float, other: float, unit: str, most: float) -> Row:
+        holds = mine <= most * other
+        return Row(f"scale-{id_}", what, mine, unit, f"≤ {most:g} × KServe's", holds, peer, other)
+
+    calls, theirs_calls = ours.calls_each, theirs.calls_each
+    idle_calls = sum(found.idle.calls.values())
+    restart_writes = sum(number for verb, number in found.restarted.calls.items() if verb not in READS)
+    their_writes = sum(number for verb, number in found.their_restart.calls.items() if verb not in READS)
+    seen = [seconds for seconds in found.failed.seen if seconds is not None]
+    slowest = max(seen) if len(seen) == len(found.failed.seen) else float("nan")
+    caught_up = found.restarted.caught_up
+    ratio = round(found.same_children.cpu / found.prototype.cpu, 2)
+    each = [_cpu_each(cell) for cell in found.sizes]
+    return [
+        beside("children", f"{ours.services:,} services: all Deployments and Services exist", ours.children,
+               theirs.children, "s", 0.5),
+        beside("ready", "all Ready", ours.ready, theirs.ready, "s", 0.3),
+        Row("scale-memory", "resident memory, the most", ours.rss, "MiB", "≤ 150", ours.rss <= 150, peer, theirs.rss),
+        Row("scale-memory-largest", f"… with {largest.services:,} services", largest.rss, "MiB", "≤ 350",
+            largest.rss <= 350),
+        Row("scale-calls", "API calls a service, created to Ready", calls, "calls", "≤ 6", calls <= 6, peer,
+            theirs_calls),
+        beside("api-server-cpu", "processor time of the API server", ours.api_server_cpu, theirs.api_server_cpu, "s",
+               0.5),
+        Row("scale-cpu", "processor time of the operator", ours.cpu, "s", "–", True, peer, theirs.cpu),
+        Row("scale-restart", "restart: calls that are no list and no watch", restart_writes, "calls", "0",
+            restart_writes == 0, peer, their_writes),
+        Row("scale-restart-time", "restart: process started → each service reconciled", caught_up, "s", "≤ 5",
+            caught_up <= 5, peer, found.their_restart.caught_up),
+        Row("scale-idle", f"idle for {found.idle.seconds:g} s: calls", idle_calls, "calls", "0 but for the Lease",
+            idle_calls == 0, f"{peer}, {found.their_idle.seconds:g} s", sum(found.their_idle.calls.values())),
+        Row("scale-idle-cpu", "idle: processor time", found.idle.cores, "cores", "≤ 0.02", found.idle.cores <= 0.02,
+            peer, found.their_idle.cores),
+        Row("scale-roll", "image of the runtime changed → all pods of the new one", found.rolled.available, "s", "–",
+            True),
+        Row("scale-roll-wrong", "… services whose last status is wrong", found.rolled.wrong, "", "0",
+            found.rolled.wrong == 0),
+        Row("scale-failure", f"a pod's failure → on the resource, slowest of {len(found.failed.seen)}", slowest, "s",
+            "≤ 2", slowest <= 2, f"{peer}: {sum(at is not None for at in found.their_failed.seen)} of 3 named"),
+        Row("scale-prototype", "processor time beside the kopf prototype's, the same children",
+            found.same_children.cpu, "s", "≤ 1.2×", ratio <= 1.2, "prototype", found.prototype.cpu),
+        Row("scale-flat", f"processor time a service with {found.sizes[-1].services:,} services", each[-1], "ms",
+            "flat: ≤ 1.2×", each[-1] <= 1.2 * each[0], f"with {found.sizes[0].services:,}", each[0]),
+    ]  # fmt: skip
+
+
+def _tables(found: Found) -> str:
+    lines = [
+        "| | services | client done, s | children, s | Ready, s | calls each | CPU, s | CPU each, ms | API server, s "
+        "| most memory, MiB | yardstick, s |",
+        "|" + "---|" * 11,
+    ]
+    for name, cell in [
+        ("KServe", found.theirs), *(("ours", cell) for cell in found.sizes),
+        ("ours, no Ingress", found.same_children), ("prototype", found.prototype),
+    ]:  # fmt: skip
+        lines.append(f"| {name} | {cell.services:,} | {cell.client:g} | {cell.children:g} | {cell.ready:g} "
+                     f"| {cell.calls_each:g} | {cell.cpu:g} | {_cpu_each(cell):g} | {cell.api_server_cpu:g} "
+                     f"| {cell.rss:g} | {cell.yardstick:g} |")  # fmt: skip
+    seen = sorted(seconds for seconds in found.failed.seen if seconds is not None)
+    words = [
+        f"Calls of ours, created to Ready: {verbs(found.ours.calls)}; of KServe: {verbs(found.theirs.calls)}.",
+        f"Restart of ours: {verbs(found.restarted.calls)}, {found.restarted.cpu:g} s of CPU; of KServe: "
+        f"{verbs(found.their_restart.calls)}, {found.their_restart.cpu:g} s.",
+        f"Idle, ours: {verbs(found.idle.calls)}.",
+        f"Rolled: first Deployment after {found.rolled.first:g} s, last one after {found.rolled.changed:g} s; "
+        f"{verbs(found.rolled.calls)}.",
+        f"Failures named: {len(seen)} of {len(found.failed.seen)}, "
+        f"p50 {median(seen) if seen else float('nan'):g} s; KServe: {found.their_failed.seen}.",
+    ]
+    return "\n".join(lines) + "\n\n" + "\n".join(f"- {line}" for line in words)
+
+
+def _cells(found: Found) -> list[tuple[str, dict[str, Any]]]:
+    named = {name: cell for name, cell in vars(found).items() if name != "sizes"}
+    return [*((name, asdict(cell)) for name, cell in named.items()), *(("size", asdict(cell)) for cell in found.sizes)]
+
+
+def _cpu_each(cell: Created) -> float:
+    """Milliseconds a service."""
+    return round(1000 * cell.cpu / cell.services, 1)
+
+
+def _profiled(assets: Path, count: int, results: Path) -> Measured:
+    """Where the time goes while services are created."""
+    with tempfile.TemporaryDirectory() as folder, trial(Ours(), assets) as mine:
+        stacks = Path(folder) / "stacks"
+
+        def profile(process: psutil.Process) -> AbstractContextManager[None]:
+            return profiled(process, stacks)
+
+        created = mine.create(count, profile)
+        text = summary(stacks.read_text())
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "scale-profile.txt").write_text(text + "\n")
+    return Measured([], versions(), cells=[asdict(created)], tables=f"```\n{text}\n```")
