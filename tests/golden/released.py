@@ -29,7 +29,7 @@ def record(tree: Path) -> Release:
     runtimes = [item for folder in _RUNTIMES for file in sorted((tree / folder).glob("*.yaml")) for item in _read(file)]
     runtimes = [item for item in runtimes if item["kind"] == "ClusterServingRuntime"]
     cases = [_case(folder, runtimes) for folder in sorted((tree / "tests/golden/cases").iterdir())]
-    return Release(current_version(tree), _head(tree), runtimes, cases)
+    return Release(current_version(tree), _operator(tree), runtimes, cases)
 
 
 def _case(folder: Path, runtimes: Sequence[Manifest]) -> ReleasedCase:
@@ -42,8 +42,8 @@ def _read(file: Path) -> list[Any]:
     return [item for item in yaml.safe_load_all(file.read_text()) if item]
 
 
-def _head(tree: Path) -> str:
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
+def _operator(tree: Path) -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD:operator"], cwd=tree, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

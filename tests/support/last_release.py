@@ -19,7 +19,7 @@ Manifest = dict[str, Any]
 
 
 class HistoryMissing(Exception):
-    """The clone does not have the commit of the last release; the message says how to get it."""
+    """The clone does not have the code of the last release; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class ReleasedCase:
 
 @dataclass(frozen=True)
 class Release:
-    """A release: its version, a commit that renders the same, its runtimes, and what it has rendered."""
+    """A release: its version, its runtimes, and what it has rendered. ``operator`` is the id of that folder in git."""
 
     version: str
-    commit: str
+    operator: str
     runtimes: list[Manifest]
     cases: list[ReleasedCase]
 
@@ -54,23 +54,23 @@ def last_release() -> Release:
 
 def write(release: Release) -> None:
     """Write the record: a line for the release, and one for each case."""
-    head = {"version": release.version, "commit": release.commit, "runtimes": release.runtimes}
+    head = {"version": release.version, "operator": release.operator, "runtimes": release.runtimes}
     lines = [head, *(vars(case) for case in release.cases)]
     RECORD.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def code_of_last_release() -> Path:
     """The folder of the last release's operator, for PYTHONPATH; raises HistoryMissing."""
-    commit = last_release().commit
-    return kept("last-release", lambda folder: _extract(commit, folder), commit) / "operator" / "src"
+    tree = last_release().operator
+    return kept("last-release", lambda folder: _extract(tree, folder), tree) / "src"
 
 
-def _extract(commit: str, folder: Path) -> None:
-    done = subprocess.run(["git", "archive", commit, "operator"], cwd=ROOT, capture_output=True, check=False)
+def _extract(tree: str, folder: Path) -> None:
+    done = subprocess.run(["git", "archive", tree], cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:
         raise HistoryMissing(
-            f"the code of version {last_release().version} is commit {commit[:12]}, which this clone does not have "
-            f"({done.stderr.decode().strip()}); run `git fetch --unshallow`, or clone without --depth"
+            f"the operator of version {last_release().version} is not in this clone (tree {tree}: "
+            f"{done.stderr.decode().strip()}); run `git fetch --unshallow`, or clone without --depth"
         )
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")

@@ -18,7 +18,7 @@ from tests.golden.templates import changed_paths
 from tests.support.apiserver import ApiServer, install_crds, running
 from tests.support.last_release import Manifest, ReleasedCase, code_of_last_release, last_release
 from tests.support.namespace import Namespace
-from tests.support.operator_process import operator
+from tests.support.operator_process import OPERATOR, operator
 from tests.support.waiting import eventually
 
 POLICY = "isvc-operator.io/upgrade-policy"
@@ -101,6 +101,7 @@ def test_an_upgrade_from_the_last_release_changes_no_pod_template(
 ) -> None:
     before = {one.case.name: one.templates() for one in served}
     changed = {case for cases in changed_paths().values() for case in cases}
+    since = server.position()
 
     with operator(server, tmp_path / "new.log"):
         for one in served:
@@ -110,6 +111,10 @@ def test_an_upgrade_from_the_last_release_changes_no_pod_template(
         for one in waiting:
             eventually(one.waits, f"{one.case.name} says what waits")
         assert [one for one in served if one.waits()] == waiting
+        writes = [
+            (call.namespace, call.name) for call in server.calls(OPERATOR, since) if call.resource == "deployments"
+        ]
+        assert sorted(writes) == sorted((one.case.name, name) for one in served for name in one.names)
         for one in waiting[:1]:
             _follows_the_version(one)
 

@@ -114,7 +114,7 @@ def template_digest(deployment: Manifest) -> str:
 def _with_digests(manifest: Manifest) -> dict[str, Any]:
     annotations = dict(annotations_of(manifest))
     if manifest["kind"] == "Deployment" and "template" in manifest["spec"]:
-        # A template that is kept as it exists comes with the digest of when it was rendered (``plan/canaries.py``).
+        # A template that is kept as it exists comes with the digest of when it was rendered (``plan/kept_pods.py``).
         annotations.setdefault(ANNOTATION_TEMPLATE, template_digest(manifest))
     annotations[ANNOTATION_RENDERED] = digest_of(manifest)
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}

@@ -65,10 +65,10 @@ def _kept(child: Manifest, before: Manifest | None, notes: Sequence[str]) -> Man
         return {**child, "spec": {**child["spec"], "ports": before["spec"]["ports"]}}
     if child["kind"] != "Deployment":
         return child
-    there = annotations_of(before)
+    there, template = annotations_of(before), before["spec"]["template"]
     noted = {name: there[name] for name in (*_OF_THE_PODS, *notes) if name in there}
-    kept: Mapping[str, Any] = {**child, "spec": {**child["spec"], "template": before["spec"]["template"]}}
-    return with_annotations(kept, noted)
+    kept: Mapping[str, Any] = {**child, "spec": {**child["spec"], "template": template}}
+    return with_annotations(kept, {ANNOTATION_TEMPLATE: digest_of(template), **noted})
 
 
 def with_annotations(child: Manifest, annotations: Mapping[str, str]) -> Manifest:

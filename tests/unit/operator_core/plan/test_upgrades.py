@@ -209,6 +209,12 @@ def test_pods_of_the_first_release_stay() -> None:
     assert planned.children[0]["spec"]["template"] == now[0]["spec"]["template"]
 
 
+def test_they_are_written_once() -> None:
+    now = reconciled(rendered("--new"), by_release_010(rendered()), NEW)
+
+    assert plan_changes(plan_upgrade(rendered("--new"), now, NEW).children, now, SERVICE_UID) == []
+
+
 def test_so_they_do_where_the_new_version_only_leaves_something_out() -> None:
     planned = plan_upgrade(list(the_children().values()), by_release_010(rendered()), NEW)
 
