@@ -285,9 +285,10 @@ class OpenTelemetryConfig(_Section):
 
 
 class ServiceConfig(_Section):
-    """Key ``service``."""
+    """Key ``service``. ``tlsSecretName`` is not KServe's: the Secret that pods serve TLS with, by default none."""
 
     service_cluster_ip_none: bool = Field(default=False, alias="serviceClusterIPNone")
+    tls_secret_name: str = ""
 
 
 class NetworkAccess(StrEnum):

@@ -4,6 +4,7 @@
     ├── ConfigError          the operator's own configuration is invalid (exit code 2 at start)
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
     │   └── InvalidCredentials   a secret that its storage refers to is missing or invalid; checked again regularly
+    │       └── InvalidCertificate   the same, of the secret that its pods serve TLS with
     ├── Unexpected           a bug in the operator; retried
     └── kube.errors.KubeError    the API server refused or failed a request (kube/errors.py)
 
@@ -53,6 +54,12 @@ class InvalidCredentials(InvalidSpec):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, self.reason)
+
+
+class InvalidCertificate(InvalidCredentials):
+    """The Secret that the service's pods serve TLS with is missing or invalid."""
+
+    reason = "InvalidCertificate"
 
 
 @dataclass(frozen=True)

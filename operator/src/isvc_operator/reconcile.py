@@ -157,9 +157,7 @@ class Reconciler:
         return min((seconds for seconds in times if seconds is not None), default=None)
 
     async def _resolve(self, service: InferenceService, gathered: Gathered, config: OperatorConfig) -> Resolved:
-        storage = await read_storage(
-            self._objects, service, containers=gathered.storage_containers, config=config.credentials
-        )
+        storage = await read_storage(self._objects, service, containers=gathered.storage_containers, config=config)
         keda = not asks_for_keda(service) or await self._discovery.has(SCALED_OBJECT)
         resolved = resolve(
             service,

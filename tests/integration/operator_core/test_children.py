@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import yaml
 
 from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.namespace import STORY, Namespace, story_service
+from tests.support.object_stores import tls
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
@@ -174,3 +176,21 @@ def test_a_service_is_closed_to_other_namespaces_and_opened_again(running_operat
 
     level("none")
     eventually(lambda: not namespace.find("networkpolicy", "torchserve-predictor"), "the policy is deleted")
+
+
+def test_a_service_waits_for_the_secret_that_it_serves_tls_with(
+    running_operator: None, namespace: Namespace, tmp_path: Path
+) -> None:
+    service = story_service()
+    service["metadata"]["annotations"] = {"isvc-operator.io/tls-secret": "certs"}
+    namespace.apply(service)
+    said = namespace.wait_for_condition("Ready", "False", "InvalidCertificate")["message"]
+    assert said.startswith("secret certs, which the pods are to serve TLS with, does not exist")
+    assert namespace.find("deployment", PREDICTOR) is None
+
+    issued = tls.issue(tmp_path)
+    namespace.kubectl("create", "secret", "tls", "certs", f"--cert={issued.chain}", f"--key={issued.key}")
+    pod = namespace.wait_for("deployment", PREDICTOR)["spec"]["template"]["spec"]
+    assert "serving-tls" in [volume["name"] for volume in pod["volumes"]]
+    missing = namespace.wait_for_condition("CertificateValid", "False", "HostsMissing")["message"]
+    assert f"is not for {PREDICTOR}.{namespace.name}.svc.cluster.local" in missing

@@ -41,6 +41,8 @@ ANNOTATION_MODEL_FORMAT: Final = "modelFormat"
 ANNOTATION_LOGGER_FRACTION: Final = "isvc-operator.io/logger-fraction"
 # Who may connect to the pods of a service: `none` for no NetworkPolicy, `namespace` or `service`.
 ANNOTATION_NETWORK_POLICY: Final = "isvc-operator.io/network-policy"
+# On a service: the Secret with the certificate that its pods serve TLS with; "" for none.
+ANNOTATION_TLS_SECRET: Final = "isvc-operator.io/tls-secret"  # noqa: S105 - the name of an annotation
 # The name of the runtime; the older framework keys of the spec have no field for it.
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 # On a service, in place of the operator's ``upgradePolicy``.
@@ -101,15 +103,19 @@ STOPPED: Final = "Stopped"
 SPEC_SUPPORTED: Final = "SpecSupported"
 STORAGE_COMPLETE: Final = "StorageComplete"
 SPEC_ROLLED_OUT: Final = "SpecRolledOut"
+CERTIFICATE_VALID: Final = "CertificateValid"
 PODS_UP_TO_DATE: Final = "PodsUpToDate"
 SPEC_APPLIED: Final = "SpecApplied"
 
 # --- reasons of conditions and Events ---------------------------------------------------------------
 CANARY_NOT_SUPPORTED: Final = "CanaryNotSupported"
+CERTIFICATE_EXPIRED: Final = "CertificateExpired"
+CERTIFICATE_EXPIRES: Final = "CertificateExpires"
 CHANGED_BY_OTHERS: Final = "ChangedByOthers"
 FIELDS_IGNORED: Final = "FieldsIgnored"
 FIELDS_NOT_KEPT: Final = "FieldsNotKept"
 HOST_TAKEN: Final = "HostTaken"
+HOSTS_MISSING: Final = "HostsMissing"
 OPERATOR_UPGRADED: Final = "OperatorUpgraded"
 ROLLOUT_QUEUED: Final = "RolloutQueued"
 SETTINGS_IGNORED: Final = "SettingsIgnored"

@@ -61,9 +61,12 @@ def run_command(arguments: argparse.Namespace) -> int:
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
 
 
-def usable(files: list[Path], arguments: argparse.Namespace) -> Checked:
-    """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served."""
-    checked = check_files(files, arguments)
+def usable(files: list[Path], arguments: argparse.Namespace, *, tls: bool = True) -> Checked:
+    """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served.
+
+    ``tls``: pods serve TLS if that is asked for.
+    """
+    checked = check_files(files, arguments, tls=tls)
     for finding in checked.findings:
         if finding.severity in (Severity.NO_EFFECT, Severity.NOTE):
             sys.stderr.write(f"isvc: {finding.severity.value}: {finding.text}\n")
@@ -72,11 +75,11 @@ def usable(files: list[Path], arguments: argparse.Namespace) -> Checked:
     return checked
 
 
-def check_files(files: list[Path], arguments: argparse.Namespace) -> Checked:
+def check_files(files: list[Path], arguments: argparse.Namespace, *, tls: bool = True) -> Checked:
     """Check the files with the runtimes and the configuration that the flags name."""
     installed = parse_documents(read_runtimes(arguments.runtimes), arguments.namespace).runtimes
     settings = read_data(arguments.config_dir) if arguments.config_dir else None
-    return check(read_files(files), arguments.namespace, installed=installed, settings=settings)
+    return check(read_files(files), arguments.namespace, installed=installed, settings=settings, tls=tls)
 
 
 def _without_owner(child: Manifest) -> Manifest:

@@ -37,7 +37,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], en
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Serve until stopped, or for one request. The processes' output goes to stderr, the response to stdout."""
-    services = usable([arguments.file], arguments).rendered
+    # Processes call each other by loopback, for which no certificate of a cluster is.
+    services = usable([arguments.file], arguments, tls=False).rendered
     if not services:
         raise UnusableInput(f"{arguments.file} contains no InferenceService to serve")
     settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)

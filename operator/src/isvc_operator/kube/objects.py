@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import CREDENTIALS_ROLE
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.config import CredentialsConfig
+from isvc_operator.config import OperatorConfig
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
@@ -22,6 +21,7 @@ from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import references, storage_requests
+from isvc_operator.resolve.tls import tls_secret
 
 FOUND_TTL = 30.0  # seconds
 # A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.
@@ -86,9 +86,13 @@ async def read_storage(
     service: InferenceService,
     *,
     containers: tuple[ClusterStorageContainer, ...],
-    config: CredentialsConfig,
+    config: OperatorConfig,
 ) -> StorageContext:
-    """Parse the service's storage requests, and read the objects that they refer to."""
-    requested = storage_requests(service)
-    found = await objects.read_all(service.metadata.namespace or "", partial(references, requested, config))
+    """Parse the service's storage requests, and read the objects that they refer to, and its Secret for TLS."""
+    requested, secret = storage_requests(service), tls_secret(service, config)
+
+    def wanted(known: Objects) -> Iterable[ObjectReference]:
+        return {*references(requested, config.credentials, known), *([secret] if secret else ())}
+
+    found = await objects.read_all(service.metadata.namespace or "", wanted)
     return StorageContext(requested, containers, found)

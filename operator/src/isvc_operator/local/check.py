@@ -55,9 +55,17 @@ class Checked:
 
 
 def check(
-    texts: Iterable[Text], namespace: str, *, installed: Sequence[ServingRuntime], settings: Mapping[str, str] | None
+    texts: Iterable[Text],
+    namespace: str,
+    *,
+    installed: Sequence[ServingRuntime],
+    settings: Mapping[str, str] | None,
+    tls: bool = True,
 ) -> Checked:
-    """Check the files; ``settings`` is the data of ``inferenceservice-config``, by default that ConfigMap in them."""
+    """Check the files; ``settings`` is the data of ``inferenceservice-config``, by default that ConfigMap in them.
+
+    ``tls``: pods serve TLS if that is asked for.
+    """
     given, problems = read_documents(texts, namespace, refusals)
     data: Mapping[str, str] = {}
     config = OperatorConfig()
@@ -66,7 +74,7 @@ def check(
         config = parse_config(data)
     except ConfigError as error:
         problems.append(str(error))
-    rendered, invalid = render_services(given, installed, config)
+    rendered, invalid = render_services(given, installed, config, tls=tls)
     findings = [
         *(Finding(Severity.NO_EFFECT, f"ConfigMap {CONFIG_MAP}: {it}") for it in ignored_settings(data)),
         *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, rendered, config)),

@@ -31,11 +31,11 @@ class Rendered:
 
 
 def render_services(
-    given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig
+    given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, *, tls: bool = True
 ) -> tuple[list[Rendered], list[InvalidSpec]]:
     """Render every service that is not stopped, and return why others cannot be served.
 
-    Runtimes in the files replace installed ones of the same name.
+    Runtimes in the files replace installed ones of the same name. ``tls``: pods serve TLS if that is asked for.
     """
     runtimes = {
         (item.kind, item.metadata.namespace, item.metadata.name): item for item in (*installed, *given.runtimes)
@@ -48,13 +48,15 @@ def render_services(
     for item in given.services:
         try:
             if not is_stopped(item):
-                rendered.append(_rendered(item, given, config, claims))
+                rendered.append(_rendered(item, given, config, claims, tls=tls))
         except InvalidSpec as error:
             invalid.append(error)
     return rendered, invalid
 
 
-def _rendered(service: InferenceService, given: Documents, config: OperatorConfig, claims: HostClaims) -> Rendered:
+def _rendered(
+    service: InferenceService, given: Documents, config: OperatorConfig, claims: HostClaims, *, tls: bool
+) -> Rendered:
     objects = {
         ObjectReference(body["kind"], body["metadata"]["name"]): body
         for body in given.objects
@@ -63,7 +65,7 @@ def _rendered(service: InferenceService, given: Documents, config: OperatorConfi
     taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
     try:
         storage = StorageContext(storage_requests(service), given.storage_containers, objects)
-        resolved = resolve(service, _usable(service, given.runtimes), config, storage=storage, taken=taken)
+        resolved = resolve(service, _usable(service, given.runtimes), config, storage=storage, taken=taken, tls=tls)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
     return Rendered(service, tuple(render(resolved, config)), objects, resolved)

@@ -36,7 +36,9 @@ from isvc_operator.render.routes import routes_of
 T = TypeVar("T")
 Write = Callable[[str], None]
 
-_NOT_ENFORCED = "resource limits, users and read-only mounts are not enforced on this machine"
+_NOT_ENFORCED = (
+    "resource limits, users, read-only mounts, NetworkPolicies and TLS between servers are not enforced on this machine"
+)
 
 
 @dataclass(frozen=True)

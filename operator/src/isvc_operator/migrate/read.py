@@ -133,9 +133,7 @@ class _Planner:
         try:
             if problem is not None:
                 raise InvalidSpec(problem.message)
-            storage = await read_storage(
-                self.reader, service, containers=self.containers, config=self.config.credentials
-            )
+            storage = await read_storage(self.reader, service, containers=self.containers, config=self.config)
             runtimes = _usable(self.runtimes, body["metadata"]["namespace"])
             config = self.config.with_headless_services(_headless(before))
             resolved = resolve(service, runtimes, config, storage=storage, taken=taken)

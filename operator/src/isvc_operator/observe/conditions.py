@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import (
+    CERTIFICATE_VALID,
     EXPLAINER_READY,
     INGRESS_READY,
     PREDICTOR_READY,
@@ -23,9 +24,10 @@ from isvc_operator.text import shortened, visible
 # created only when they are ready (contract §2.2).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 # A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
-_WARNINGS = (SPEC_SUPPORTED, SPEC_APPLIED, SPEC_ROLLED_OUT, STORAGE_COMPLETE)
+_WARNINGS = (CERTIFICATE_VALID, SPEC_SUPPORTED, SPEC_APPLIED, SPEC_ROLLED_OUT, STORAGE_COMPLETE)
 # The last words of the message of ``Ready``, which dashboards and ``kubectl get`` show, unlike other conditions.
 _NOTES = {
+    CERTIFICATE_VALID: "The certificate of the pods needs attention; the condition CertificateValid says why",
     SPEC_APPLIED: "Objects of the service do not stay as they are applied; the condition SpecApplied says why",
     SPEC_ROLLED_OUT: "The last change is held back; the condition SpecRolledOut says why",
     SPEC_SUPPORTED: "Some settings have no effect; the condition SpecSupported lists them",

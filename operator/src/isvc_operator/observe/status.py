@@ -39,6 +39,7 @@ from isvc_operator.config import UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
+from isvc_operator.observe.certificate import certificate_valid
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.contested import Contested, spec_applied
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
@@ -105,6 +106,7 @@ def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
         *components, _progressing(observed, components), _ingress_ready(observed), _stopped(observed),
         *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
         *_pods_up_to_date(observed), *spec_applied(observed.contested),
+        *certificate_valid(observed.resolved.tls if observed.resolved else None, now),
     ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(

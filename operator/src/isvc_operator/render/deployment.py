@@ -22,6 +22,7 @@ from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import merge_items
 from isvc_operator.resolve.flags import flag_value
 from isvc_operator.resolve.service import Resolved
+from isvc_operator.resolve.tls import probe_scheme
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _SERVING = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
@@ -97,7 +98,7 @@ def _probe(container: Container) -> dict[str, Any]:
     """
     period = {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     if flag_value(container, HEALTH_CHECK) is not None:
-        action = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
+        action = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container), **probe_scheme(container)}}
         return {**action, "timeoutSeconds": _PREDICTOR_TIMEOUT, **period}
     return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **period}
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig, PathIngress
+from isvc_operator.render.backend_tls import route_annotations
 from isvc_operator.render.metadata import child_metadata
 from isvc_operator.render.routes import Route, Rule, routes_of
-from isvc_operator.resolve.component import SERVICE_PORT
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.service import Resolved
 
@@ -67,7 +67,12 @@ def _ingress(
             service,
             name,
             labels={LABEL_SERVICE: service.name},
-            annotations={**config.annotations, **resolved.ingress_annotations.allowed, **annotations},
+            annotations={
+                **route_annotations(resolved),
+                **config.annotations,
+                **resolved.ingress_annotations.allowed,
+                **annotations,
+            },
         ),
         "spec": spec,
     }
@@ -92,4 +97,4 @@ def _path_with_prefix(rule: Rule, own: PathIngress, values: Mapping[str, str]) -
 
 
 def _backend(rule: Rule) -> dict[str, Any]:
-    return {"service": {"name": rule.service, "port": {"number": SERVICE_PORT}}}
+    return {"service": {"name": rule.service, "port": {"number": rule.main_port}}}

@@ -50,7 +50,7 @@ def _clients(resolved: Resolved, component: Component, config: NetworkPolicyConf
         *_in_namespaces(config.ingress_namespaces if published else ()),
         *({"ipBlock": {"cidr": cidr}} for cidr in (config.ingress_cidrs if published else ())),
     ]
-    ports = [int(port["containerPort"]) for _, port in service_ports(component.front)]
+    ports = [int(port["containerPort"]) for _, port in service_ports(component)]
     return [{"from": [{"podSelector": {}}]}, *_rule(ingress, ports)]
 
 
@@ -78,4 +78,4 @@ def _rule(peers: Sequence[Mapping[str, Any]], ports: Sequence[int]) -> list[dict
 
 def _metrics_port(component: Component) -> int:
     written = component.annotations.get(_METRICS_PORT, "")
-    return int(written) if written.isdecimal() else int(service_ports(component.front)[0][1]["containerPort"])
+    return int(written) if written.isdecimal() else int(service_ports(component)[0][1]["containerPort"])

@@ -26,7 +26,8 @@ _EVERY_PATH: Final = "/"
 class Rule:
     """Requests for ``path`` and for what is below it, or with ``exact`` for ``path`` alone, go to a Service.
 
-    ``port`` is that of the Service. ``timeout`` counts seconds; without one the gateway's default applies.
+    ``port`` is that of the Service, ``main_port`` the one that leads to the first port of the pods. ``timeout`` counts
+    seconds; without one the gateway's default applies.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Rule:
     timeout: int | None = None
     exact: bool = False
     grpc: bool = False
+    main_port: int = SERVICE_PORT
 
 
 @dataclass(frozen=True)
@@ -81,20 +83,21 @@ def _explain(resolved: Resolved) -> Iterator[Rule]:
     """Yield the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
     if explainer := resolved.explainer:
         path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-        port = service_port(explainer, grpc=False) or SERVICE_PORT
-        yield Rule(path, explainer.name, port, _timeout(resolved, explainer), exact=True)
+        main = explainer.main_port
+        port = service_port(explainer, grpc=False) or main
+        yield Rule(path, explainer.name, port, _timeout(resolved, explainer), exact=True, main_port=main)
 
 
 def _rules(resolved: Resolved, component: Component) -> Iterator[Rule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
-    timeout = _timeout(resolved, component)
+    timeout, main = _timeout(resolved, component), component.main_port
     rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
     if rest is None:
-        yield Rule(_EVERY_PATH, component.name, SERVICE_PORT, timeout, grpc=True)
+        yield Rule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)
         return
     if grpc is not None:
-        yield Rule(GRPC_PATH, component.name, grpc, timeout, grpc=True)
-    yield Rule(_EVERY_PATH, component.name, rest, timeout)
+        yield Rule(GRPC_PATH, component.name, grpc, timeout, grpc=True, main_port=main)
+    yield Rule(_EVERY_PATH, component.name, rest, timeout, main_port=main)
 
 
 def _timeout(resolved: Resolved, component: Component) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from isvc_operator.config import ServiceConfig
-from isvc_operator.manifests import Container
+from isvc_operator.render.backend_tls import backend_annotations
 from isvc_operator.render.metadata import child_metadata, component_labels, selector
 from isvc_operator.resolve.component import Component, service_ports
 from isvc_operator.resolve.containers import is_grpc
@@ -17,30 +17,34 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
     """Return the Service of a component's pods."""
     service = resolved.service.metadata
     labels = component_labels(service, component)
+    annotations = {**backend_annotations(component), **component.annotations}
     headless = {"clusterIP": "None"} if config.service_cluster_ip_none else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": child_metadata(service, component.name, labels=labels, annotations=component.annotations),
+        "metadata": child_metadata(service, component.name, labels=labels, annotations=annotations),
         "spec": {
             "type": "ClusterIP",
             **headless,
             "selector": selector(component.name),
-            "ports": _ports(component.name, component.front),
+            "ports": _ports(component),
         },
     }
 
 
-def _ports(name: str, server: Container) -> list[dict[str, Any]]:
-    (number, main), *others = service_ports(server)
+def _ports(component: Component) -> list[dict[str, Any]]:
+    name, server = component.name, component.front
+    (number, main), *others = service_ports(component)
     # As with KServe, the only port of a container stays without a name. To kube-proxy, another name is another port,
     # which has no pods at first.
     unnamed = "" if server.get("ports") and not others else name
-    ports = [_port(main.get("name", unnamed), number, main)]
-    return ports + [_port(extra.get("name", f"port-{number}"), number, extra) for number, extra in others]
+    ports = [_port(main.get("name", unnamed), number, main, tls=component.tls)]
+    return ports + [
+        _port(extra.get("name", f"port-{number}"), number, extra, tls=component.tls) for number, extra in others
+    ]
 
 
-def _port(name: str, number: int, target: Mapping[str, Any]) -> dict[str, Any]:
+def _port(name: str, number: int, target: Mapping[str, Any], *, tls: bool) -> dict[str, Any]:
     port = {
         **({"name": name} if name else {}),
         "port": number,
@@ -48,5 +52,8 @@ def _port(name: str, number: int, target: Mapping[str, Any]) -> dict[str, Any]:
         "protocol": target.get("protocol", "TCP"),
     }
     if is_grpc(name):
-        port["appProtocol"] = "kubernetes.io/h2c"
+        if not tls:  # there is no name for HTTP/2 over TLS: an annotation says it
+            port["appProtocol"] = "kubernetes.io/h2c"
+    elif tls:
+        port["appProtocol"] = "https"
     return port

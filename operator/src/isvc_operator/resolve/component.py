@@ -10,7 +10,12 @@ from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.core_shapes import without_nulls
-from isvc_operator.api.names import ANNOTATION_READONLY, ANNOTATION_UPGRADE_POLICY, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import (
+    ANNOTATION_NETWORK_POLICY,
+    ANNOTATION_READONLY,
+    ANNOTATION_UPGRADE_POLICY,
+    CONTAINER_TRANSFORMER,
+)
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc, merge_items
@@ -22,12 +27,14 @@ from isvc_operator.resolve.termination import with_grace_period
 DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
+TLS_PORT = 443  # in its place, if the pods serve TLS
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
     "internal.serving.kserve.io/storage-initializer-sourceuri",
     "kubectl.kubernetes.io/last-applied-configuration",
     "modelFormat",
+    ANNOTATION_NETWORK_POLICY,
     ANNOTATION_UPGRADE_POLICY,
 )
 
@@ -37,7 +44,8 @@ class Component:
     """What a component's Deployment and Service are made of.
 
     ``server`` is the container ``kserve-container``; ``pod`` is the rest of the pod's spec, including the other
-    containers. Labels and annotations are the user's and the runtime's, without the operator's own.
+    containers. Labels and annotations are the user's and the runtime's, without the operator's own. ``tls``: its pods
+    serve nothing but TLS.
     """
 
     kind: str
@@ -49,12 +57,18 @@ class Component:
     storage: StoragePlan | None
     strategy: Mapping[str, Any] | None
     scaling: Scaling = field(default_factory=Scaling)
+    tls: bool = False
 
     @property
     def front(self) -> Container:
         """The container that gets the requests: a transformer in the predictor's pod, or else the server."""
         containers = self.pod.get("containers", ())
         return next((item for item in containers if item.get("name") == CONTAINER_TRANSFORMER), self.server)
+
+    @property
+    def main_port(self) -> int:
+        """The port of its Service that leads to the first port of the pods."""
+        return TLS_PORT if self.tls else SERVICE_PORT
 
     @property
     def models_writable(self) -> bool:
@@ -68,15 +82,16 @@ def first_port(container: Container) -> Mapping[str, Any]:
     return ports[0] if ports else {"containerPort": DEFAULT_PORT, "protocol": "TCP"}
 
 
-def service_ports(container: Container) -> list[tuple[int, Mapping[str, Any]]]:
+def service_ports(component: Component) -> list[tuple[int, Mapping[str, Any]]]:
     """Return each port of a component's Service with the port of the container that it leads to (contract §4.4)."""
-    others = (container.get("ports") or ())[1:]
-    return [(SERVICE_PORT, first_port(container)), *((int(port["containerPort"]), port) for port in others)]
+    others = (component.front.get("ports") or ())[1:]
+    main = (component.main_port, first_port(component.front))
+    return [main, *((int(port["containerPort"]), port) for port in others)]
 
 
 def service_port(component: Component, *, grpc: bool) -> int | None:
     """Return the first port of the component's Service that is for gRPC, or is not."""
-    ports = service_ports(component.front)
+    ports = service_ports(component)
     return next((number for number, port in ports if is_grpc(port.get("name", "")) is grpc), None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.component import SERVICE_PORT, Component
+from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.containers import identity
 from isvc_operator.text import one_line
 
@@ -53,10 +53,11 @@ def check_ports(component: Component) -> None:
                 f"{one_line(repeated[0]['name'])}: {numbers}; give each a name of its own, the runtime's included"
             )
     main, *others = component.front.get("ports") or [{}]
-    if main.get("containerPort") != SERVICE_PORT and any(_is_service_port(port, main) for port in others):
+    mapped = component.main_port
+    if main.get("containerPort") != mapped and any(_is_service_port(port, main, mapped) for port in others):
         raise InvalidSpec(
-            f"port {SERVICE_PORT} of the {component.kind} is not its first one, but the Service maps its own port "
-            f"{SERVICE_PORT} to the first one; list {SERVICE_PORT} first, or use another port"
+            f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
+            f"{mapped} to the first one; list {mapped} first, or use another port"
         )
 
 
@@ -76,6 +77,6 @@ def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
     return next((group for group in groups.values() if len(group) > 1), [])
 
 
-def _is_service_port(port: Item, main: Item) -> bool:
+def _is_service_port(port: Item, main: Item, mapped: int) -> bool:
     same_protocol = port.get("protocol", "TCP") == main.get("protocol", "TCP")
-    return bool(port["containerPort"] == SERVICE_PORT and same_protocol)
+    return bool(port["containerPort"] == mapped and same_protocol)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.defaulting import model_of
@@ -31,6 +32,7 @@ from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtim
 from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_scaling
 from isvc_operator.resolve.scaling_metrics import ComponentPlace
 from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret, with_tls
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
 
@@ -41,7 +43,7 @@ class Resolved:
 
     ``chosen`` is None if the predictor consists of the user's own containers. ``inputs`` has, by component, a digest of
     what its pods are rendered from. ``budgets`` are the PodDisruptionBudgets of others in its namespace. ``access``:
-    who may connect to its pods.
+    who may connect to its pods, ``tls``: what they serve with.
     """
 
     service: InferenceService
@@ -55,6 +57,7 @@ class Resolved:
     inputs: Mapping[str, str]
     budgets: Sequence[Manifest] = ()
     access: NetworkAccess = NetworkAccess.NONE
+    tls: ServingTls | None = None
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -67,8 +70,9 @@ class Resolved:
 
     @property
     def refers_to_objects(self) -> bool:
-        """Whether its storage refers to objects that are not watched: a service account, secrets."""
-        return any(source.remote for item in self.components if item.storage for source in item.storage.copied)
+        """Whether it refers to objects that are not watched: a service account, secrets."""
+        plans = [item.storage for item in self.components if item.storage]
+        return self.tls is not None or any(source.remote for plan in plans for source in plan.copied)
 
     @property
     def waits_for_keda(self) -> bool:
@@ -94,23 +98,30 @@ def resolve(
     taken: Mapping[str, str] = _NONE,
     budgets: Sequence[Manifest] = (),
     keda: bool = True,
+    tls: bool = True,
 ) -> Resolved:
     """Resolve a service; raises InvalidSpec if it cannot be served as written.
 
     ``taken`` are the hosts that belong to other services (``host_claims``), ``budgets`` the PodDisruptionBudgets of
-    others in its namespace. ``keda``: the cluster has KEDA.
+    others in its namespace. ``keda``: the cluster has KEDA. ``tls``: pods serve TLS if that is asked for.
     """
     metadata = service.metadata
     requested = components_of(service)
     for item in requested:
         check_lists(item.spec, item.field)
     chosen, predictor = _predictor(service, runtimes, config, storage)
+    secret = tls_secret(service, config) if tls else None
+
+    def secured(component: Component, item: RequestedComponent) -> Component:
+        return with_tls(component, item, secret, chosen) if secret else component
+
+    predictor = secured(predictor, requested[0])
     predictor = with_logger(predictor, service.spec.predictor.logger, metadata, config.logger)
     protocol = chosen.protocol if chosen else protocol_of(predictor)
     backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
     wrappers = {
         item.kind: with_logger(
-            resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage),
+            secured(resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage), item),
             item.spec.logger,
             metadata,
             config.logger,
@@ -135,6 +146,12 @@ def resolve(
         only_grpc=service_port(transformer or predictor, grpc=False) is None,
     )
     annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
+    called = [backend.host.partition(":")[0]] if wrappers else []
+    serving_tls = (
+        read_tls(secret, storage.objects, [*called, urlsplit(address).hostname or ""], calls=bool(wrappers))
+        if secret
+        else None
+    )
     resolved = Resolved(
         service,
         chosen,
@@ -147,6 +164,7 @@ def resolve(
         inputs_of(service, chosen, config, storage),
         budgets,
         access,
+        serving_tls,
     )
     for component in resolved.components:
         check_ports(component)
@@ -185,7 +203,8 @@ def _scaled(
 
 def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
     """Return the service's URL inside the cluster."""
-    return f"http://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
+    scheme = "https" if entry.tls else "http"
+    return f"{scheme}://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
 
 
 def asks_for_keda(service: InferenceService) -> bool:

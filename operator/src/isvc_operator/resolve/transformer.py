@@ -36,6 +36,7 @@ from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
 PREDICTOR_HOST: Final = "--predictor_host"
+USE_TLS: Final = "--predictor_use_ssl"
 HEALTH_CHECK: Final = "--enable_predictor_health_check"
 # With it our SDK opens its port only after the predictor has accepted a connection; KServe's ignores it.
 WAIT_FOR_PREDICTOR: Final = "WAIT_FOR_PREDICTOR"
@@ -48,16 +49,17 @@ _IN_PATH: Final = re.compile(r"(?:[-A-Za-z0-9._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+
 
 @dataclass(frozen=True)
 class Backend:
-    """The predictor's address and protocol for the components that call it."""
+    """The predictor's address and protocol for the components that call it; ``tls``: it serves nothing but TLS."""
 
     host: str
     protocol: str
+    tls: bool = False
 
 
 def backend_of(predictor: Component, protocol: str, *, namespace: str, config: OperatorConfig) -> Backend:
     """Return the address of the predictor's Service, in KServe's form."""
     port = port_in_address(predictor, config, grpc=protocol.startswith("grpc"))
-    return Backend(f"{predictor.name}.{namespace}{port}", protocol)
+    return Backend(f"{predictor.name}.{namespace}{port}", protocol, predictor.tls)
 
 
 def resolve_wrapper(
@@ -104,6 +106,8 @@ def _flags(server: Container, service: str, spec: ComponentSpec, backend: Backen
     given = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)
     if backend.protocol != _ASSUMED_PROTOCOL and not given:
         flags[_PROTOCOL_FLAGS[0]] = backend.protocol
+    if backend.tls:
+        flags[USE_TLS] = "true"
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)
     if spec.timeout is not None and is_usable(spec.timeout):

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_UPGRADE_POLICY, GROUP, PREDICTOR
+from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY, GROUP, PREDICTOR
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
@@ -31,7 +31,11 @@ _SETTINGS: Mapping[str, set[str] | None] = {
     "logger": None,
     "inference_service": {"resource", "service_annotation_disallowed_list"},
 }
-_NOT_OF_PODS = (ANNOTATION_UPGRADE_POLICY, "kubectl.kubernetes.io/last-applied-configuration")
+_NOT_OF_PODS = (
+    ANNOTATION_NETWORK_POLICY,
+    ANNOTATION_UPGRADE_POLICY,
+    "kubectl.kubernetes.io/last-applied-configuration",
+)
 _READ_OF_RUNTIMES = ("isvc-operator.io/", f"{GROUP}/")  # the domains of annotations
 
 
@@ -62,6 +66,8 @@ def inputs_of(
         sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
         _objects(storage.objects),
         _given(service.spec.predictor),
+        # Where it is not set, the digest is that of the versions before it.
+        *filter(None, [config.service.tls_secret_name]),
     ]
     others = {item.kind: [*shared, _given(item.spec)] for item in components_of(service)[1:]}
     return {PREDICTOR: digest_of(shared)} | {kind: digest_of(parts) for kind, parts in others.items()}

@@ -1,0 +1,134 @@
+"""TLS between servers: the Secret whose certificate a service's pods serve with, where its owner or the ConfigMap asks.
+
+Both shipped runtimes and our SDK read the folder in which the Secret is mounted, from the variable ``TLS_DIR``. A
+transformer checks its predictor by the authority in the same Secret.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_SETTINGS, ANNOTATION_TLS_SECRET, CONTAINER_TRANSFORMER, PREDICTOR
+from isvc_operator.config import OperatorConfig
+from isvc_operator.errors import InvalidCertificate, InvalidSpec
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.certificate import Certificate, UnusableCertificate, check_authorities, read_certificate
+from isvc_operator.resolve.component import Component, with_variable
+from isvc_operator.resolve.components import RequestedComponent
+from isvc_operator.resolve.containers import merge_items
+from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects, read_key
+from isvc_operator.resolve.unlogged import settings_read
+
+TLS_DIR: Final = "TLS_DIR"
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_VOLUME = "serving-tls"
+_FOLDER = "/etc/tls/serving"
+_MOUNT: Mapping[str, Any] = {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
+_MODE = 0o440  # of the files, which belong to the group of the pod
+_SCRAPE, _SCHEME = "prometheus.io/scrape", "prometheus.io/scheme"
+_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
+
+
+@dataclass(frozen=True)
+class ServingTls:
+    """A Secret that a service's pods serve with. ``missing``: hosts for which its certificate is not valid.
+
+    ``certificate`` is None if the Secret is not at hand, as for files that do not contain it.
+    """
+
+    secret: str
+    certificate: Certificate | None = None
+    missing: tuple[str, ...] = ()
+
+
+def tls_secret(service: InferenceService, config: OperatorConfig) -> ObjectReference | None:
+    """Return the Secret that the service is to serve with, if it is; raises InvalidSpec for a name that is none."""
+    annotations = service.metadata.annotations
+    if ANNOTATION_TLS_SECRET in config.inference_service.service_annotation_disallowed_list:
+        annotations = {}
+    name = fill(annotations.get(ANNOTATION_TLS_SECRET, config.service.tls_secret_name), values_of(service.metadata))
+    if name and not _NAME.fullmatch(name):
+        raise InvalidSpec(f"annotation {ANNOTATION_TLS_SECRET}: {name!r} is not the name of a Secret")
+    return ObjectReference("Secret", name) if name else None
+
+
+def read_tls(reference: ObjectReference, objects: Objects, hosts: Iterable[str], *, calls: bool) -> ServingTls:
+    """Return what the Secret has; raises InvalidCertificate. ``calls``: a component calls the predictor by it."""
+    if reference not in objects:
+        return ServingTls(reference.name)
+    where, secret = f"secret {reference.name}, which the pods are to serve TLS with,", objects[reference]
+    if secret is None:
+        raise InvalidCertificate(
+            f"{where} does not exist; create it with `kubectl create secret tls`, or let cert-manager do so"
+        )
+    found = {key: read_key(secret, key) for key in ("tls.crt", "tls.key", "ca.crt")}
+    needed = ("tls.crt", "tls.key", *(("ca.crt",) if calls else ()))
+    if missing := [key for key in needed if not found[key]]:
+        why = ", the authority by which the transformer checks the predictor" if "ca.crt" in missing else ""
+        raise InvalidCertificate(f"{where} has no key {' and '.join(missing)}{why}; add it")
+    try:
+        certificate = read_certificate(found["tls.crt"] or "", found["tls.key"] or "")
+        if authorities := found["ca.crt"]:
+            check_authorities(authorities)
+    except UnusableCertificate as error:
+        raise InvalidCertificate(f"{where} cannot be used: {error}; store it again as it was issued") from error
+    return ServingTls(reference.name, certificate, certificate.missing(hosts))
+
+
+def with_tls(
+    component: Component, requested: RequestedComponent, secret: ObjectReference, chosen: ChosenRuntime | None
+) -> Component:
+    """Return the component with the Secret, and with probes by HTTPS; raises InvalidSpec if its server reads none."""
+    _check_reads(component, requested, chosen)
+    front = with_variable(component.front, TLS_DIR, _FOLDER)
+    front["volumeMounts"] = merge_items(front.get("volumeMounts", ()), [_MOUNT], "mountPath")
+    front |= {name: _by_https(front[name], f"{requested.field}: {name}") for name in _PROBES if front.get(name)}
+    volume = {"name": _VOLUME, "secret": {"secretName": secret.name, "defaultMode": _MODE}}
+    pod = {**component.pod, "volumes": merge_items(component.pod.get("volumes", ()), [volume], "name")}
+    scraped = {_SCHEME: "https"} if _SCRAPE in component.annotations else {}
+    changed = dataclasses.replace(component, tls=True, annotations={**scraped, **component.annotations})
+    if component.front is component.server:
+        return dataclasses.replace(changed, server=front, pod=pod)
+    pod["containers"] = [front if item is component.front else item for item in pod["containers"]]
+    return dataclasses.replace(changed, pod=pod)
+
+
+def _check_reads(component: Component, requested: RequestedComponent, chosen: ChosenRuntime | None) -> None:
+    """Raise InvalidSpec unless the server says that it reads the variable: it would serve in the open."""
+    is_ours = chosen is not None and requested.kind == PREDICTOR and component.front is component.server
+    if is_ours and chosen:
+        reads = settings_read(chosen.runtime.metadata.annotations)
+        who = f"the server of runtime {chosen.runtime.metadata.name}"
+        remedy = "choose another runtime"
+    else:
+        reads = settings_read(requested.spec.annotations or {})
+        name = component.front.get("name") or CONTAINER_TRANSFORMER
+        who = f"container {name} of {requested.field}"
+        remedy = f"if it does, as with our SDK, write annotations: {{{ANNOTATION_SETTINGS}: {TLS_DIR}}} beside it"
+    if TLS_DIR not in reads:
+        raise InvalidSpec(
+            f"the pods are to serve TLS, and {who} does not say that it reads {TLS_DIR}; {remedy}, or set "
+            f'{ANNOTATION_TLS_SECRET} of the service to ""'
+        )
+
+
+def _by_https(probe: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the probe of a port that serves TLS; kubelets cannot probe gRPC over TLS."""
+    if "grpc" in probe:
+        raise InvalidSpec(f"{where}.grpc cannot reach a server over TLS; write httpGet or tcpSocket")
+    if "httpGet" not in probe:
+        return dict(probe)
+    return {**probe, "httpGet": {**probe["httpGet"], "scheme": "HTTPS"}}
+
+
+def probe_scheme(container: Container) -> Mapping[str, str]:
+    """Return what a probe by HTTP of this container has beside its path and port."""
+    serves_tls = any(item.get("name") == TLS_DIR for item in container.get("env", ()))
+    return {"scheme": "HTTPS"} if serves_tls else {}

@@ -1,0 +1,219 @@
+"""Services whose pods serve TLS: which Secret, what is refused, and what reaches the pods and those who call them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import InvalidCertificate, InvalidSpec
+from isvc_operator.observe.certificate import certificate_valid
+from isvc_operator.render.children import render
+from isvc_operator.resolve.service import Resolved
+from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import StorageContext
+from tests.support.builders import NAMESPACE, a_resolved, a_runtime, a_service
+from tests.support.object_stores import tls
+
+ANNOTATION = "isvc-operator.io/tls-secret"
+READS = {"isvc-operator.io/settings": "PAYLOAD_LOGGER, TLS_DIR"}
+ENTRY = f"torchserve-predictor.{NAMESPACE}.svc.cluster.local"
+REFERENCE = ObjectReference("Secret", "certs")
+FOLDER = "/etc/tls/serving"
+
+
+def a_secret(folder: Path, host: str = f"*.{NAMESPACE}.svc.cluster.local", **changed: str | None) -> dict[str, Any]:
+    """A Secret as the API server has it; keys are changed, or left out with None."""
+    issued = tls.issue(folder, x509.DNSName(host))
+    files = {"tls.crt": issued.chain, "tls.key": issued.key, "ca.crt": issued.authority}
+    texts = {name: file.read_text() for name, file in files.items()}
+    changes = {name.replace("_", "."): text for name, text in changed.items()}
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in {**texts, **changes}.items() if text}
+    return {"kind": "Secret", "metadata": {"name": "certs"}, "data": data}
+
+
+def resolved(
+    service: InferenceService, secret: dict[str, Any] | None, config: OperatorConfig | None = None, **surroundings: Any
+) -> Resolved:
+    context = StorageContext({}, objects={REFERENCE: secret})
+    return a_resolved(service, a_runtime(metadata_annotations=READS), config, context, **surroundings)
+
+
+def asking(**fields: Any) -> InferenceService:
+    return a_service(annotations={ANNOTATION: "certs"}, **fields)
+
+
+def with_transformer(**annotations: str) -> InferenceService:
+    transformer = {"containers": [{"image": "t:1"}], "annotations": annotations}
+    return asking(spec={"transformer": transformer})
+
+
+READING = with_transformer(**{"isvc-operator.io/settings": "TLS_DIR"})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "config", "secret"),
+    [
+        ({}, {}, None),
+        ({ANNOTATION: "certs"}, {}, "certs"),
+        ({ANNOTATION: "{{ .Name }}-tls"}, {}, "torchserve-tls"),
+        ({}, {"tlsSecretName": "certs"}, "certs"),
+        ({ANNOTATION: ""}, {"tlsSecretName": "certs"}, None),
+    ],
+    ids=["nobody asks", "the service", "by its name", "the administrator", "the service does not want it"],
+)
+def test_pods_serve_with_the_secret_that_is_asked_for(
+    annotations: dict[str, str], config: dict[str, str], secret: str | None
+) -> None:
+    service, read = a_service(annotations=annotations), parse_config({"service": json.dumps(config)})
+    found = a_resolved(service, a_runtime(metadata_annotations=READS), read)
+
+    assert (found.tls.secret if found.tls else None) == secret
+    assert found.predictor.tls is (secret is not None)
+
+
+def test_the_administrator_may_take_the_choice_away() -> None:
+    config = parse_config({"inferenceService": json.dumps({"serviceAnnotationDisallowedList": [ANNOTATION]})})
+
+    assert a_resolved(asking(), a_runtime(metadata_annotations=READS), config).tls is None
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match=r"'../other' is not the name of a Secret"):
+        a_resolved(a_service(annotations={ANNOTATION: "../other"}))
+
+
+def test_the_container_gets_the_secret_and_its_probes_use_https(tmp_path: Path) -> None:
+    probe = {"httpGet": {"path": "/ready", "port": 8080}}
+    found = resolved(asking(model={"readinessProbe": probe}), a_secret(tmp_path)).predictor
+
+    assert {"name": "TLS_DIR", "value": FOLDER} in found.server["env"]
+    assert {"name": "serving-tls", "mountPath": FOLDER, "readOnly": True} in found.server["volumeMounts"]
+    assert found.server["readinessProbe"] == {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTPS"}}
+    assert {"name": "serving-tls", "secret": {"secretName": "certs", "defaultMode": 0o440}} in found.pod["volumes"]
+
+
+def test_the_address_has_the_scheme_of_https(tmp_path: Path) -> None:
+    assert resolved(asking(), a_secret(tmp_path)).hosts.address == f"https://{ENTRY}"
+
+
+def test_a_transformer_calls_its_predictor_by_tls(tmp_path: Path) -> None:
+    found = resolved(READING, a_secret(tmp_path)).transformer
+    assert found
+
+    arguments = found.server["args"]
+    assert arguments[arguments.index("--predictor_use_ssl") + 1] == "true"
+    assert arguments[arguments.index("--predictor_host") + 1] == f"torchserve-predictor.{NAMESPACE}"
+
+
+def children(kind: str, service: InferenceService, secret: dict[str, Any]) -> list[dict[str, Any]]:
+    config = OperatorConfig()
+    return [child for child in render(resolved(service, secret, config), config) if child["kind"] == kind]
+
+
+def test_controllers_learn_that_the_pods_speak_tls(tmp_path: Path) -> None:
+    (service,) = children("Service", asking(), a_secret(tmp_path))
+    (ingress,) = children("Ingress", asking(), a_secret(tmp_path))
+
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"], port["appProtocol"]) == (443, 8080, "https")
+    assert service["metadata"]["annotations"]["projectcontour.io/upstream-protocol.tls"] == "443"
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "HTTPS"
+    numbers = {
+        path["backend"]["service"]["port"]["number"]
+        for rule in ingress["spec"]["rules"]
+        for path in rule["http"]["paths"]
+    }
+    assert numbers == {443}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"tls_crt": None}, "has no key tls.crt; add it"),
+        ({"tls_crt": "text"}, "cannot be used: tls.crt is not a certificate in PEM"),
+        ({"tls_key": "text"}, "cannot be used: tls.key is not a private key in PEM without a password"),
+        ({"ca_crt": "text"}, "cannot be used: ca.crt is not a certificate in PEM"),
+        ({"ca_crt": None}, "has no key ca.crt, the authority by which the transformer checks the predictor; add it"),
+    ],
+)
+def test_a_secret_that_cannot_be_used_is_named(tmp_path: Path, changed: dict[str, str | None], said: str) -> None:
+    with pytest.raises(InvalidCertificate) as error:
+        resolved(READING, a_secret(tmp_path, **changed))
+
+    assert said in str(error.value)
+
+
+def test_a_key_of_another_certificate_is_named(tmp_path: Path) -> None:
+    other = tls.issue(tmp_path / "other").key.read_text()
+
+    with pytest.raises(InvalidCertificate, match=r"tls.key is not the key of the first certificate"):
+        resolved(asking(), a_secret(tmp_path, tls_key=other))
+
+
+def test_a_missing_secret_is_named() -> None:
+    with pytest.raises(InvalidCertificate, match=r"secret certs, which the pods are to serve TLS with, does not exist"):
+        resolved(asking(), None)
+
+
+def test_a_secret_without_an_authority_is_enough_where_nobody_calls_the_predictor(tmp_path: Path) -> None:
+    assert resolved(asking(), a_secret(tmp_path, ca_crt=None)).tls
+
+
+@pytest.mark.parametrize(
+    ("service", "runtime", "said"),
+    [
+        (asking(), a_runtime(), "the server of runtime kserve-torchserve does not say that it reads TLS_DIR"),
+        (
+            with_transformer(),
+            a_runtime(metadata_annotations=READS),
+            "container kserve-container of spec.transformer does not say",
+        ),
+    ],
+    ids=["a runtime of others", "a transformer"],
+)
+def test_a_server_that_would_serve_in_the_open_is_refused(service: InferenceService, runtime: Any, said: str) -> None:
+    with pytest.raises(InvalidSpec) as error:
+        a_resolved(service, runtime)
+
+    assert said in str(error.value)
+
+
+def test_a_probe_by_grpc_is_refused(tmp_path: Path) -> None:
+    service = asking(model={"livenessProbe": {"grpc": {"port": 8081}}})
+
+    with pytest.raises(InvalidSpec, match=r"spec.predictor: livenessProbe.grpc cannot reach a server over TLS"):
+        resolved(service, a_secret(tmp_path))
+
+
+def test_nothing_is_asked_of_servers_of_a_run_on_a_laptop() -> None:
+    assert a_resolved(asking(), tls=False).tls is None
+
+
+@pytest.mark.parametrize(
+    ("days", "reason"), [(0, None), (0.95, "CertificateExpires"), (2, "CertificateExpired")]
+)  # of the one for which the certificate is valid
+def test_the_status_says_when_a_certificate_has_to_be_renewed(tmp_path: Path, days: float, reason: str | None) -> None:
+    found = resolved(asking(), a_secret(tmp_path)).tls
+    assert found
+    assert found.certificate
+    lifetime = found.certificate.ends - found.certificate.begins
+    now = (found.certificate.begins + lifetime * days).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    assert [item.reason for item in certificate_valid(found, now)] == ([reason] if reason else [])
+
+
+def test_the_status_names_the_hosts_that_a_certificate_lacks(tmp_path: Path) -> None:
+    found = resolved(READING, a_secret(tmp_path, "other.example")).tls
+    assert found
+    assert found.certificate
+    (condition,) = certificate_valid(found, found.certificate.begins.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    assert (condition.reason, condition.status, condition.severity) == ("HostsMissing", "False", "Warning")
+    assert f"torchserve-predictor.{NAMESPACE}, torchserve-transformer.{NAMESPACE}.svc" in (condition.message or "")
