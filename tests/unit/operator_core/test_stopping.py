@@ -25,7 +25,7 @@ def test_a_stop_while_the_api_server_does_not_respond_yet_ends_it(tmp_path: Path
         command = [sys.executable, "-m", "isvc_operator", f"--kubeconfig={kubeconfig}", "--namespace=models"]
         with (tmp_path / "log").open("wb") as log:
             operator = subprocess.Popen(command, stdout=log, stderr=log)
-        silent.settimeout(20)
+        silent.settimeout(60)
         connection, _ = silent.accept()
         with connection:
             operator.send_signal(signal.SIGTERM)
