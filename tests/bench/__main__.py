@@ -1,8 +1,8 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: operator (a real API server), start, disruptions, upgrade and migrate (the cluster of `make cluster-up`),
-autoscaling (that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our SDK beside
-KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
+Suites: operator (a real API server), start, disruptions, upgrade, takeover and migrate (the cluster of `make
+cluster-up`), autoscaling (that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our
+SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
 serverstart, httplayer, logger; `dataplane` stands for these nine. scale and soak: many services, whose pods KWOK
 plays. `before --before DIR` compares our servers with those of another checkout.
 """
@@ -24,7 +24,17 @@ from tests.bench.options import Options
 from tests.bench.report import QUICK_RESULTS, RESULTS, Report
 
 DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory", "logger")
-SUITES = ("operator", "start", "disruptions", "upgrade", "autoscaling", "storage", "transformer", *DATAPLANE)
+SUITES = (
+    "operator",
+    "start",
+    "disruptions",
+    "upgrade",
+    "takeover",
+    "autoscaling",
+    "storage",
+    "transformer",
+    *DATAPLANE,
+)
 BEFORE = "before"  # for which another checkout is needed
 MIGRATE = "migrate"  # for which the cluster has no operator yet
 LONG = ("scale", "soak")  # half an hour, and two hours; Go is needed once

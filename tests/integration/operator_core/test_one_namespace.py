@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +14,9 @@ import yaml
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace, story_service
+from tests.support.one_namespace import rendered_for
 from tests.support.operator_process import operator
 from tests.support.permissions import EVERYONES, granted_by, needed_for, of_account, refused
-from tests.support.tree import ROOT
-
-OVERLAY = ROOT / "manifests" / "overlays" / "namespaced"
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,6 @@ def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
     with operator(account, home / "operator.log", *flags):
         name = f"system:serviceaccount:{namespace.name}:isvc-operator"
         yield Install(namespace, name, home / "operator.log", objects)
-
-
-def rendered_for(namespace: str, server: ApiServer, home: Path) -> list[dict[str, Any]]:
-    """The overlay, moved to a namespace as the documentation says."""
-    relative = os.path.relpath(OVERLAY, home)
-    (home / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": namespace, "resources": [relative]}))
-    return [*yaml.safe_load_all(server.kubectl("kustomize", str(home), "--load-restrictor=LoadRestrictionsNone"))]
 
 
 def kubeconfig_of(namespace: Namespace, home: Path) -> Path:
