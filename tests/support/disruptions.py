@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 RATE = 50  # requests a second to each service
 PROTOCOLS = {"over-http": "v2", "over-grpc": "grpc-v2"}
 CLAIM = "doubling"
+NOTHING: Mapping[str, Any] = {}
 _WITHIN = 90.0  # seconds for a change of the pods
 
 
@@ -32,7 +33,7 @@ def write_model(folder: Path) -> None:
     onnx.save(model, folder / "model.onnx")
 
 
-def a_service(name: str, protocol: str, predictor: Mapping[str, Any]) -> dict[str, Any]:
+def a_service(name: str, protocol: str, predictor: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     """A service of that model which is up in a second; its predictor has more fields."""
     model = {
         "modelFormat": {"name": "onnx"},
