@@ -24,7 +24,7 @@ class Action(Enum):
     """What is done with a child."""
 
     CREATE = auto()  # applied without force: an object of that name may belong to someone else
-    UPDATE = auto()  # applied with force: the service owns it
+    UPDATE = auto()  # applied with force: the service owns it; the uid protects another one that has its name by now
     DELETE = auto()
 
 
@@ -83,6 +83,7 @@ def plan_changes(
 def _update(manifest: Manifest, known: Manifest) -> ChildChange:
     # Without a number the API server defaults to one pod.
     frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
+    manifest = {**manifest, "metadata": {**manifest["metadata"], "uid": known["metadata"]["uid"]}}
     return ChildChange(Action.UPDATE, manifest, adopts=_is_kserves(known), frees_replicas=frees)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED
+from isvc_operator.manifests import Manifest
 from isvc_operator.plan.changes import Action, ChildChange, plan_changes
 from tests.support.builders import SERVICE_UID, a_child, a_service, an_owner, the_children
 
@@ -41,6 +42,11 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _copied(item) for name, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def of_known(wanted: Manifest) -> Manifest:
+    """With the uid of the Deployment that is held: another one under its name is not overwritten."""
+    return {**wanted, "metadata": {**wanted["metadata"], "uid": HELD[0]["metadata"]["uid"]}}
 
 
 REMOVED = object()
@@ -101,7 +107,7 @@ def test_a_child_is_applied_by_force_when_someone_changed(edited: dict[str, Any]
     changes = plan_changes(list(RENDERED.values()), [edited, *HELD[1:]], SERVICE_UID)
 
     wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
-    assert changes == [ChildChange(Action.UPDATE, wanted)]
+    assert changes == [ChildChange(Action.UPDATE, of_known(wanted))]
 
 
 def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
@@ -110,7 +116,7 @@ def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
     changes = plan_changes(list(RENDERED.values()), [kserves, *HELD[1:]], SERVICE_UID)
 
     wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
-    assert changes == [ChildChange(Action.UPDATE, wanted, adopts=True)]
+    assert changes == [ChildChange(Action.UPDATE, of_known(wanted), adopts=True)]
 
 
 def test_unwatched_children_may_exist_if_kserve_has_managed_the_service() -> None:
