@@ -22,7 +22,7 @@ from tests.support.replicas import Replicas, two_replicas
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 10
+ROUNDS = 5
 WITHIN = 60.0  # seconds
 AT_MOST = {"killed": 15.0, "stopped": 2.0}  # seconds; a deleted pod is told to stop when the kubelet gets to it
 
