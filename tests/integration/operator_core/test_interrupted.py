@@ -25,7 +25,7 @@ import yaml
 
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
-from isvc_operator.kube.cache import Cache, ServiceKey, key_of
+from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey, key_of
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
@@ -122,27 +122,39 @@ class Operator:
         self.key = ServiceKey(namespace.name, SERVICE)
         self.server = server
         self.failures = 0
+        self.again: float | None = None
+        self.versions: dict[ObjectKey, str] = {}
         self.cache = Cache(LABEL_SERVICE)
         self.cache.put(THE_RUNTIME)
         self.reconciler = Reconciler(
             api=api, cache=self.cache, config=OperatorConfig(), now=lambda: NOW, clock=seconds, home="isvc-system"
         )
 
-    async def reconcile(self) -> float | None:
-        """Let the watches catch up, and reconcile; returns after how many seconds to do so again."""
+    def watch(self) -> bool:
+        """Let the watches catch up; returns whether their events, or the first list, queue a reconcile."""
         existing = {key_of(item): item for item in objects_in(self.server, self.key.namespace)}
-        for kind in KINDS:
-            for gone in [item for item in self.cache.of_kind(kind) if key_of(item) not in existing]:
-                self.cache.remove(gone)
-        for item in existing.values():
+        gone = [item for kind in KINDS for item in self.cache.of_kind(kind) if key_of(item) not in existing]
+        for item in gone:
+            self.cache.remove(item)
+        changed = [item for key, item in existing.items() if self.versions.get(key) != _version(item)]
+        for item in changed:
             self.cache.put(item)
+        unexpected = [item for item in changed if not self.cache.was_expected(item)]
+        first, self.versions = not self.versions, {key: _version(item) for key, item in existing.items()}
+        return first or bool(unexpected or gone)
+
+    async def reconcile(self) -> None:
         try:
-            again = await self.reconciler.reconcile(self.key, self.failures)
+            self.again = await self.reconciler.reconcile(self.key, self.failures)
         except KubeError:
             self.failures += 1
-            return 0.0
-        self.failures = 0
-        return again
+        else:
+            self.failures = 0
+
+
+def _version(item: Manifest) -> str:
+    version: str = item["metadata"]["resourceVersion"]
+    return version
 
 
 def objects_in(server: ApiServer, namespace: str, *kinds: str) -> list[dict[str, Any]]:
@@ -168,19 +180,19 @@ class World:
         api = Interrupted(self.api, cut)
         running = Operator(api, self.namespace, self.server, self.seconds)
         for _ in range(ROUNDS):
-            before = len(api.calls)
+            # An operator that tries again does so before the events of its last attempt have arrived.
+            if not running.failures and not running.watch():
+                if play_rollouts(self.server, self.namespace):
+                    continue
+                if running.again is None or running.again >= RESYNC:
+                    return api.calls
+                self.seconds.passed += running.again
             try:
-                again = await running.reconcile()
+                await running.reconcile()
             except Killed:
                 api.dead = False
                 running = Operator(api, self.namespace, self.server, self.seconds)
-                continue
-            if play_rollouts(self.server, self.namespace) or len(api.calls) > before or again == 0.0:
-                continue
-            if again is None or again >= RESYNC:
-                return api.calls
-            self.seconds.passed += again
-        raise AssertionError(f"not settled after {ROUNDS} reconciles")
+        raise AssertionError(f"not settled after {ROUNDS} rounds")
 
     def state(self) -> list[Manifest]:
         """The objects of the namespace, as two runs can be compared."""
