@@ -15,7 +15,7 @@ import pytest
 import yaml
 from aiohttp import web
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException
+from kubernetes.aio.config import ConfigException, incluster_config
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import ConfigError
@@ -371,6 +371,25 @@ async def test_requests_that_were_refused_together_all_have_the_new_token(kubeco
     rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
 
     assert [await credentials.replaced(old), await credentials.replaced(old)] == [True, True]
+
+
+async def test_a_pods_token_is_read_again_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library reads it after a minute of the wall clock, which may have been set back by years."""
+    token, certificate = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    certificate.write_text("a certificate")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
+    credentials = Credentials(None)
+    await credentials.load()
+    before = credentials.token
+    token.write_text("second")
+
+    assert (before, await credentials.replaced(before), credentials.token) == ("bearer first", True, "bearer second")
 
 
 async def test_a_token_that_cannot_be_read_for_a_moment_is_no_bug(tmp_path: Path) -> None:

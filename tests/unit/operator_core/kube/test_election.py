@@ -56,9 +56,11 @@ class Leases:
         return str(self.lease["spec"]["holderIdentity"])
 
 
-def an_election(api: Leases, clock: Seconds, identity: str = "own") -> tuple[Election, Fence]:
+def an_election(
+    api: Leases, clock: Seconds, identity: str = "own", now: Callable[[], str] = lambda: NOW
+) -> tuple[Election, Fence]:
     fence = Fence(clock)
-    return Election(api, fence, namespace="ns", identity=identity, clock=clock, now=lambda: NOW), fence
+    return Election(api, fence, namespace="ns", identity=identity, clock=clock, now=now), fence
 
 
 @pytest.fixture
@@ -96,6 +98,17 @@ async def test_another_one_stands_by_until_the_lease_was_not_renewed_for_too_lon
 
     looks = {(one, other) for _, one, other in leaders}
     assert looks == {(True, False), (False, False)}  # for a while neither writes, and never do both
+    assert (clock.passed, first.leading, second.leading, api.holder()) == (LEASE_SECONDS, False, True, "other")
+
+
+@pytest.mark.parametrize("time", ["1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z"])
+async def test_who_leads_does_not_depend_on_the_times_that_clocks_show(time: str, clock: Seconds) -> None:
+    api = Leases()
+    first, _ = an_election(api, clock, now=lambda: time)
+    second, _ = an_election(api, clock, "other")
+    await first.win()
+    await second.win()
+
     assert (clock.passed, first.leading, second.leading, api.holder()) == (LEASE_SECONDS, False, True, "other")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.manifests import annotations_of
@@ -51,10 +53,21 @@ async def test_readiness_is_one_status_write_and_one_event(cluster: Cluster) -> 
     assert cluster.api.events[-1]["reason"] == "InferenceServiceReady"
 
 
-async def test_time_alone_changes_nothing(serving: Cluster) -> None:
-    serving.clock.time = NOW
+@pytest.mark.parametrize("time", [NOW, "1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z"], ids=["later", "back", "far"])
+async def test_time_alone_changes_nothing_wherever_the_clock_is_set(time: str, serving: Cluster) -> None:
+    before = serving.service
+    serving.clock.time = time
 
     assert await serving.reconcile() == []
+    serving.api.remove("Deployment", NAMESPACE, "torchserve-predictor")
+    await serving.settle()
+    serving.roll_out(a_ready_pod())
+    await serving.settle()
+
+    kept = {item["type"]: item["lastTransitionTime"] for item in before["status"]["conditions"]}
+    told = {item["type"]: item["lastTransitionTime"] for item in serving.service["status"]["conditions"]}
+    assert serving.condition("Ready")["status"] == "True"
+    assert {told[kind] for kind in told} <= {time, *kept.values()}
 
 
 async def test_only_what_changed_of_the_status_is_sent(cluster: Cluster) -> None:
