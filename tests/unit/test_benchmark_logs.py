@@ -103,7 +103,7 @@ def test_a_log_is_read_on_in_the_file_that_replaces_a_full_one(tmp_path: Path) -
     following.close()
 
 
-def test_a_profile_shows_functions_with_what_they_call_and_packages_by_themselves() -> None:
+def test_a_profile_shows_functions_and_packages_with_most_time() -> None:
     main, send = "main (/a/src/isvc_operator/cli.py:1)", "send (/v/site-packages/aiohttp/client.py:2)"
     loads = "loads (/p/lib/python3.11/json/__init__.py:3)"
     text = f"{main};{send};{loads} 30\n{main};{send} 70\n"
@@ -111,6 +111,10 @@ def test_a_profile_shows_functions_with_what_they_call_and_packages_by_themselve
         "100 samples with work in them, 100 a second",
         "",
         "with what it calls:",
+        " 30.0%  loads (json/__init__.py)",
+        "",
+        "by itself:",
+        " 70.0%  send (aiohttp/client.py)",
         " 30.0%  loads (json/__init__.py)",
         "",
         "by itself, by package:",

@@ -15,8 +15,8 @@ from tests.bench.environments import UV
 
 PY_SPY = "py-spy==0.4.1"
 _RATE = 100  # samples a second
-_MOST = 30  # functions of the summary
-_LEAST = 0.01  # the share of the samples from which a function is shown
+_LEAST = 0.01  # the share of the samples from which something is shown
+_ALL = 0.9  # the share of what runs everything
 
 
 @contextlib.contextmanager
@@ -35,25 +35,29 @@ def profiled(process: psutil.Process, stacks: Path) -> Iterator[None]:
 
 
 def summary(text: str) -> str:
-    """The functions with the most time, with what they call, and the packages with the most time of their own.
+    """The functions and packages with the most time. What only runs everything else is left out.
 
     A line of ``text`` is a stack, outermost first, and how often it was seen.
     """
-    inside, own, total = Counter[str](), Counter[str](), 0
+    inside, own, packages, total = Counter[str](), Counter[str](), Counter[str](), 0
     for line in text.splitlines():
         stack, _, number = line.rpartition(" ")
         frames = [_without_line(frame) for frame in stack.split(";")]
         total += int(number)
-        own[_package(frames[-1])] += int(number)
+        own[frames[-1]] += int(number)
+        packages[_package(frames[-1])] += int(number)
         for frame in set(frames):
             inside[frame] += int(number)
-    shown = [(frame, number) for frame, number in inside.most_common(_MOST) if _LEAST * total <= number < 0.97 * total]
-    return "\n".join([
-        f"{total:,} samples with work in them, {_RATE} a second", "",
-        "with what it calls:", *(f"{number / total:6.1%}  {frame}" for frame, number in shown), "",
-        "by itself, by package:",
-        *(f"{number / total:6.1%}  {name}" for name, number in own.most_common(15) if number >= _LEAST * total),
-    ])  # fmt: skip
+    called = {
+        frame: number for frame, number in inside.items() if number < _ALL * total and _package(frame) != "asyncio"
+    }
+    lines = [f"{total:,} samples with work in them, {_RATE} a second"]
+    for what, counted, most in (
+        ("with what it calls", Counter(called), 30), ("by itself", own, 15), ("by itself, by package", packages, 12),
+    ):  # fmt: skip
+        shown = [(name, number) for name, number in counted.most_common(most) if number >= _LEAST * total]
+        lines += ["", f"{what}:", *(f"{number / total:6.1%}  {name}" for name, number in shown)]
+    return "\n".join(lines)
 
 
 def _without_line(frame: str) -> str:
