@@ -121,10 +121,10 @@ def _by_name(*settings: Setting) -> Mapping[str, Setting]:
 _DOOR = "the server's ports are set by --http-port and --grpc-port (HTTP_PORT, GRPC_PORT)"
 _NO_JAVA = "there is no Java; remove it"
 _PLAIN = (
-    "which would be served in the open: this server speaks plain HTTP and gRPC; let the Ingress do TLS, and write "
-    "http:// or remove it"
+    "which would be served in the open: TLS is served with the certificate in --tls-dir, which a service asks for "
+    "by its annotation isvc-operator.io/tls-secret; write http:// or remove it"
 )
-_TLS = "the Ingress does TLS; remove it"
+_TLS = "a certificate is read from --tls-dir only; remove it"
 _TOKENS = "which would be served to everybody: tokens are not checked here; let the Ingress authenticate, and remove it"
 _SEVERAL_PROCESSES = (
     "a model in several processes that torchrun starts; serve it with the runtime kserve-torchserve, or remove it from "

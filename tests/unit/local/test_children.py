@@ -96,3 +96,18 @@ def test_a_model_that_the_server_will_not_find_is_reported() -> None:
     (reported,) = without_effect(given, rendered, OperatorConfig())
 
     assert reported.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
+
+
+def test_a_service_is_run_without_the_tls_that_it_asks_for_and_rendered_with_it() -> None:
+    asking = service()
+    asking["metadata"]["annotations"] = {"isvc-operator.io/tls-secret": "certs"}
+    reading = runtime()
+    reading["metadata"]["annotations"] = {"isvc-operator.io/settings": "TLS_DIR"}
+
+    def volumes(*, tls: bool) -> list[str]:
+        (rendered,), invalid = render_services(parsed(asking, reading), (), OperatorConfig(), tls=tls)
+        assert invalid == []
+        return [volume["name"] for volume in rendered.children[0]["spec"]["template"]["spec"].get("volumes", ())]
+
+    assert "serving-tls" in volumes(tls=True)
+    assert "serving-tls" not in volumes(tls=False)
