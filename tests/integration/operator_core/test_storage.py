@@ -150,3 +150,23 @@ def bind(namespace: Namespace, pod: str) -> None:
     }
     path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/binding"
     namespace.server.kubectl("create", f"--raw={path}", "--filename=-", stdin=json.dumps(binding))
+
+
+def test_a_storage_container_with_unknown_fields_gets_an_event(
+    running_operator: None, apiserver: ApiServer, namespace: Namespace
+) -> None:
+    container = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ClusterStorageContainer",
+        "metadata": {"name": namespace.name},
+        "spec": {"container": {"name": "c"}, "supportedUriFormats": [{"prefix": "none://"}], "workloadTyp": "x"},
+    }
+    apiserver.kubectl("create", "--filename=-", stdin=json.dumps(container))
+
+    def messages() -> list[str]:
+        found = apiserver.send("GET", "/api/v1/namespaces/default/events")["items"]
+        return [item["message"] for item in found if item["involvedObject"].get("name") == namespace.name]
+
+    said = eventually(messages, "the Event is recorded")
+    apiserver.kubectl("delete", "clusterstoragecontainer", namespace.name)
+    assert said == ["Ignored: spec.workloadTyp (did you mean workloadType?)"]

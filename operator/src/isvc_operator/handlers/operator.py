@@ -16,7 +16,7 @@ from typing import Final
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.handlers.configuration import follow_config, read_data
+from isvc_operator.handlers.configuration import POLL, follow_config, read_data
 from isvc_operator.handlers.endpoints import serving
 from isvc_operator.handlers.watches import Affected, service_keys
 from isvc_operator.ignored_settings import ignored_settings
@@ -26,7 +26,7 @@ from isvc_operator.kube.client import connect, connect_watches
 from isvc_operator.kube.election import Election
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.heard import Heard
-from isvc_operator.kube.ignored_settings import report_ignored
+from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.scope import scope_of
 from isvc_operator.kube.silence import Silence
 from isvc_operator.kube.watch import Watching
@@ -121,13 +121,14 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             return replace(snapshot(), contested=reconciler.contested(), services=services)
 
         ignored = ignored_settings(data)
+        reports = IgnoredSettings(api, now, options.home)
 
         async def begin() -> None:
             nonlocal began
             began = True
             for key in service_keys(cache):
                 worker.add(key)
-            await report_ignored(api, ignored, home=options.home, now=now())
+            await reports.of_config_map(ignored)
 
         async def use(config: OperatorConfig, has_no_effect: list[str]) -> None:
             nonlocal ignored
@@ -135,6 +136,12 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             reconciler.use(config)
             if began:
                 await begin()
+
+        async def report_storage_containers() -> None:
+            while True:
+                await asyncio.sleep(POLL)
+                if began:
+                    await reports.of_storage_containers(cache)
 
         async def work() -> None:
             await watches.filled()  # so that the first reconcile sees the whole cluster
@@ -152,7 +159,8 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        background = [asyncio.create_task(watches.run()), asyncio.create_task(_until_set(stop))]
+        endless = (watches.run(), _until_set(stop), report_storage_containers())
+        background = [asyncio.create_task(task) for task in endless]
         if options.config_dir is not None:
             background.append(asyncio.create_task(follow_config(options.config_dir, use)))
         async with serving(options.health_port, metrics, probed=snapshot, scraped=counted):

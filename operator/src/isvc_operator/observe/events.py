@@ -13,14 +13,12 @@ from isvc_operator.api.inference_service import (
     InferenceServiceStatus,
 )
 from isvc_operator.api.names import (
-    CONFIG_MAP,
     FIELD_MANAGER,
     HOST_TAKEN,
     INGRESS_READY,
     PODS_UP_TO_DATE,
     READY,
     ROLLOUT_QUEUED,
-    SETTINGS_IGNORED,
     SPEC_APPLIED,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
@@ -35,6 +33,10 @@ _REPORTED = {
     SPEC_ROLLED_OUT: "Warning",
     PODS_UP_TO_DATE: "Normal",
 }
+
+
+# The namespace of the Events on objects that have none.
+_OF_THE_CLUSTER = "default"
 
 
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
@@ -64,11 +66,9 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
     return events
 
 
-def ignored_settings_event(namespace: str, ignored: Sequence[str], now: str) -> Mapping[str, Any]:
-    """Return the Event for the settings of the operator's ConfigMap that have no effect."""
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": CONFIG_MAP, "namespace": namespace}
-    message = f"Ignored: {'; '.join(ignored)}"
-    return _event(config_map, "Warning", reason=SETTINGS_IGNORED, message=message, now=now)
+def ignored_event(involved: Mapping[str, Any], ignored: Sequence[str], *, reason: str, now: str) -> Mapping[str, Any]:
+    """Return the Event for what has no effect in an object of the administrator."""
+    return _event(involved, "Warning", reason=reason, message=f"Ignored: {'; '.join(ignored)}", now=now)
 
 
 def _of_service(service: InferenceService, type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ def _event(involved: Mapping[str, Any], type_: str, *, reason: str, message: str
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{involved['name']}.", "namespace": involved["namespace"]},
+        "metadata": {"generateName": f"{involved['name']}.", "namespace": involved.get("namespace") or _OF_THE_CLUSTER},
         "involvedObject": involved,
         "type": type_,
         "reason": reason,
