@@ -174,7 +174,8 @@ def _tables(found: Found) -> str:
         f"Restart of ours: {verbs(found.restarted.calls)}, {found.restarted.cpu:g} s of CPU; of KServe: "
         f"{verbs(found.their_restart.calls)}, {found.their_restart.cpu:g} s.",
         f"Idle, ours: {verbs(found.idle.calls)}.",
-        f"Rolled: first Deployment after {found.rolled.first:g} s, last one after {found.rolled.changed:g} s; "
+        f"Rolled: first Deployment after {found.rolled.first:g} s, last one after {found.rolled.changed:g} s, "
+        f"{found.rolled.in_a_minute} in a minute at most; "
         f"{verbs(found.rolled.calls)}.",
         f"Failures named: {len(seen)} of {len(found.failed.seen)}, "
         f"p50 {median(seen) if seen else float('nan'):g} s; KServe: {found.their_failed.seen}.",

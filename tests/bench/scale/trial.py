@@ -8,6 +8,7 @@ import logging
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ class Rolled:
 
     first: float  # seconds until the first Deployment was changed
     changed: float  # until the last one was
+    in_a_minute: int  # the most Deployments that were
     available: float  # until each has its new pod available
     wrong: int
     calls: dict[str, int]
@@ -206,8 +208,10 @@ class Trial:
         calls = self._until_quiet()
         self.deployments.changed.remove(note)
         wrong = sum(not _is_settled(item) for item in self.services.items.values())
+        changed = sorted(times.values())
+        in_a_minute = max(bisect_left(changed, at + 60) - number for number, at in enumerate(changed))
         return Rolled(
-            round(min(times.values()) - began, 1), round(max(times.values()) - began, 1), round(available, 1), wrong,
+            round(changed[0] - began, 1), round(changed[-1] - began, 1), in_a_minute, round(available, 1), wrong,
             dict(calls.verbs),
         )  # fmt: skip
 
