@@ -24,7 +24,7 @@ def main(results: Path, out: Path) -> None:
     axis.set_ylabel("MiB")
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.3)
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, loc="lower right")
     axis.set_title("Memory of the operator; of 100 services, one changes each second")
     figure.tight_layout()
     figure.savefig(out)
