@@ -100,6 +100,21 @@ def refused(status: int, message: str, retry_after: str = "") -> Fault:
     return Fault(status, json.dumps(body), retry_after)
 
 
+def kubeconfig_of(server: str, folder: Path) -> Path:
+    """Write a kubeconfig for a server at this URL."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "x", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "x", "user": {"token": "secret"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
 @contextlib.contextmanager
 def faulty(server: ApiServer, folder: Path) -> Iterator[FaultyApi]:
     """Run the proxy in a thread, with a kubeconfig in ``folder`` for its clients."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Call
-from tests.support.faulty_api import Arrival, Fault, FaultyApi, faulty, refused
+from tests.support.faulty_api import Arrival, Fault, FaultyApi, faulty, kubeconfig_of, refused
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
 from tests.support.ports import free_port
@@ -286,18 +284,3 @@ async def test_a_request_ends_whatever_the_connection_does(
                 await api.send(requests.get("Service", "models", "bert"))
 
     assert caught.value.is_transient
-
-
-def kubeconfig_of(server: str, folder: Path) -> Path:
-    entry: Callable[..., list[dict[str, Any]]] = lambda **fields: [{"name": "x", **fields}]  # noqa: E731
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": entry(cluster={"server": server, "insecure-skip-tls-verify": True}),
-        "users": entry(user={"token": "secret"}),
-        "contexts": entry(context={"cluster": "x", "user": "x"}),
-        "current-context": "x",
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return path

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from isvc_operator.handlers import operator as handlers
 from isvc_operator.kube.requests import path_of
+from isvc_operator.telemetry.tracing import NoTracer
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
+from tests.support.faulty_api import kubeconfig_of
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.played_rollouts import play_rollouts
+from tests.support.scripted_server import says, scripted
 from tests.support.waiting import eventually
 
 WITHIN = 120.0  # seconds, on a busy machine
@@ -64,3 +70,17 @@ def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_
         play_rollouts(server, namespace)
         for name in SERVICES:
             namespace.wait_for_condition("Ready", "True", service=name, within=WITHIN)
+
+
+async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "FINISH_SECONDS", 3600.0)
+    async with scripted(says(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")) as server:
+        options = handlers.OperatorOptions(kubeconfig=str(kubeconfig_of(f"http://{server.host}", tmp_path)))
+        running = asyncio.create_task(handlers.run(options, lambda: "2026-11-23T12:00:00Z", NoTracer()))
+        await server.asked.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, WITHIN)
+
+    assert running.exception() is None

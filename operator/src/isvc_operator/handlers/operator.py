@@ -143,8 +143,13 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
                 if began:
                     await reports.of_storage_containers(cache)
 
+        stop = asyncio.Event()
+
         async def work() -> None:
-            await watches.filled()  # so that the first reconcile sees the whole cluster
+            # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
+            await _until_one_ends(asyncio.create_task(watches.filled()), asyncio.create_task(_until_set(stop)))
+            if stop.is_set():
+                return
             await begin()
             await worker.run()
 
@@ -156,7 +161,6 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             await _until_one_ends(asyncio.create_task(work()), asyncio.create_task(election.hold()))
             await election.release()
 
-        stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         endless = (watches.run(), _until_set(stop), report_storage_containers())
@@ -166,6 +170,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         async with serving(options.health_port, metrics, probed=snapshot, scraped=counted):
             reconciling = asyncio.create_task(lead())
             await asyncio.wait((reconciling, *background), return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
             worker.stop()
             if leading():  # what is in hand is finished; a replica that stands by has nothing in hand
                 await asyncio.wait((reconciling,), timeout=FINISH_SECONDS)
