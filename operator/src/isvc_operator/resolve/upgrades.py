@@ -29,6 +29,7 @@ _SETTINGS: Mapping[str, set[str] | None] = {
     "credentials": None,
     "security": None,
     "logger": None,
+    "service": {"tls_secret_name"},
     "inference_service": {"resource", "service_annotation_disallowed_list"},
 }
 _NOT_OF_PODS = (
@@ -57,20 +58,24 @@ def inputs_of(
     """Return the digests of what the pods of each kind of component are rendered from.
 
     A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
-    keys and not their values, so that nobody can guess these.
+    keys and not their values, so that nobody can guess these. What is empty is left out: a later version may add to
+    this, and comes to the same digest for services without it.
     """
-    shared = [
-        [service.metadata.labels, _others(service.metadata.annotations)],
-        chosen and _runtime(chosen.runtime),
-        {name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
-        sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
-        _objects(storage.objects),
-        _given(service.spec.predictor),
-        # Where it is not set, the digest is that of the versions before it.
-        *filter(None, [config.service.tls_secret_name]),
-    ]
-    others = {item.kind: [*shared, _given(item.spec)] for item in components_of(service)[1:]}
-    return {PREDICTOR: digest_of(shared)} | {kind: digest_of(parts) for kind, parts in others.items()}
+    shared = {
+        "labels": service.metadata.labels,
+        "annotations": _others(service.metadata.annotations),
+        "runtime": chosen and _runtime(chosen.runtime),
+        **{name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
+        "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
+        "objects": _objects(storage.objects),
+        PREDICTOR: _given(service.spec.predictor),
+    }
+    others = {item.kind: {**shared, "own": _given(item.spec)} for item in components_of(service)[1:]}
+    return {kind: _digest(parts) for kind, parts in {PREDICTOR: shared, **others}.items()}
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
+    return digest_of({name: part for name, part in parts.items() if part})
 
 
 def _others(annotations: Mapping[str, str]) -> Mapping[str, str]:

@@ -84,6 +84,7 @@ def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
         a_resolved(a_service(annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}"})),
         a_resolved(config=a_config(ingress={"ingressDomain": "ml.test"}, autoscaler={})),
         a_resolved(runtime=a_runtime(metadata_annotations={"example.com/note": "x"})),
+        a_resolved(config=a_config(service={"serviceClusterIPNone": False}, logger={}, security={})),
         a_resolved(config=AUTO),
         a_resolved(config=OperatorConfig().with_headless_services(True)),
         a_resolved(keda=False),
@@ -91,6 +92,13 @@ def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
 )
 def test_what_does_not_reach_them_is_not(after: Resolved) -> None:
     assert after.inputs == BEFORE.inputs
+
+
+def test_the_secret_that_pods_serve_tls_with_is_in_the_digest() -> None:
+    runtime = a_runtime(metadata_annotations={"isvc-operator.io/settings": "TLS_DIR"})
+    by_tls = a_resolved(runtime=runtime, config=a_config(service={"tlsSecretName": "certificates"}))
+
+    assert by_tls.inputs != a_resolved(runtime=runtime).inputs
 
 
 def test_a_secret_counts_by_its_keys_and_annotations_and_not_by_its_values() -> None:
