@@ -1,12 +1,14 @@
 """Records what a release renders: `python -m tests.golden.released --rewrite`, as a step of making one.
 
 The goldens of `tests/golden/cases` are what the code of their commit renders, as their own test shows. So they are
-copied, with the runtimes of that commit. Without `--rewrite`, the command prints which pod templates have changed.
+copied, with the runtimes and the operator of that commit. Without `--rewrite`, the command prints which pod templates
+have changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import lzma
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,7 @@ import yaml
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from release.version import current_version
 from tests.golden.templates import changed_paths
-from tests.support.last_release import ROOT, Manifest, Release, ReleasedCase, last_release, write
+from tests.support.last_release import OPERATOR, ROOT, Manifest, Release, ReleasedCase, last_release, write
 from tests.support.outcomes import outcome_of
 
 _RUNTIMES = ("manifests/runtimes", "manifests/runtimes-kserve")
@@ -29,7 +31,7 @@ def record(tree: Path) -> Release:
     runtimes = [item for folder in _RUNTIMES for file in sorted((tree / folder).glob("*.yaml")) for item in _read(file)]
     runtimes = [item for item in runtimes if item["kind"] == "ClusterServingRuntime"]
     cases = [_case(folder, runtimes) for folder in sorted((tree / "tests/golden/cases").iterdir())]
-    return Release(current_version(tree), _operator(tree), runtimes, cases)
+    return Release(current_version(tree), runtimes, cases)
 
 
 def _case(folder: Path, runtimes: Sequence[Manifest]) -> ReleasedCase:
@@ -42,9 +44,10 @@ def _read(file: Path) -> list[Any]:
     return [item for item in yaml.safe_load_all(file.read_text()) if item]
 
 
-def _operator(tree: Path) -> str:
-    done = subprocess.run(["git", "rev-parse", "HEAD:operator"], cwd=tree, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def _operator(tree: Path) -> bytes:
+    """The operator's code, as a compressed archive."""
+    command = ("git", "archive", "HEAD:operator", "src")
+    return lzma.compress(subprocess.run(command, cwd=tree, capture_output=True, check=True).stdout)
 
 
 def _report() -> Iterator[str]:
@@ -59,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tree", type=Path, default=ROOT, help="another checkout whose release is recorded")
     options = parser.parse_args(argv)
     if options.rewrite:
-        write(record(options.tree.resolve()))
+        tree = options.tree.resolve()
+        write(record(tree))
+        OPERATOR.write_bytes(_operator(tree))
     else:
         sys.stdout.writelines(f"{line}\n" for line in _report())
     return 0

@@ -1,10 +1,11 @@
-"""The last release: what its code has rendered, as `tests/golden/released.jsonl` records it, and that code itself."""
+"""The last release: what its code has rendered, as `tests/golden/released.jsonl` records it, and that code itself.
+
+The code is kept beside the record, because a clone may have no history.
+"""
 
 from __future__ import annotations
 
-import io
 import json
-import subprocess
 import tarfile
 from dataclasses import dataclass
 from functools import cache
@@ -15,11 +16,9 @@ from tests.support.kept import ROOT, kept
 
 RECORD = ROOT / "tests" / "golden" / "released.jsonl"
 
+OPERATOR = RECORD.with_name("released-operator.tar.xz")
+
 Manifest = dict[str, Any]
-
-
-class HistoryMissing(Exception):
-    """The clone does not have the code of the last release; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,9 @@ class ReleasedCase:
 
 @dataclass(frozen=True)
 class Release:
-    """A release: its version, its runtimes, and what it has rendered. ``operator`` is the id of that folder in git."""
+    """A release: its version, its runtimes, and what it has rendered."""
 
     version: str
-    operator: str
     runtimes: list[Manifest]
     cases: list[ReleasedCase]
 
@@ -54,23 +52,16 @@ def last_release() -> Release:
 
 def write(release: Release) -> None:
     """Write the record: a line for the release, and one for each case."""
-    head = {"version": release.version, "operator": release.operator, "runtimes": release.runtimes}
+    head = {"version": release.version, "runtimes": release.runtimes}
     lines = [head, *(vars(case) for case in release.cases)]
     RECORD.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def code_of_last_release() -> Path:
-    """The folder of the last release's operator, for PYTHONPATH; raises HistoryMissing."""
-    tree = last_release().operator
-    return kept("last-release", lambda folder: _extract(tree, folder), tree) / "src"
+    """The folder of the last release's operator, for PYTHONPATH."""
+    return kept("last-release", _extract, OPERATOR) / "src"
 
 
-def _extract(tree: str, folder: Path) -> None:
-    done = subprocess.run(["git", "archive", tree], cwd=ROOT, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise HistoryMissing(
-            f"the operator of version {last_release().version} is not in this clone (tree {tree}: "
-            f"{done.stderr.decode().strip()}); run `git fetch --unshallow`, or clone without --depth"
-        )
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+def _extract(folder: Path) -> None:
+    with tarfile.open(OPERATOR) as archive:
         archive.extractall(folder, filter="data")
