@@ -29,6 +29,7 @@ from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.ending import Ending
 from isvc_operator.kube.errors import KubeError, NamespaceEnding
 from isvc_operator.kube.gather import Gathered, gather, read_service
+from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
@@ -73,6 +74,8 @@ class Reconciler:
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
         self._ending = Ending(self.cache)
+        self._resolved: Made[Resolved] = Made()
+        self._rendered: Made[list[dict[str, Any]]] = Made()
         self.use(self.config)
 
     def use(self, config: OperatorConfig) -> None:
@@ -106,6 +109,9 @@ class Reconciler:
             self._details.forget(key)
             self._children.forget(key)
             self._ending.forget(key)
+            self._resolved.forget(key)
+            self._rendered.forget(key)
+            self._observer.ignored.forget(key)
             await release_finalizer(self.api, self.cache, key)
             return None
         if key in self._ending:
@@ -118,9 +124,9 @@ class Reconciler:
         if problem is None:
             try:
                 with step("resolve"):
-                    resolved = None if is_stopped(service) else await self._resolve(service, gathered, config)
+                    resolved = None if is_stopped(service) else await self._resolve(key, service, gathered, config)
                 with step("render"):
-                    rendered = render(resolved, config) if resolved else []
+                    rendered = self._render(key, resolved, config) if resolved else []
                 with step("apply"):
                     applied = await self._children.apply(
                         key,
@@ -156,21 +162,38 @@ class Reconciler:
         times = (requeue_after, applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
-    async def _resolve(self, service: InferenceService, gathered: Gathered, config: OperatorConfig) -> Resolved:
+    async def _resolve(
+        self, key: ServiceKey, service: InferenceService, gathered: Gathered, config: OperatorConfig
+    ) -> Resolved:
         storage = await read_storage(self._objects, service, containers=gathered.storage_containers, config=config)
         keda = not asks_for_keda(service) or await self._discovery.has(SCALED_OBJECT)
-        resolved = resolve(
-            service,
-            gathered.runtimes,
-            config,
-            storage=storage,
-            taken=gathered.taken_hosts,
-            budgets=gathered.budgets,
-            keda=keda,
+        resolved = self._resolved.of(
+            key,
+            (
+                *wanted(service),
+                gathered.runtimes,
+                config,
+                storage,
+                gathered.taken_hosts,
+                gathered.budgets,
+                keda,
+            ),
+            lambda: resolve(
+                service,
+                gathered.runtimes,
+                config,
+                storage=storage,
+                taken=gathered.taken_hosts,
+                budgets=gathered.budgets,
+                keda=keda,
+            ),
         )
         if resolved.mounts_ca_bundle and (name := config.storage_initializer.ca_bundle_config_map_name):
             await copy_ca_bundle(self._objects, name, home=self.home, namespace=gathered.body["metadata"]["namespace"])
         return resolved
+
+    def _render(self, key: ServiceKey, resolved: Resolved, config: OperatorConfig) -> list[dict[str, Any]]:
+        return self._rendered.of(key, (resolved, config), lambda: render(resolved, config))
 
 
 def _origin(service: InferenceService, resolved: Resolved | None) -> Origin:

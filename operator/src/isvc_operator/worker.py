@@ -2,6 +2,9 @@
 
 A key that is added while it waits is reconciled once. One that is added while it is being reconciled is reconciled once
 more after that. So no change is missed, and reconciles of a service never overlap.
+
+Keys that are added together, because a change concerns many services, are queued a few at a time, so that a change of a
+single service does not wait for all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from isvc_operator.errors import OperatorError, Unexpected
 from isvc_operator.kube.cache import ServiceKey
@@ -35,7 +38,8 @@ FIRST_BACKOFF = 0.5  # seconds
 class Worker:
     """Runs ``reconcile`` for the keys that are added.
 
-    ``clock`` counts seconds, ``random`` returns numbers from 0 to 1.
+    ``clock`` counts seconds, ``random`` returns numbers from 0 to 1. ``per_minute`` is the most keys of those added
+    together that are queued in a minute; 0 for no limit.
     """
 
     def __init__(
@@ -43,12 +47,17 @@ class Worker:
         reconcile: Reconcile,
         parallel: int = 8,
         *,
+        per_minute: int = 0,
         reconciled: Reconciled = lambda _result, _seconds: None,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
         self._reconcile = reconcile
         self._parallel = parallel
+        self._pause = 60 / per_minute if per_minute else 0.0
+        self._many: dict[ServiceKey, None] = {}
+        self._added = asyncio.Event()  # to the keys above
+        self._room = asyncio.Event()  # in the queue, for one of them
         self._reconciled = reconciled
         self._clock = clock
         self._random = random
@@ -64,6 +73,7 @@ class Worker:
 
     def add(self, key: ServiceKey) -> None:
         """Queue a reconcile of ``key``."""
+        self._many.pop(key, None)
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._working:
@@ -75,11 +85,16 @@ class Worker:
             self._queued[key] = now
             self._ready.put_nowait(key)
 
+    def add_many(self, keys: Iterable[ServiceKey]) -> None:
+        """Queue a reconcile of each of these keys when there is time for it."""
+        self._many.update(dict.fromkeys(keys))
+        self._added.set()
+
     def state(self) -> QueueState:
         """Return the state of the queue."""
         now = self._clock()
         return QueueState(
-            waiting=len(self._queued),
+            waiting=len(self._queued) + len(self._many),
             oldest=now - next(iter(self._queued.values()), now),
             running=len(self._working),
             longest=now - next(iter(self._working.values()), now),
@@ -96,12 +111,30 @@ class Worker:
     async def run(self) -> None:
         """Reconcile until stopped or cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._parallel):
-                group.create_task(self._work())
+            feeding = group.create_task(self._feed())
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(self._parallel):
+                    workers.create_task(self._work())
+            feeding.cancel()
+
+    async def _feed(self) -> None:
+        """Queue the keys that were added together, when few others wait."""
+        while True:
+            while not self._many:
+                self._added.clear()
+                await self._added.wait()
+            while len(self._queued) >= self._parallel:
+                self._room.clear()
+                await self._room.wait()
+            if self._many:
+                self.add(next(iter(self._many)))
+            if self._pause:
+                await asyncio.sleep(self._pause)
 
     async def _work(self) -> None:
         while (key := await self._ready.get()) is not None and not self._stopping:
             del self._queued[key]
+            self._room.set()
             self._moved = self._working[key] = self._clock()
             try:
                 with logged_for(*key):

@@ -67,7 +67,9 @@ async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
         async with connect_watches(str(folder / "kubeconfig")) as api:
             cache, queued = Cache(LABEL_SERVICE), list[ServiceKey]()
             shared = Watching(api, Heard(asyncio.get_running_loop().time), Silence(), lambda: 0.0)
-            watches = Watches(shared, Scope(kinds=(kind_named("Service"),)), Affected(cache, queued.append))
+            watches = Watches(
+                shared, Scope(kinds=(kind_named("Service"),)), Affected(cache, queued.append, queued.extend)
+            )
             task = asyncio.create_task(watches.run())
             try:
                 await watches.filled()

@@ -447,3 +447,58 @@ async def test_at_a_stop_what_is_in_hand_is_finished_and_nothing_else_is_begun()
     await ran
 
     assert (before, work.started, work.ended) == (False, [A], [A])
+
+
+# --- keys that are added together ------------------------------------------------------------------------
+
+MANY = [ServiceKey("many", str(number)) for number in range(20)]
+
+
+async def test_a_single_key_does_not_wait_for_many() -> None:
+    work = Work()
+    gates = [work.hold(key) for key in MANY]
+    async with running(work, parallel=2) as worker:
+        worker.add_many(MANY)
+        await settled()
+        assert worker.state().waiting == len(MANY) - 2
+        worker.add(A)
+        for gate in gates[:3]:
+            gate.set()
+        await settled()
+
+    assert work.started.index(A) <= 4
+
+
+async def test_many_keys_are_each_reconciled_once() -> None:
+    work = Work()
+    async with running(work, parallel=3) as worker:
+        worker.add_many([*MANY, *MANY])
+        worker.add(MANY[-1])
+        await settled()
+
+    assert sorted(work.started) == sorted(MANY)
+
+
+async def test_of_many_keys_only_so_many_begin_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    forever = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            await forever.wait()
+        await original(0)
+
+    original = asyncio.sleep
+    work = Work()
+    worker = Worker(work, 2, per_minute=120)
+    monkeypatch.setattr("isvc_operator.worker.asyncio.sleep", sleep)
+    task = asyncio.create_task(worker.run())
+    worker.add_many(MANY)
+    for _ in range(50):
+        await original(0)
+    assert (work.started, pauses) == (MANY[:3], [0.5] * 3)
+    assert worker.state().waiting == len(MANY) - 3
+
+    worker.stop()
+    await task

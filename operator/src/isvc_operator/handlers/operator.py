@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -55,6 +55,7 @@ class OperatorOptions:
     config_dir: Path | None = None
     health_port: int | None = None
     parallel: int = 8
+    services_per_minute: int = 0
     home: str = ""
     identity: str = ""
 
@@ -87,7 +88,13 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             tracer=tracer,
             restored=metrics.restored,
         )
-        worker = Worker(reconciler.reconcile, options.parallel, reconciled=metrics.reconciled, clock=clock)
+        worker = Worker(
+            reconciler.reconcile,
+            options.parallel,
+            per_minute=options.services_per_minute,
+            reconciled=metrics.reconciled,
+            clock=clock,
+        )
         election = None
         if fence is not None:
             election = Election(
@@ -99,9 +106,13 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             if began:  # until then a replica stands by, and then it queues all services
                 worker.add(key)
 
+        def enqueue_many(keys: Iterable[ServiceKey]) -> None:
+            if began:
+                worker.add_many(keys)
+
         recheck = None if scope.notices_crds else CRD_RECHECK_SECONDS
         watching = Watching(watch_api, Heard(clock), Silence(), random.random, recheck)
-        watches = Watches(watching, scope, Affected(cache, enqueue))
+        watches = Watches(watching, scope, Affected(cache, enqueue, enqueue_many))
 
         def leading() -> bool:
             return election is None or election.leading
@@ -126,8 +137,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         async def begin() -> None:
             nonlocal began
             began = True
-            for key in service_keys(cache):
-                worker.add(key)
+            worker.add_many(service_keys(cache))
             await reports.of_config_map(ignored)
 
         async def use(config: OperatorConfig, has_no_effect: list[str]) -> None:

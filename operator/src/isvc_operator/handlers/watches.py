@@ -12,11 +12,20 @@ from isvc_operator.manifests import Manifest, name_of
 
 
 class Affected:
-    """Takes the changes of the watched objects; ``enqueue`` gets the services to reconcile."""
+    """Takes the changes of the watched objects.
 
-    def __init__(self, cache: Cache, enqueue: Callable[[ServiceKey], None]) -> None:
+    ``enqueue`` gets each service to reconcile, ``enqueue_many`` those that a change of another object concerns.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        enqueue: Callable[[ServiceKey], None],
+        enqueue_many: Callable[[Iterable[ServiceKey]], None],
+    ) -> None:
         self._cache = cache
         self._enqueue = enqueue
+        self._enqueue_many = enqueue_many
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
         """Take all objects of the collection as they were at a resource version."""
@@ -28,21 +37,25 @@ class Affected:
             if item["metadata"]["uid"] not in uids and version_of(item) <= version:
                 self.changed("DELETED", item)
         for item in objects:
-            before = cache.get(key_of(item))
-            if before is None or version_of(before) < version_of(item):
-                self.changed("MODIFIED" if before else "ADDED", item)
+            self.changed("MODIFIED" if cache.get(key_of(item)) else "ADDED", item)
 
     def changed(self, change: str, body: Manifest) -> None:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         cache = self._cache
         if change == "DELETED":
             cache.remove(body)
+        elif cache.knows(body):
+            return  # it is what our own write has returned
         else:
             cache.put(body)
             if cache.was_expected(body):
                 return  # a failure whose message is different each time would be retried at once, forever
             if change == "MODIFIED" and kind_named(body["kind"]).others_watched and cache.service_of(body) is None:
                 return  # the status of a budget of others changes with each of their pods
+        is_others = kind_named(body["kind"]).others_watched and cache.service_of(body) is None
+        if is_others or is_a(body["kind"], Role.INPUT):
+            self._enqueue_many(affected_services(cache, body))
+            return
         for key in affected_services(cache, body):
             self._enqueue(key)
 

@@ -7,9 +7,9 @@ version.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import IngressConfig
@@ -17,6 +17,8 @@ from isvc_operator.manifests import Manifest, labels_of
 from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
+
+READ: Final = 512  # objects of which the last reading is kept
 
 
 class ObjectKey(NamedTuple):
@@ -48,9 +50,10 @@ class Cache:
         self.hosts = HostClaims(IngressConfig())
         self._objects: dict[ObjectKey, Manifest] = {}
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        self._unlabelled: defaultdict[tuple[str, str], dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
         self._expected: dict[ObjectKey, Manifest] = {}
-        self._read: dict[ObjectKey, tuple[Manifest, Any]] = {}
+        self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
 
     def put(self, manifest: Manifest) -> None:
         """Store the object, unless a newer version of it is known."""
@@ -63,6 +66,8 @@ class Cache:
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
+        else:
+            self._unlabelled[key.kind, key.namespace][key] = None
         if key.kind == KIND:
             self.hosts.put(manifest)
 
@@ -75,6 +80,11 @@ class Cache:
             self._expected.pop(key, None)
             if key.kind == KIND:
                 self.hosts.remove(manifest)
+
+    def knows(self, manifest: Manifest) -> bool:
+        """Whether this version of the object, or a newer one, is in the cache."""
+        known = self._objects.get(key_of(manifest))
+        return known is not None and version_of(manifest) <= version_of(known)
 
     def expect(self, manifest: Manifest) -> None:
         """Announce the object as it will be after a status write, whose event may arrive before the response."""
@@ -90,11 +100,17 @@ class Cache:
         return self._objects.get(key)
 
     def read(self, manifest: Manifest, how: Callable[[Manifest], T]) -> T:
-        """Return ``how(manifest)`` for an object of the cache, called once for each version of the object."""
+        """Return ``how(manifest)`` for an object of the cache, or what it returned for this version of the object.
+
+        Only that of the objects that were read last is kept: it takes as much memory as the object itself.
+        """
         key = key_of(manifest)
-        known = self._read.get(key)
+        known = self._read.pop(key, None)
         if known is None or known[0] is not manifest:
-            known = self._read[key] = manifest, how(manifest)
+            known = manifest, how(manifest)
+        self._read[key] = known
+        if len(self._read) > READ:
+            self._read.popitem(last=False)
         found: T = known[1]
         return found
 
@@ -105,6 +121,10 @@ class Cache:
     def of_kind(self, kind: str) -> Iterator[Manifest]:
         """Yield every object of a kind."""
         return (self._objects[key] for key in self._by_kind.get(kind, ()))
+
+    def unlabelled(self, kind: str, namespace: str) -> Iterator[Manifest]:
+        """Yield the objects of a kind in a namespace that have no service's label."""
+        return (self._objects[key] for key in self._unlabelled.get((kind, namespace), ()))
 
     def of_service(self, service: ServiceKey) -> Iterator[Manifest]:
         """Yield the children and pods with the service's label, in a stable order."""
@@ -119,6 +139,7 @@ class Cache:
         known = self._objects.pop(key, None)
         self._read.pop(key, None)
         self._by_kind[key.kind].pop(key, None)
+        self._unlabelled[key.kind, key.namespace].pop(key, None)
         if known is None or not (service := self.service_of(known)):
             return
         keys = self._by_service[service]

@@ -67,10 +67,10 @@ def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
 
 def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:
     metadata = service["metadata"]
-    for budget in cache.of_kind(DISRUPTION_BUDGET):
-        is_near = budget["metadata"]["namespace"] == metadata["namespace"]
-        if is_near and controller_of(budget).get("uid") != metadata["uid"]:
-            yield budget
+    labelled = cache.of_service(ServiceKey(metadata["namespace"], metadata["name"]))
+    for item in (*cache.unlabelled(DISRUPTION_BUDGET, metadata["namespace"]), *labelled):
+        if item["kind"] == DISRUPTION_BUDGET and controller_of(item).get("uid") != metadata["uid"]:
+            yield item
 
 
 def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.kube.children import Applied
+from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
 from isvc_operator.manifests import Manifest, find
 from isvc_operator.observe.component import ComponentObservation
@@ -29,6 +30,7 @@ class Observer:
 
     cache: Cache
     details: PodDetails
+    ignored: Made[tuple[str, ...]] = field(default_factory=Made)
 
     async def observe(
         self,
@@ -63,9 +65,8 @@ class Observer:
             waiting=applied.waiting,
             contested=applied.contested,
             problem=problem,
-            ignored=(
-                *ignored_parts(service, resolved, config),
-                *(ignored_parts_of_runtime(resolved.chosen.runtime) if resolved and resolved.chosen else ()),
+            ignored=self.ignored.of(
+                key, (*wanted(service), resolved, config), lambda: tuple(_ignored(service, resolved, config))
             ),
         )
         return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
@@ -91,3 +92,9 @@ class Observer:
             progress=detail.progress,
         )
         return component, detail.requeue_after
+
+
+def _ignored(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
+    yield from ignored_parts(service, resolved, config)
+    if resolved and resolved.chosen:
+        yield from ignored_parts_of_runtime(resolved.chosen.runtime)

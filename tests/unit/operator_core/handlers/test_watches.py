@@ -22,7 +22,7 @@ class Watched:
     def __init__(self) -> None:
         self.cache = Cache(LABEL_SERVICE)
         self.queued: list[ServiceKey] = []
-        self.affected = Affected(self.cache, self.queued.append)
+        self.affected = Affected(self.cache, self.queued.append, self.queued.extend)
 
     def event(self, body: dict[str, Any], change: str = "MODIFIED") -> list[ServiceKey]:
         """Report a change, as a watch does; returns the queued keys."""
@@ -169,6 +169,17 @@ def test_what_is_newer_than_a_list_was_created_after_it(watched: Watched) -> Non
 
     assert watched.list("InferenceService", version=10) == []
     assert len(list(watched.cache.of_kind("InferenceService"))) == 1
+
+
+@pytest.mark.parametrize("change", ["ADDED", "MODIFIED"])
+def test_what_our_own_write_has_returned_affects_nothing_when_its_event_comes(watched: Watched, change: str) -> None:
+    child = seen(a_child("Deployment"))
+    watched.cache.put(child)
+
+    assert watched.event(child, change) == []
+    newer = {**child, "metadata": {**child["metadata"], "resourceVersion": "2"}}
+    assert watched.event(newer, change) == [OURS]
+    assert watched.event(child, change) == []
 
 
 def test_a_list_of_a_namespace_says_nothing_of_others(watched: Watched) -> None:

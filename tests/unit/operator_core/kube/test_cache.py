@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey, key_of
+from isvc_operator.kube.cache import READ, Cache, ObjectKey, ServiceKey, key_of
+from tests.support.builders import a_service_body
 
 OURS = ServiceKey("models", "torchserve")
 NO_LABEL: dict[str, str] = {}
@@ -165,3 +166,30 @@ def test_nothing_is_expected_of_an_object_after_another_event_of_it(cache: Cache
 
     assert not cache.was_expected(an_object(version=2, status="other"))
     assert not cache.was_expected(an_object(version=3, status="new"))
+
+
+def test_only_the_last_readings_are_kept() -> None:
+    cache, read = Cache(LABEL_SERVICE), list[str]()
+    bodies = [a_service_body(f"s{number}") for number in range(READ + 1)]
+    stored = []
+    for body in bodies:
+        cache.put(body)
+        stored.append(cache.get(key_of(body)) or {})
+    for body in (*stored, stored[-1], stored[0]):
+        cache.read(body, lambda item: read.append(item["metadata"]["name"]))
+
+    assert read == [*(body["metadata"]["name"] for body in bodies), "s0"]
+
+
+def test_what_has_no_services_label_is_found_by_its_namespace() -> None:
+    cache = Cache(LABEL_SERVICE)
+    budget: dict[str, Any] = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "mine", "namespace": "models", "resourceVersion": "1"},
+    }
+    cache.put(budget)
+    assert list(cache.unlabelled("PodDisruptionBudget", "models")) == [budget]
+
+    labels = {"labels": {LABEL_SERVICE: "bert"}, "resourceVersion": "2"}
+    cache.put({**budget, "metadata": {**budget["metadata"], **labels}})
+    assert list(cache.unlabelled("PodDisruptionBudget", "models")) == []
