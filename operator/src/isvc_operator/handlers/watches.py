@@ -43,7 +43,7 @@ class Affected:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         cache = self._cache
         if change == "DELETED":
-            cache.remove(body)
+            cache.bury(body)
         elif cache.knows(body):
             return  # it is what our own write has returned
         else:

@@ -18,6 +18,7 @@ from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
 
+BURIED: Final = 1000  # objects that do not exist any more
 READ: Final = 512  # objects of which the last reading is kept
 
 
@@ -52,13 +53,16 @@ class Cache:
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._unlabelled: defaultdict[tuple[str, str], dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
+        self._deleted: OrderedDict[str, None] = OrderedDict()
         self._expected: dict[ObjectKey, Manifest] = {}
         self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
 
     def put(self, manifest: Manifest) -> None:
-        """Store the object, unless a newer version of it is known."""
+        """Store the object, unless a newer version of it is known, or it does not exist any more."""
         key = key_of(manifest)
         known = self._objects.get(key)
+        if manifest["metadata"].get("uid") in self._deleted:
+            return
         if known is not None and version_of(manifest) < version_of(known):
             return
         self._drop(key)
@@ -85,6 +89,14 @@ class Cache:
         """Whether this version of the object, or a newer one, is in the cache."""
         known = self._objects.get(key_of(manifest))
         return known is not None and version_of(manifest) <= version_of(known)
+
+    def bury(self, manifest: Manifest) -> None:
+        """Remove an object that does not exist any more: the response to a write that came before may be on its way."""
+        self.remove(manifest)
+        if uid := manifest["metadata"].get("uid"):
+            self._deleted[uid] = None
+        if len(self._deleted) > BURIED:
+            self._deleted.popitem(last=False)
 
     def expect(self, manifest: Manifest) -> None:
         """Announce the object as it will be after a status write, whose event may arrive before the response."""

@@ -193,3 +193,15 @@ def test_what_has_no_services_label_is_found_by_its_namespace() -> None:
     labels = {"labels": {LABEL_SERVICE: "bert"}, "resourceVersion": "2"}
     cache.put({**budget, "metadata": {**budget["metadata"], **labels}})
     assert list(cache.unlabelled("PodDisruptionBudget", "models")) == []
+
+
+def test_a_response_that_comes_after_the_deletion_of_its_object_does_not_bring_it_back() -> None:
+    cache, body = Cache(LABEL_SERVICE), a_service_body(uid="gone")
+    cache.put(body)
+    cache.bury(body)
+    cache.put(body)
+    assert cache.get(key_of(body)) is None
+
+    again = a_service_body(uid="another")
+    cache.put(again)
+    assert cache.get(key_of(again)) == again
