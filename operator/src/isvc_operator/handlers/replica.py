@@ -1,0 +1,127 @@
+"""One replica of the operator: it watches, and reconciles all services while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from isvc_operator.api.inference_service import KIND
+from isvc_operator.config import OperatorConfig
+from isvc_operator.handlers.configuration import POLL
+from isvc_operator.handlers.tasks import until_one_ends, until_set
+from isvc_operator.handlers.watches import Affected, service_keys
+from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.kube.election import Election
+from isvc_operator.kube.ignored_settings import IgnoredSettings
+from isvc_operator.kube.pause import Pause
+from isvc_operator.kube.scope import Scope
+from isvc_operator.kube.watch import Watching
+from isvc_operator.kube.watches import Watches
+from isvc_operator.observe.phase import phase_of
+from isvc_operator.reconcile import Reconciler
+from isvc_operator.telemetry.snapshot import Snapshot
+from isvc_operator.worker import Worker
+
+
+class Replica:
+    """Queues the services that changes affect once it leads; without an ``election`` it always leads.
+
+    ``ignored`` are the settings of the ConfigMap that have no effect; ``pause`` is that of all requests.
+    ``clock`` counts seconds.
+    """
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        worker: Worker,
+        *,
+        watching: Watching,
+        scope: Scope,
+        reports: IgnoredSettings,
+        pause: Pause,
+        ignored: Sequence[str],
+        election: Election | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._reconciler = reconciler
+        self._cache = reconciler.cache
+        self._worker = worker
+        self._reports = reports
+        self._pause = pause
+        self._ignored = ignored
+        self._election = election
+        self._clock = clock
+        self._started = clock()
+        self._began = False
+        self.watches = Watches(watching, scope, Affected(self._cache, self._enqueue, self._enqueue_many))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may write."""
+        return self._election is None or self._election.leading
+
+    async def lead(self, stop: asyncio.Event) -> None:
+        """Reconcile, as long as it leads, until ``stop`` is set; raises LeaseLost."""
+        if self._election is None:
+            await self._work(stop)
+            return
+        await self._election.win()
+        await until_one_ends(self._work(stop), self._election.hold())
+        await self._election.release()
+
+    def stop(self) -> None:
+        """Begin no more reconciles; ``lead`` returns when those in progress have ended."""
+        self._worker.stop()
+
+    async def use(self, config: OperatorConfig, ignored: Sequence[str]) -> None:
+        """Use another configuration from now on."""
+        self._ignored = ignored
+        self._reconciler.use(config)
+        if self._began:
+            await self._begin()
+
+    async def report_storage_containers(self) -> None:
+        """Report what has no effect in ClusterStorageContainers, also in those that change."""
+        while True:
+            await asyncio.sleep(POLL)
+            if self._began:
+                await self._reports.of_storage_containers(self._cache)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state that the probes ask for."""
+        return Snapshot(
+            running=self._clock() - self._started,
+            discovered=self.watches.discovered,
+            leader=self.leads,
+            pause=self._pause.left,
+            queue=self._worker.state(),
+            watches=self.watches.states(),
+        )
+
+    def counted(self) -> Snapshot:
+        """Return the state with the services by phase."""
+        services = Counter(phase_of(body) for body in self._cache.of_kind(KIND))
+        return replace(self.snapshot(), contested=self._reconciler.contested(), services=services)
+
+    def _enqueue(self, key: ServiceKey) -> None:
+        if self._began:  # until then it stands by, and then it queues all services
+            self._worker.add(key)
+
+    def _enqueue_many(self, keys: Iterable[ServiceKey]) -> None:
+        if self._began:
+            self._worker.add_many(keys)
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
+        await until_one_ends(self.watches.filled(), until_set(stop))
+        if stop.is_set():
+            return
+        await self._begin()
+        await self._worker.run()
+
+    async def _begin(self) -> None:
+        self._began = True
+        self._worker.add_many(service_keys(self._cache))
+        await self._reports.of_config_map(self._ignored)
