@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 SERVICES, QUICK_SERVICES = 1000, 30
 FLAT = (0.1, 0.3, 5)  # of the services: for how many more the cost of each is measured
 FAILURES = 10
+RATE = 0.6  # of the services are let begin in a minute, where a changed runtime is followed slowly
 IDLE, KSERVES_IDLE = 300, 60  # seconds
 READS = {"discover", "list", "watch"}
 Cell = TypeVar("Cell")
@@ -42,6 +43,8 @@ class Found:
     restarted: Restarted
     idle: Idle
     rolled: Rolled
+    slowly: Rolled
+    rate: int  # of the slow roll, in a minute
     failed: Failed
     theirs: Created
     their_restart: Restarted
@@ -65,8 +68,8 @@ def measure(options: Options) -> Measured:
 
 
 def _found(assets: Path, count: int, scale: float) -> Found:
-    """``scale``: of the seconds that idle programs are watched, and of the number of failures."""
-    failures, rest = max(3, int(FAILURES * scale)), {}
+    """``scale``: of the seconds that idle programs are watched, of the number of failures, and of the slow roll."""
+    failures, rate, rest = max(3, int(FAILURES * scale)), int(RATE * count / scale), {}
 
     with trial(KServe(), assets) as mine:
         theirs = _logged("KServe", mine.create(count))
@@ -83,9 +86,13 @@ def _found(assets: Path, count: int, scale: float) -> Found:
         def ours_go_on(running: Any) -> None:
             rest["idle"] = _logged("ours", mine.idle(running, IDLE * scale))
             rest["rolled"] = _logged("ours", mine.roll("2"))
+
+        def ours_rolls_slowly(_: Any) -> None:
+            rest["slowly"] = _logged("ours", mine.roll("3"))
             rest["failed"] = _logged("ours", mine.fail(failures))
 
         restarted = _logged("ours", mine.restart(ours_go_on))
+        mine.restart(ours_rolls_slowly, f"--services-per-minute={rate}")
     with trial(Prototype(), assets) as mine:
         prototype = _logged("prototype", mine.create(count))
     with trial(Ours(ingress=False), assets) as mine:
@@ -95,8 +102,8 @@ def _found(assets: Path, count: int, scale: float) -> Found:
         with trial(Ours(), assets) as mine:
             sizes.append(_logged("ours", mine.create(max(1, int(share * count)))))
     return Found(
-        ours, restarted, rest["idle"], rest["rolled"], rest["failed"], theirs, their_restart, their_idle, their_failed,
-        prototype, same, sorted(sizes, key=lambda cell: cell.services),
+        ours, restarted, rest["idle"], rest["rolled"], rest["slowly"], rate, rest["failed"], theirs, their_restart,
+        their_idle, their_failed, prototype, same, sorted(sizes, key=lambda cell: cell.services),
     )  # fmt: skip
 
 
@@ -119,7 +126,7 @@ def _rows(found: Found) -> list[Row]:
     their_writes = sum(number for verb, number in found.their_restart.calls.items() if verb not in READS)
     seen = [seconds for seconds in found.failed.seen if seconds is not None]
     slowest = max(seen) if len(seen) == len(found.failed.seen) else float("nan")
-    caught_up = found.restarted.caught_up
+    caught_up, wrong = found.restarted.caught_up, found.rolled.wrong + found.slowly.wrong
     ratio = round(found.same_children.cpu / found.prototype.cpu, 2)
     each = [_cpu_each(cell) for cell in found.sizes]
     return [
@@ -144,8 +151,9 @@ def _rows(found: Found) -> list[Row]:
             peer, found.their_idle.cores),
         Row("scale-roll", "image of the runtime changed → all pods of the new one", found.rolled.available, "s", "–",
             True),
-        Row("scale-roll-wrong", "… services whose last status is wrong", found.rolled.wrong, "", "0",
-            found.rolled.wrong == 0),
+        Row("scale-roll-wrong", "… services whose last status is wrong", wrong, "", "0", wrong == 0),
+        Row("scale-roll-rate", f"… with SERVICES_PER_MINUTE={found.rate:,}: begun in a minute, the most",
+            found.slowly.in_a_minute, "", f"≤ {found.rate:,} + 5 %", found.slowly.in_a_minute <= 1.05 * found.rate),
         Row("scale-failure", f"a pod's failure → on the resource, slowest of {len(found.failed.seen)}", slowest, "s",
             "≤ 2", slowest <= 2, f"{peer}: {sum(at is not None for at in found.their_failed.seen)} of 3 named"),
         Row("scale-prototype", "processor time beside the kopf prototype's, the same children",
@@ -176,7 +184,8 @@ def _tables(found: Found) -> str:
         f"Idle, ours: {verbs(found.idle.calls)}.",
         f"Rolled: first Deployment after {found.rolled.first:g} s, last one after {found.rolled.changed:g} s, "
         f"{found.rolled.in_a_minute} in a minute at most; "
-        f"{verbs(found.rolled.calls)}.",
+        f"{verbs(found.rolled.calls)}. At the rate: the last one after {found.slowly.changed:g} s, "
+        f"{found.slowly.wrong} wrong.",
         f"Failures named: {len(seen)} of {len(found.failed.seen)}, "
         f"p50 {median(seen) if seen else float('nan'):g} s; KServe: {found.their_failed.seen}.",
     ]
@@ -184,7 +193,7 @@ def _tables(found: Found) -> str:
 
 
 def _cells(found: Found) -> list[tuple[str, dict[str, Any]]]:
-    named = {name: cell for name, cell in vars(found).items() if name != "sizes"}
+    named = {name: cell for name, cell in vars(found).items() if name not in {"sizes", "rate"}}
     return [*((name, asdict(cell)) for name, cell in named.items()), *(("size", asdict(cell)) for cell in found.sizes)]
 
 

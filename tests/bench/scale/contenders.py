@@ -101,7 +101,7 @@ class KServe:
         server.send("POST", RUNTIMES, runtime())
 
     @contextlib.contextmanager
-    def running(self, cluster: Cluster) -> Iterator[Running]:
+    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
         """The manager, once it is ready."""
         metrics, probes, webhooks = (release(free_port()) for _ in range(3))
         with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +110,7 @@ class KServe:
             for name, content in zip(("tls.key", "tls.crt"), kserve.make_certificate(), strict=True):
                 (certificates / name).write_bytes(content)
             command = [printed("program", "kserve"), f"--metrics-addr=127.0.0.1:{metrics}",
-                       f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}"]  # fmt: skip
+                       f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}", *flags]  # fmt: skip
             environment = {"POD_NAMESPACE": "kserve", "TMPDIR": folder}
             with _started(command, cluster, "kserve", probes, "/readyz", environment) as process:
                 controller = r'\{[^}]*controller="inferenceservice"[^}]*\}'
@@ -135,10 +135,10 @@ class Prototype:
         Ours().install(server)
 
     @contextlib.contextmanager
-    def running(self, cluster: Cluster) -> Iterator[Running]:
+    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
         """The prototype, once it watches."""
         port = free_port()
-        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port)]
+        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port), *flags]
         with _started(command, cluster, "prototype", port, "/") as process:
             yield Running(process, port, re.compile(r"^done (\S+)$", re.M), re.compile(r"^waiting (\S+)$", re.M))
 

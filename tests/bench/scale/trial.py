@@ -39,6 +39,7 @@ from tests.support.waiting import eventually
 log = logging.getLogger(__name__)
 
 NAMESPACE = "team"
+_ONE_LOG = ("--audit-log-maxsize=100000",)  # MB; it is read seldom, and would be in several files otherwise
 _QUIET = 3.0  # seconds without a call of the program: it is done
 _READY_TIMEOUT = 1200.0  # seconds for a thousand services, and in proportion for more
 _STARTS = 2.0  # seconds until a server fails: all has been said about its pod by then
@@ -62,7 +63,7 @@ class Contender(Protocol):
     def install(self, server: ApiServer) -> None:
         """What it needs on the cluster."""
 
-    def running(self, cluster: Cluster) -> contextlib.AbstractContextManager[Running]:
+    def running(self, cluster: Cluster, *flags: str) -> contextlib.AbstractContextManager[Running]:
         """Its process, once it has seen the cluster."""
 
 
@@ -164,11 +165,11 @@ class Trial:
                 round(cpu_seconds(self.cluster.api_server) - api_server, 1), max(most), yardstick,
             )  # fmt: skip
 
-    def restart(self, then: Callable[[Running], None]) -> Restarted:
-        """Start the program again, and go on with ``then`` while it runs."""
+    def restart(self, then: Callable[[Running], None], *flags: str) -> Restarted:
+        """Start the program again, with these flags, and go on with ``then`` while it runs."""
         self._calls()
         began = time.time()
-        with self.contender.running(self.cluster) as running:
+        with self.contender.running(self.cluster, *flags) as running:
             eventually(lambda: running.reconciles() >= self.count and running.is_idle(), "it has caught up", 300)
             caught_up, cpu = time.time() - began, cpu_seconds(running.process)
             calls = self._until_quiet()
@@ -283,7 +284,7 @@ def trial(contender: Contender, assets: Path) -> Iterator[Trial]:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_cluster(assets, Path(folder), install) as cluster,
+        running_cluster(assets, Path(folder), install, *_ONE_LOG) as cluster,
         contextlib.closing(Client(cluster.server)) as client,
         watching(client, services_path(NAMESPACE)) as services,
         watching(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments") as deployments,
