@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 import urllib3
 
 from tests.support.apiserver import ApiServer
+
+log = logging.getLogger(__name__)
 
 _CONNECTIONS = 16
 _TIMEOUT = 60.0  # seconds; a server that creates thousands of objects is slow
@@ -60,7 +63,7 @@ class Watched:
     changed: list[Callable[[dict[str, Any], float], None]] = field(default_factory=list)
 
     def read(self, answer: urllib3.BaseHTTPResponse) -> None:
-        """Read events until the connection is closed."""
+        """Read events until the connection is closed, by us or by a server for which we are too slow."""
         rest = b""
         with contextlib.suppress(urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError):
             for chunk in answer.read_chunked():
@@ -82,13 +85,23 @@ class Watched:
 @contextlib.contextmanager
 def watching(client: Client, collection: str) -> Iterator[Watched]:
     """The objects of a collection, watched until the end of the block."""
-    watched = Watched()
-    answer = client.stream(f"{collection}?watch=true&timeoutSeconds=7200")
-    thread = threading.Thread(target=watched.read, args=(answer,), daemon=True)
+    watched, ends = Watched(), threading.Event()
+    answers = [client.stream(f"{collection}?watch=true")]
+
+    def follow() -> None:
+        while True:
+            watched.read(answers[-1])
+            answers[-1].release_conn()
+            if ends.is_set():
+                return
+            log.info("%s is watched again", collection)  # from its objects as they are now
+            answers.append(client.stream(f"{collection}?watch=true"))
+
+    thread = threading.Thread(target=follow, daemon=True)
     thread.start()
     try:
         yield watched
     finally:
-        answer.shutdown()
+        ends.set()
+        answers[-1].shutdown()
         thread.join()
-        answer.release_conn()
