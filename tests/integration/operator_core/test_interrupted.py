@@ -180,8 +180,9 @@ class World:
         api = Interrupted(self.api, cut)
         running = Operator(api, self.namespace, self.server, self.seconds)
         for _ in range(ROUNDS):
-            # An operator that tries again does so before the events of its last attempt have arrived.
-            if not running.failures and not running.watch():
+            # An operator that tries again does so before the events of its last attempt have arrived, but not forever.
+            is_queued = running.failures == 1 or running.watch() or running.failures
+            if not is_queued:
                 if play_rollouts(self.server, self.namespace):
                     continue
                 if running.again is None or running.again >= RESYNC:

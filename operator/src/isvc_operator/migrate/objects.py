@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import ObjectNotFound
+from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
 from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.migrate.names import MIGRATION
@@ -37,7 +37,7 @@ class Objects:
         """Return the object, if it exists."""
         try:
             found: Manifest = json.loads(await self.api.send(ApiRequest("GET", path)))
-        except ObjectNotFound:
+        except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
             return None
         return found
 
