@@ -18,7 +18,6 @@ FIRST_CALLS = [
     "PATCH services/torchserve-predictor",
     "PATCH ingresses/torchserve",
     "PATCH inferenceservices/torchserve/status",
-    "POST events",
 ]
 POD = "torchserve-predictor-1-a"
 STATUS = "PATCH inferenceservices/torchserve/status"

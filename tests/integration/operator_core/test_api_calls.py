@@ -11,17 +11,16 @@ from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.waiting import eventually
 
 
-def test_a_new_service_costs_three_applies_one_status_and_one_event(
+def test_a_new_service_costs_three_applies_and_one_status(
     running_operator: None, apiserver: ApiServer, namespace: Namespace
 ) -> None:
     since = apiserver.position()
     namespace.apply_story()
     namespace.wait_for_condition("Ready", "Unknown")
     calls = eventually(
-        lambda: found if len(found := calls_in(apiserver, namespace, since)) >= 5 else None, "five calls were made"
+        lambda: found if len(found := calls_in(apiserver, namespace, since)) >= 4 else None, "four calls were made"
     )
     assert sorted((call.verb, call.resource, call.subresource) for call in calls) == [
-        ("create", "events", ""),
         ("patch", "deployments", ""),
         ("patch", "inferenceservices", "status"),
         ("patch", "ingresses", ""),

@@ -42,20 +42,16 @@ _OF_THE_CLUSTER = "default"
 def events_for(service: InferenceService, status: InferenceServiceStatus, now: str) -> list[Mapping[str, Any]]:
     """Return the Events for changed conditions.
 
-    There is one for each status and reason of ``Ready``, one for a host that belongs to another service, one for each
-    list of fields that have no effect, one for each change that is held back, one for each pod template of a newer
-    version of the operator that waits for more than its turn, and one for each list of children that do not stay as
-    rendered.
+    There is one for each status and reason of ``Ready`` but the first stage of a new service, one for a host that
+    belongs to another service, one for each list of fields that have no effect, one for each change that is held back,
+    one for each pod template of a newer version of the operator that waits for more than its turn, and one for each
+    list of children that do not stay as rendered.
     """
     events = []
     ready = _changed(READY, service.status, status)
-    if ready:
-        became_ready = ready.status == "True"
-        state = "Ready" if became_ready else "not Ready"
-        reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
-        message = (None if became_ready else ready.message) or f"InferenceService [{service.metadata.name}] is {state}"
-        type_ = "Warning" if ready.status == "False" else "Normal"
-        events.append(_of_service(service, type_, reason=reason, message=message, now=now))
+    is_first_stage = ready and ready.status == "Unknown" and not service.status.conditions
+    if ready and not is_first_stage:
+        events.append(_readiness_event(service, ready, now))
     ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
@@ -64,6 +60,15 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
         if found and found.reason != ROLLOUT_QUEUED and found.message != _message(_of_type(condition, service.status)):
             events.append(_of_service(service, type_, reason=found.reason or "", message=found.message or "", now=now))
     return events
+
+
+def _readiness_event(service: InferenceService, ready: Condition, now: str) -> Mapping[str, Any]:
+    became_ready = ready.status == "True"
+    state = "Ready" if became_ready else "not Ready"
+    reason = "InferenceServiceReady" if became_ready else (ready.reason or "InferenceServiceNotReady")
+    message = (None if became_ready else ready.message) or f"InferenceService [{service.metadata.name}] is {state}"
+    type_ = "Warning" if ready.status == "False" else "Normal"
+    return _of_service(service, type_, reason=reason, message=message, now=now)
 
 
 def ignored_event(involved: Mapping[str, Any], ignored: Sequence[str], *, reason: str, now: str) -> Mapping[str, Any]:

@@ -48,7 +48,6 @@ def test_the_event_of_a_failure() -> None:
 
 
 TOLD = {
-    "a first status": (None, STARTING, ("Normal", "LoadingModel", "copying")),
     "another stage": (
         STARTING,
         condition("Ready", None, "StartingServer", "starting"),
@@ -93,6 +92,7 @@ def test_an_event_reports(before: Any, after: Any, words: tuple[str, str, str]) 
 
 
 NOT_TOLD = {
+    "the first stage of a new service": (None, STARTING),
     "the same again": (CRASHED, CRASHED),
     "other words for the same": (CRASHED, condition("Ready", False, "ServerFailed", "it crashed again")),
     "still ready": (GOOD, GOOD),

@@ -11,11 +11,11 @@ from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runti
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, watched
 
 
-async def test_the_first_reconcile_makes_the_children_the_status_and_one_event(cluster: Cluster) -> None:
+async def test_the_first_reconcile_makes_the_children_and_the_status(cluster: Cluster) -> None:
     assert await cluster.reconcile() == FIRST_CALLS
 
     assert cluster.condition("Ready")["status"] == "Unknown"
-    assert [(event["type"], event["reason"]) for event in cluster.api.events] == [("Normal", "CreatingPod")]
+    assert cluster.api.events == []
 
 
 async def test_a_second_reconcile_sends_nothing(cluster: Cluster) -> None:
