@@ -154,7 +154,7 @@ def test_a_reconcile_is_a_trace_with_its_steps_and_the_requests_of_each(
         "isvc.name": "torchserve",
     }
     assert sorted(steps.values()) == ["apply", "gather", "observe", "render", "resolve", "write"]
-    assert requests == {("apply", "patch"), ("write", "patch"), ("write", "create")}
+    assert requests == {("apply", "patch"), ("write", "patch")}
 
 
 def test_the_operator_stays_alive_and_ready_while_an_optional_kind_comes_and_goes(
