@@ -35,7 +35,7 @@ class Text:
     content: str
 
 
-class ObjectKey(NamedTuple):
+class DocumentKey(NamedTuple):
     """The identity of an object in the files; ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
@@ -97,7 +97,7 @@ def read_documents(
     """
     found: defaultdict[str, list[Any]] = defaultdict(list)
     problems: list[str] = []
-    places: dict[ObjectKey, str] = {}
+    places: dict[DocumentKey, str] = {}
     for text in texts:
         try:
             documents = _documents(text)
@@ -145,10 +145,10 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
     return "runtimes", parse_serving_runtime(placed)
 
 
-def _check_once(body: Mapping[str, Any], place: str, places: dict[ObjectKey, str]) -> None:
+def _check_once(body: Mapping[str, Any], place: str, places: dict[DocumentKey, str]) -> None:
     """Raise UnusableInput for an object that was given before, at another of the ``places``."""
     metadata = body["metadata"]
-    key = ObjectKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
+    key = DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
     if first := places.get(key):
         namespace = f" of namespace {key.namespace}" if key.namespace else ""
         raise UnusableInput(

@@ -10,7 +10,7 @@ from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.pod import Pod
 from isvc_operator.manifests import Manifest
-from isvc_operator.render.routes import Route
+from isvc_operator.render.routes import ServiceRoute
 from isvc_operator.resolve.containers import is_grpc
 
 
@@ -35,7 +35,7 @@ class IngressRoute:
 
 
 def ingress_routes(
-    routes: Iterable[Route], children: Sequence[Manifest], pods: Sequence[Pod]
+    routes: Iterable[ServiceRoute], children: Sequence[Manifest], pods: Sequence[Pod]
 ) -> tuple[IngressRoute, ...]:
     """Return the routes of this ingress, which speaks only HTTP/1.1: those for gRPC beside REST are left out."""
     services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}

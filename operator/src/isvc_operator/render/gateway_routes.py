@@ -13,7 +13,7 @@ from isvc_operator.api.kinds import GATEWAY_API, kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import child_metadata
-from isvc_operator.render.routes import Route, Rule, routes_of
+from isvc_operator.render.routes import PathRule, ServiceRoute, routes_of
 from isvc_operator.resolve.service import Resolved
 
 _DEFAULT_TIMEOUT: Final = 60  # seconds, as with KServe
@@ -21,7 +21,7 @@ _LARGEST: Final = 99_999  # of a number in a duration of the Gateway API: five d
 _HOUR: Final = 3600  # seconds
 
 
-def route_kind(route: Route) -> str:
+def route_kind(route: ServiceRoute) -> str:
     """Return the kind of the object for a route."""
     return "GRPCRoute" if route.only_grpc else "HTTPRoute"
 
@@ -56,7 +56,7 @@ def parent_of(config: IngressConfig) -> dict[str, str]:
     return {"group": GATEWAY_API, "kind": "Gateway", "namespace": namespace, "name": name}
 
 
-def _http_rule(resolved: Resolved, route: Route, rule: Rule, config: IngressConfig) -> dict[str, Any]:
+def _http_rule(resolved: Resolved, route: ServiceRoute, rule: PathRule, config: IngressConfig) -> dict[str, Any]:
     path = {"type": "Exact" if rule.exact else "PathPrefix", "value": (route.prefix + rule.path).rstrip("/") or "/"}
     filters = [_headers(resolved), *([_without_prefix(rule)] if route.prefix else ())]
     built: dict[str, Any] = {"matches": [{"path": path}], "filters": filters, "backendRefs": [_backend(resolved, rule)]}
@@ -70,7 +70,7 @@ def _duration(seconds: int) -> str:
     return f"{seconds}s" if seconds <= _LARGEST else f"{min(-(-seconds // _HOUR), _LARGEST)}h"
 
 
-def _grpc_rule(resolved: Resolved, rule: Rule) -> dict[str, Any]:
+def _grpc_rule(resolved: Resolved, rule: PathRule) -> dict[str, Any]:
     """Return a rule for every call. A GRPCRoute has no timeouts: clients send their own with each call."""
     return {"filters": [_headers(resolved)], "backendRefs": [_backend(resolved, rule)]}
 
@@ -83,7 +83,7 @@ def _headers(resolved: Resolved) -> dict[str, Any]:
     return {"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": headers}}
 
 
-def _without_prefix(rule: Rule) -> dict[str, Any]:
+def _without_prefix(rule: PathRule) -> dict[str, Any]:
     path = (
         {"type": "ReplaceFullPath", "replaceFullPath": rule.path}
         if rule.exact
@@ -92,6 +92,6 @@ def _without_prefix(rule: Rule) -> dict[str, Any]:
     return {"type": "URLRewrite", "urlRewrite": {"path": path}}
 
 
-def _backend(resolved: Resolved, rule: Rule) -> dict[str, Any]:
+def _backend(resolved: Resolved, rule: PathRule) -> dict[str, Any]:
     namespace = resolved.service.metadata.namespace
     return {"kind": "Service", "namespace": namespace, "name": rule.service, "port": rule.port}

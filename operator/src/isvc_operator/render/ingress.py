@@ -13,7 +13,7 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.render.backend_tls import route_annotations
 from isvc_operator.render.metadata import child_metadata
-from isvc_operator.render.routes import Route, Rule, routes_of
+from isvc_operator.render.routes import PathRule, ServiceRoute, routes_of
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.service import Resolved
 
@@ -78,12 +78,12 @@ def _ingress(
     }
 
 
-def _for_http(route: Route) -> list[Rule]:
+def _for_http(route: ServiceRoute) -> list[PathRule]:
     """Return the rules, without those for gRPC beside others: most controllers serve one protocol for each host."""
     return [rule for rule in route.rules if not rule.grpc] or list(route.rules)
 
 
-def _path(rule: Rule) -> dict[str, Any]:
+def _path(rule: PathRule) -> dict[str, Any]:
     """Return the path of a rule. ingress-nginx accepts ':' and '.' only with the type of the exact ones."""
     return {
         "path": rule.path,
@@ -92,9 +92,9 @@ def _path(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _path_with_prefix(rule: Rule, own: PathIngress, values: Mapping[str, str]) -> dict[str, Any]:
+def _path_with_prefix(rule: PathRule, own: PathIngress, values: Mapping[str, str]) -> dict[str, Any]:
     return {"path": fill(own.path, values), "pathType": own.path_type, "backend": _backend(rule)}
 
 
-def _backend(rule: Rule) -> dict[str, Any]:
+def _backend(rule: PathRule) -> dict[str, Any]:
     return {"service": {"name": rule.service, "port": {"number": rule.main_port}}}

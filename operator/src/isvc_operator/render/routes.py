@@ -23,7 +23,7 @@ _EVERY_PATH: Final = "/"
 
 
 @dataclass(frozen=True)
-class Rule:
+class PathRule:
     """Requests for ``path`` and for what is below it, or with ``exact`` for ``path`` alone, go to a Service.
 
     ``port`` is that of the Service, ``main_port`` the one that leads to the first port of the pods. ``timeout`` counts
@@ -40,7 +40,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Route:
+class ServiceRoute:
     """Requests for ``hosts`` follow the rule with the longest path. ``name`` is unique in the namespace.
 
     ``prefix`` is a path that all of them begin with, and that servers do not see; "" for none.
@@ -48,7 +48,7 @@ class Route:
 
     name: str
     hosts: tuple[str, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[PathRule, ...]
     prefix: str = ""
 
     @property
@@ -57,7 +57,7 @@ class Route:
         return all(rule.grpc for rule in self.rules)
 
 
-def routes_of(resolved: Resolved) -> tuple[Route, ...]:
+def routes_of(resolved: Resolved) -> tuple[ServiceRoute, ...]:
     """Return the service's routes, then one for each component; none if annotations that restrict access would be lost.
 
     A route without a host is left out: its hosts belong to other services, or the service is cluster-local.
@@ -67,37 +67,37 @@ def routes_of(resolved: Resolved) -> tuple[Route, ...]:
     return tuple(route for route in _every_route(resolved) if route.hosts)
 
 
-def _every_route(resolved: Resolved) -> Iterator[Route]:
+def _every_route(resolved: Resolved) -> Iterator[ServiceRoute]:
     name, hosts = resolved.service.metadata.name, resolved.hosts
     rules = (*_explain(resolved), *_rules(resolved, resolved.transformer or resolved.predictor))
-    yield Route(route_name(name), hosts.service, rules)
+    yield ServiceRoute(route_name(name), hosts.service, rules)
     if hosts.path:
         below = tuple(rule for rule in rules if not rule.grpc)  # a call of gRPC cannot have a prefix
-        yield Route(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path)
+        yield ServiceRoute(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path)
     for component in resolved.components:
         own = tuple(_rules(resolved, component))
-        yield Route(route_name(name, component.kind), hosts.components.get(component.kind, ()), own)
+        yield ServiceRoute(route_name(name, component.kind), hosts.components.get(component.kind, ()), own)
 
 
-def _explain(resolved: Resolved) -> Iterator[Rule]:
+def _explain(resolved: Resolved) -> Iterator[PathRule]:
     """Yield the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
     if explainer := resolved.explainer:
         path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
         main = explainer.main_port
         port = service_port(explainer, grpc=False) or main
-        yield Rule(path, explainer.name, port, _timeout(resolved, explainer), exact=True, main_port=main)
+        yield PathRule(path, explainer.name, port, _timeout(resolved, explainer), exact=True, main_port=main)
 
 
-def _rules(resolved: Resolved, component: Component) -> Iterator[Rule]:
+def _rules(resolved: Resolved, component: Component) -> Iterator[PathRule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
     timeout, main = _timeout(resolved, component), component.main_port
     rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
     if rest is None:
-        yield Rule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)
+        yield PathRule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)
         return
     if grpc is not None:
-        yield Rule(GRPC_PATH, component.name, grpc, timeout, grpc=True, main_port=main)
-    yield Rule(_EVERY_PATH, component.name, rest, timeout, main_port=main)
+        yield PathRule(GRPC_PATH, component.name, grpc, timeout, grpc=True, main_port=main)
+    yield PathRule(_EVERY_PATH, component.name, rest, timeout, main_port=main)
 
 
 def _timeout(resolved: Resolved, component: Component) -> int | None:

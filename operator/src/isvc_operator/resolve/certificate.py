@@ -14,7 +14,7 @@ class UnusableCertificate(ValueError):
 
 
 @dataclass(frozen=True)
-class Certificate:
+class ServerCertificate:
     """The server's certificate of a chain."""
 
     hosts: tuple[str, ...]
@@ -30,7 +30,7 @@ class Certificate:
         return tuple(host for host in hosts if not any(_is_for(name, host) for name in self.hosts))
 
 
-def read_certificate(chain: str, key: str) -> Certificate:
+def read_certificate(chain: str, key: str) -> ServerCertificate:
     """Return what a chain in PEM says, whose first certificate has this key; raises UnusableCertificate."""
     from cryptography import x509  # only services that ask for TLS need it
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -50,7 +50,7 @@ def read_certificate(chain: str, key: str) -> Certificate:
         hosts = tuple(names.get_values_for_type(x509.DNSName))
     except x509.ExtensionNotFound:
         hosts = ()
-    return Certificate(hosts, first.not_valid_before_utc, first.not_valid_after_utc)
+    return ServerCertificate(hosts, first.not_valid_before_utc, first.not_valid_after_utc)
 
 
 def check_authorities(authorities: str) -> None:

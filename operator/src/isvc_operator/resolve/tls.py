@@ -17,7 +17,12 @@ from isvc_operator.api.names import ANNOTATION_SETTINGS, ANNOTATION_TLS_SECRET, 
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.certificate import Certificate, UnusableCertificate, check_authorities, read_certificate
+from isvc_operator.resolve.certificate import (
+    ServerCertificate,
+    UnusableCertificate,
+    check_authorities,
+    read_certificate,
+)
 from isvc_operator.resolve.component import Component, with_variable
 from isvc_operator.resolve.components import RequestedComponent
 from isvc_operator.resolve.containers import merge_items
@@ -44,7 +49,7 @@ class ServingTls:
     """
 
     secret: str
-    certificate: Certificate | None = None
+    certificate: ServerCertificate | None = None
     missing: tuple[str, ...] = ()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.render.gateway_routes import build_routes
-from isvc_operator.render.routes import GRPC_PATH, Route, Rule, routes_of
+from isvc_operator.render.routes import GRPC_PATH, PathRule, ServiceRoute, routes_of
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 CONFIG = OperatorConfig(
@@ -19,7 +19,7 @@ HOST, OWN = "torchserve.models.example.com", "torchserve-predictor.models.exampl
 PREDICTOR = "torchserve-predictor"
 
 
-def routes(*ports: dict[str, Any], config: OperatorConfig = CONFIG, **service: Any) -> tuple[Route, ...]:
+def routes(*ports: dict[str, Any], config: OperatorConfig = CONFIG, **service: Any) -> tuple[ServiceRoute, ...]:
     return routes_of(a_resolved(a_service(**service), a_runtime(container={"ports": [*ports]}), config))
 
 
@@ -27,20 +27,23 @@ def routes(*ports: dict[str, Any], config: OperatorConfig = CONFIG, **service: A
 def test_calls_have_a_rule_of_their_own_on_the_host_of_rest_and_none_below_a_path(
     ports: Any, rest: int, grpc: int
 ) -> None:
-    for_rest, for_grpc = Rule("/", PREDICTOR, rest), Rule(GRPC_PATH, PREDICTOR, grpc, grpc=True)
+    for_rest, for_grpc = PathRule("/", PREDICTOR, rest), PathRule(GRPC_PATH, PREDICTOR, grpc, grpc=True)
 
     assert routes(*ports) == (
-        Route("torchserve", (HOST,), (for_grpc, for_rest)),
-        Route("torchserve-path", ("example.com",), (for_rest,), prefix="/of/torchserve"),
-        Route(PREDICTOR, (OWN,), (for_grpc, for_rest)),
+        ServiceRoute("torchserve", (HOST,), (for_grpc, for_rest)),
+        ServiceRoute("torchserve-path", ("example.com",), (for_rest,), prefix="/of/torchserve"),
+        ServiceRoute(PREDICTOR, (OWN,), (for_grpc, for_rest)),
     )
 
 
 def test_a_service_that_speaks_only_grpc_takes_nothing_on_the_shared_host() -> None:
-    rule = Rule("/", PREDICTOR, 80, grpc=True)
+    rule = PathRule("/", PREDICTOR, 80, grpc=True)
     resolved = a_resolved(runtime=a_runtime(container={"ports": [GRPC]}), config=CONFIG)
 
-    assert routes_of(resolved) == (Route("torchserve", (HOST,), (rule,)), Route(PREDICTOR, (OWN,), (rule,)))
+    assert routes_of(resolved) == (
+        ServiceRoute("torchserve", (HOST,), (rule,)),
+        ServiceRoute(PREDICTOR, (OWN,), (rule,)),
+    )
     assert {child["kind"] for child in build_routes(resolved, CONFIG.ingress)} == {"GRPCRoute"}
     assert resolved.hosts.url == f"http://{HOST}"
 
