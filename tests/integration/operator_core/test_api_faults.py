@@ -18,7 +18,7 @@ import pytest
 from isvc_operator.kube import client, requests
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.apiserver import ApiServer, Call
 from tests.support.faulty_api import Arrival, Fault, FaultyApi, faulty, kubeconfig_of, refused
 from tests.support.namespace import Namespace, story_service
@@ -92,16 +92,6 @@ def _is_ready(port: int) -> bool:
             return bool(response.status == 200)
     except OSError:
         return False
-
-
-@pytest.fixture
-def namespace(apiserver: ApiServer) -> Namespace:
-    return new_namespace(apiserver)
-
-
-@pytest.fixture
-def another_namespace(apiserver: ApiServer) -> Namespace:
-    return new_namespace(apiserver)
 
 
 def of_operator(arrival: Arrival) -> bool:
