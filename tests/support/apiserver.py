@@ -209,10 +209,13 @@ class ApiServer:
         return [call for call in calls if call.user_agent.startswith(user_agent)]
 
     def audit_events(self, since: int = 0) -> list[dict[str, Any]]:
-        """The lines of the log, in order: one before each request, another after its answer."""
+        """The lines of the log, in order: one before each request, another after its answer.
+
+        The last one may be half written.
+        """
         with self.audit_log.open("rb") as log:
             log.seek(since)
-            return [json.loads(line) for line in log]
+            return [json.loads(line) for line in log if line.endswith(b"\n")]
 
 
 def _collection(api_version: str, kind: str, namespace: str) -> str:
