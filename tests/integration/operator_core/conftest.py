@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from urllib3.exceptions import HTTPError
 
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
@@ -15,7 +17,19 @@ from tests.support.permissions import EVERYONES, granted_by, needed_for, of_agen
 
 ROOT = Path(__file__).parents[3]
 RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
+_SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/{}/inferenceservices"
 _numbers = itertools.count(1)
+_made: list[tuple[ApiServer, str]] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def services_removed() -> Iterator[None]:
+    """The next module's operator reconciles no services of this one, of which some are never right."""
+    yield
+    while _made:
+        server, name = _made.pop()
+        with contextlib.suppress(HTTPError):  # the server was the module's own, and is gone
+            server.send("DELETE", _SERVICES.format(name))
 
 
 @pytest.fixture(scope="module")
@@ -48,4 +62,5 @@ def new_namespace(server: ApiServer) -> Namespace:
     """A namespace that no other test uses."""
     name = f"team-{next(_numbers)}"
     server.create_namespace(name)
+    _made.append((server, name))
     return Namespace(server, name)
