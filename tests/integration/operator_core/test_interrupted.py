@@ -137,9 +137,10 @@ class Operator:
         for item in gone:
             self.cache.remove(item)
         changed = [item for key, item in existing.items() if self.versions.get(key) != _version(item)]
-        for item in changed:
+        news = [item for item in changed if not self.cache.knows(item)]  # the responses to its writes are no news
+        for item in news:
             self.cache.put(item)
-        unexpected = [item for item in changed if not self.cache.was_expected(item)]
+        unexpected = [item for item in news if not self.cache.was_expected(item)]
         first, self.versions = not self.versions, {key: _version(item) for key, item in existing.items()}
         return first or bool(unexpected or gone)
 

@@ -83,7 +83,9 @@ class Children:
         await self._unlabelled.label(key, service, (*rendered, *observed))
         missing = self._missing.among(due.changes)
         contested, until = self._restores.contested(rendered, planned)
-        times = (due.requeue_after, RETRY_SECONDS if missing else None, until, turn)
+        # No watch reports what was sent just now (its response is in the cache), and that is what the others wait for.
+        follows = 0.0 if sending and len(due.changes) < len(changes) else None
+        times = (follows, due.requeue_after, RETRY_SECONDS if missing else None, until, turn)
         requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
         return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing, contested)
 
