@@ -1,5 +1,7 @@
 """A thousand services, beside KServe's manager and a kopf prototype; a hundred to five thousand of ours.
 
+What no program can be faster than is measured, too (``scale/least.py``).
+
 Each program gets a new cluster (``scale/cluster.py``): the pods exist in the API server only, and are ready at once.
 KServe's manager has no limit of processor time here, and its webhooks are not called. ``--services`` sets another
 number than a thousand, ``--profile`` writes ``scale-profile.txt`` beside the results.
@@ -20,6 +22,7 @@ import psutil
 from tests.bench.options import Options
 from tests.bench.report import QUICK_RESULTS, RESULTS, Measured, Row, versions
 from tests.bench.scale.contenders import KServe, Ours, Prototype
+from tests.bench.scale.least import Least, least
 from tests.bench.scale.profile import profiled, summary
 from tests.bench.scale.trial import Created, Failed, Idle, Restarted, Rolled, trial, verbs
 from tests.support.apiserver import find_assets
@@ -52,6 +55,7 @@ class Found:
     their_failed: Failed
     prototype: Created
     same_children: Created  # ours without Ingresses
+    least: Least
     sizes: list[Created]
 
 
@@ -97,13 +101,15 @@ def _found(assets: Path, count: int, scale: float) -> Found:
         prototype = _logged("prototype", mine.create(count))
     with trial(Ours(ingress=False), assets) as mine:
         same = _logged("ours, no Ingress", mine.create(count))
+    with trial(Ours(), assets) as mine:
+        bare = _logged("no program", least(mine, count))
     sizes = [ours]
     for share in FLAT:
         with trial(Ours(), assets) as mine:
             sizes.append(_logged("ours", mine.create(max(1, int(share * count)))))
     return Found(
         ours, restarted, rest["idle"], rest["rolled"], rest["slowly"], rate, rest["failed"], theirs, their_restart,
-        their_idle, their_failed, prototype, same, sorted(sizes, key=lambda cell: cell.services),
+        their_idle, their_failed, prototype, same, bare, sorted(sizes, key=lambda cell: cell.services),
     )  # fmt: skip
 
 
@@ -189,6 +195,10 @@ def _tables(found: Found) -> str:
         f"Failures named: {len(seen)} of {len(found.failed.seen)}, "
         f"p50 {median(seen) if seen else float('nan'):g} s; KServe: {found.their_failed.seen}.",
     ]
+    bare = found.least
+    lines.append(f"| no program: a client creates the children | {bare.services:,} | – | {bare.children:g} "
+                 f"| {bare.available:g} (pods) | – | – | – | {bare.api_server_cpu:g} | – "
+                 f"| {bare.yardstick:g} |")  # fmt: skip
     return "\n".join(lines) + "\n\n" + "\n".join(f"- {line}" for line in words)
 
 

@@ -143,7 +143,7 @@ class Trial:
     def create(self, count: int, observed: Observed = contextlib.nullcontext) -> Created:
         """Start the program, and create services at the client's full speed, while ``observed`` sees the process."""
         self.count = count
-        yardstick = _yardstick()
+        measured = yardstick()
         with (
             self.contender.running(self.cluster) as running,
             _most_memory(running.process) as most,
@@ -162,7 +162,7 @@ class Trial:
             return Created(
                 count, round(client, 1), round(children - began, 1), round(max(self._ready.values()) - began, 1),
                 dict(calls.verbs), round(cpu_seconds(running.process) - cpu, 1),
-                round(cpu_seconds(self.cluster.api_server) - api_server, 1), max(most), yardstick,
+                round(cpu_seconds(self.cluster.api_server) - api_server, 1), max(most), measured,
             )  # fmt: skip
 
     def restart(self, then: Callable[[Running], None], *flags: str) -> Restarted:
@@ -202,7 +202,7 @@ class Trial:
         self.client.send("PATCH", f"{RUNTIMES}/{RUNTIME}", spec, "application/merge-patch+json")
 
         def rolled() -> bool:
-            return len(times) >= self.count and all(map(_is_rolled_out, list(self.deployments.items.values())))
+            return len(times) >= self.count and all(map(is_rolled_out, list(self.deployments.items.values())))
 
         eventually(rolled, "all Deployments are rolled out", _READY_TIMEOUT, lambda: f"{len(times)} are changed")
         available = time.time() - began
@@ -317,15 +317,16 @@ def _most_memory(process: psutil.Process) -> Iterator[list[float]]:
         thread.join()
 
 
-def _yardstick() -> float:
-    """Seconds for a fixed computation: how fast the machine is in these minutes."""
+def yardstick() -> float:
+    """Return the seconds for a fixed computation: how fast the machine is in these minutes."""
     began = time.perf_counter()
     for _ in range(3):
         json.loads(json.dumps([{"name": str(number), "value": number} for number in range(100_000)]))
     return round(time.perf_counter() - began, 2)
 
 
-def _is_rolled_out(item: dict[str, Any]) -> bool:
+def is_rolled_out(item: dict[str, Any]) -> bool:
+    """Whether the Deployment has its one pod available, and no other."""
     status = item.get("status", {})
     counts = {status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")}
     return status.get("observedGeneration") == item["metadata"]["generation"] and counts == {1}
