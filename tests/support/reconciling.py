@@ -36,23 +36,23 @@ class Cluster:
     again: float | None = None
 
     async def reconcile(self, failures: int = 0) -> list[str]:
-        """Let the watches catch up, reconcile after so many failures, and tell the calls that were made."""
-        self.api.feed(self.cache)
-        before = len(self.api.calls)
-        self.again = await self.reconciler.reconcile(KEY, failures)
+        """Reconcile after so many failures, again for as long as that is asked for at once; tell the calls."""
+        before, self.again = len(self.api.calls), 0.0
+        while self.again == 0:
+            self.api.feed(self.cache)
+            self.again = await self.reconciler.reconcile(KEY, failures)
+            failures = 0
         return self.calls_since(before)
 
     def calls_since(self, start: int) -> list[str]:
         return [f"{call.method} {call.path.partition(f'/{NAMESPACE}/')[2]}" for call in self.api.calls[start:]]
 
     async def settle(self) -> None:
-        """Reconcile, again where that is asked for at once, until there is nothing left to do.
+        """Reconcile until there is nothing left to do.
 
         What the operator itself writes queues nothing, so a reconcile that does not ask for another has to be the last.
         """
         await self.reconcile()
-        while self.again == 0:
-            await self.reconcile()
         assert (left := await self.reconcile()) == [], f"nobody would have asked for {left}"
 
     def edit_service(self, **fields: Any) -> None:

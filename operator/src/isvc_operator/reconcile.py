@@ -6,6 +6,8 @@
 4. apply     what differs; delete what is no longer rendered     (the API server)
 5. observe   rollout, pods, failures                             pure, except for logs and Events
 6. write     the status, once, if it has changed; then Events    (the API server)
+
+A service whose children were created by step 4 goes to the end of the queue: its status is written when it comes again.
 """
 
 from __future__ import annotations
@@ -149,6 +151,10 @@ class Reconciler:
                 log.exception("the operator has failed")
                 failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
                 problem = Problem.of(failed)
+        if problem is None and applied.created:
+            # Where many services are created, all of them get their children first. The first events of the pods have
+            # arrived by then, so that one write of the status contains them.
+            return 0.0
         with step("observe"):
             observation, requeue_after = await self._observer.observe(
                 key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from isvc_operator.kube.requests import path_of
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.integration.operator_core.test_autoscaling import SCALED_OBJECTS
 from tests.support.apiserver import ApiServer
@@ -144,17 +145,28 @@ def test_a_reconcile_is_a_trace_with_its_steps_and_the_requests_of_each(
     monitored: Monitored, collector: Collector
 ) -> None:
     applied = f"patch /apis/apps/v1/namespaces/{monitored.ready}/deployments/torchserve-predictor"
-    trace = eventually(lambda: collector.trace_with(applied), "the trace of the first reconcile arrives")
+    reported = f"patch {path_of('InferenceService', monitored.ready, 'torchserve')}/status"
 
+    found = [steps_of_trace(monitored, collector, request) for request in (applied, reported)]
+
+    until_applied = ["apply", "gather", "render", "resolve"]
+    assert found == [
+        (until_applied, {("apply", "patch")}),
+        (sorted([*until_applied, "observe", "write"]), {("write", "patch")}),
+    ]
+
+
+def steps_of_trace(monitored: Monitored, collector: Collector, request: str) -> tuple[list[str], set[tuple[str, str]]]:
+    """The steps of the first reconcile that has sent a request, and which of them has sent what."""
+    trace = eventually(lambda: collector.trace_with(request), f"the trace with {request} arrives")
     (whole,) = [span for span in trace if not span.parent_span_id]
-    steps = {span.span_id: span.name for span in trace if span.parent_span_id == whole.span_id}
-    requests = {(steps[span.parent_span_id], span.name.split()[0]) for span in trace if span.parent_span_id in steps}
     assert {item.key: item.value.string_value for item in whole.attributes} == {
         "k8s.namespace.name": monitored.ready,
         "isvc.name": "torchserve",
     }
-    assert sorted(steps.values()) == ["apply", "gather", "observe", "render", "resolve", "write"]
-    assert requests == {("apply", "patch"), ("write", "patch")}
+    steps = {span.span_id: span.name for span in trace if span.parent_span_id == whole.span_id}
+    requests = {(steps[span.parent_span_id], span.name.split()[0]) for span in trace if span.parent_span_id in steps}
+    return sorted(steps.values()), requests
 
 
 def test_the_operator_stays_alive_and_ready_while_an_optional_kind_comes_and_goes(

@@ -17,7 +17,7 @@ from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.observe.contested import Contested
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import HeldBack, hold_back
-from isvc_operator.plan.changes import plan_changes
+from isvc_operator.plan.changes import Action, plan_changes
 from isvc_operator.plan.traffic import plan_traffic
 from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade
 
@@ -29,7 +29,7 @@ class Applied:
     ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
     ``held_back``: the components whose pods are not changed, each with the field that requests a canary. ``waiting``:
     those whose pods do not get the template of a newer version of the operator yet. ``contested`` are the children that
-    do not stay as rendered.
+    do not stay as rendered. ``created``: some were created just now.
     """
 
     held: bool = False
@@ -38,6 +38,7 @@ class Applied:
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
     contested: Sequence[Contested] = ()
+    created: bool = False
 
 
 class Children:
@@ -87,7 +88,15 @@ class Children:
         follows = 0.0 if sending and len(due.changes) < len(changes) else None
         times = (follows, due.requeue_after, RETRY_SECONDS if missing else None, until, turn)
         requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
-        return Applied(traffic.held, held_back.components, upgrade.waiting, requeue_after, missing, contested)
+        return Applied(
+            held=traffic.held,
+            held_back=held_back.components,
+            waiting=upgrade.waiting,
+            requeue_after=requeue_after,
+            missing=missing,
+            contested=contested,
+            created=any(change.action is Action.CREATE for change in sending),
+        )
 
     def _upgrade(
         self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: Origin, per_minute: int

@@ -173,7 +173,8 @@ async def test_a_service_that_is_deleted_while_it_is_reconciled_is_no_failure(cl
     cluster.api.feed(cluster.cache)
     cluster.api.remove("InferenceService", *KEY)
 
-    await cluster.reconciler.reconcile(KEY)
+    while await cluster.reconciler.reconcile(KEY) == 0:
+        pass
 
     assert cluster.calls_since(0) == FIRST_CALLS
 
@@ -181,7 +182,8 @@ async def test_a_service_that_is_deleted_while_it_is_reconciled_is_no_failure(cl
 async def test_a_service_whose_deletion_no_watch_has_reported_is_reconciled_once(cluster: Cluster) -> None:
     cluster.api.feed(cluster.cache)
     cluster.api.remove("InferenceService", *KEY)
-    await cluster.reconciler.reconcile(KEY)
+    while await cluster.reconciler.reconcile(KEY) == 0:
+        pass
     told = len(cluster.api.calls)
 
     await cluster.reconciler.reconcile(KEY)
