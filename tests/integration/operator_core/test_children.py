@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.integration.operator_core.conftest import RUNTIME
@@ -77,6 +78,28 @@ def test_a_deleted_child_comes_back(running_operator: None, namespace: Namespace
         namespace.kubectl("delete", kind, name)
     for (kind, name), uid in uids.items():
         assert namespace.wait_for(kind, name)["metadata"]["uid"] != uid
+
+
+LABEL = "serving.kserve.io/inferenceservice"
+
+
+@pytest.mark.parametrize("label", [f"{LABEL}-", f"{LABEL}=another"])
+def test_a_child_that_others_label_otherwise_is_labelled_again_and_watched(
+    running_operator: None, namespace: Namespace, label: str
+) -> None:
+    namespace.apply_story()
+    children = (("deployment", PREDICTOR), ("service", PREDICTOR), ("ingress", "torchserve"))
+    for kind, name in children:
+        uid = namespace.wait_for(kind, name)["metadata"]["uid"]
+        namespace.kubectl("label", "--overwrite", kind, name, label)
+
+        def is_back(kind: str = kind, name: str = name, uid: str = uid) -> bool:
+            metadata = (namespace.find(kind, name) or {})["metadata"]
+            return (metadata["uid"], metadata["labels"].get(LABEL)) == (uid, "torchserve")
+
+        eventually(is_back, f"the label of the {kind} is back")
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
 
 
 def test_port_80_of_a_running_service_moves_to_grpc_and_back(running_operator: None, namespace: Namespace) -> None:

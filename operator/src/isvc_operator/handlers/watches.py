@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
 from isvc_operator.kube.cache import Cache, ServiceKey, key_of, version_of
-from isvc_operator.kube.watch import Collection
+from isvc_operator.kube.watch import LATEST, Collection
 from isvc_operator.manifests import Manifest, name_of
 
 
@@ -35,7 +36,11 @@ class Affected:
         for item in known:
             # One with a newer version was created, or has changed, after the list was made.
             if item["metadata"]["uid"] not in uids and version_of(item) <= version:
-                self.changed("DELETED", item)
+                if version == LATEST:
+                    cache.remove(item)  # its kind is not there; when it is again, the object may be, too
+                else:
+                    cache.bury(item, version)
+                self._queue(item)
         for item in objects:
             self.changed("MODIFIED" if cache.get(key_of(item)) else "ADDED", item)
 
@@ -43,21 +48,31 @@ class Affected:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         cache = self._cache
         if change == "DELETED":
-            cache.bury(body)
-        elif cache.knows(body):
-            return  # it is what our own write has returned
-        else:
-            cache.put(body)
-            if cache.was_expected(body):
-                return  # a failure whose message is different each time would be retried at once, forever
-            if change == "MODIFIED" and kind_named(body["kind"]).others_watched and cache.service_of(body) is None:
-                return  # the status of a budget of others changes with each of their pods
-        is_others = kind_named(body["kind"]).others_watched and cache.service_of(body) is None
-        if is_others or is_a(body["kind"], Role.INPUT):
-            self._enqueue_many(affected_services(cache, body))
+            cache.bury(body, version_of(body))
+            self._queue(body)
             return
-        for key in affected_services(cache, body):
+        before = cache.get(key_of(body))
+        if cache.knows(body):
+            return  # it is what our own write has returned
+        cache.put(body)
+        if cache.was_expected(body):
+            return  # a failure whose message is different each time would be retried at once, forever
+        if before is not None and cache.service_of(before) != cache.service_of(body):
+            self._queue(before)  # it has lost a child
+        elif before is not None and self._is_others(body) and _generation(before) == _generation(body):
+            return  # the status of a budget of others changes with each of their pods
+        self._queue(body)
+
+    def _queue(self, body: Manifest) -> None:
+        keys = affected_services(self._cache, body)
+        if is_a(body["kind"], Role.INPUT) or self._is_others(body):
+            self._enqueue_many(keys)
+            return
+        for key in keys:
             self._enqueue(key)
+
+    def _is_others(self, body: Manifest) -> bool:
+        return kind_named(body["kind"]).others_watched and self._cache.service_of(body) is None
 
 
 def affected_services(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
@@ -81,6 +96,11 @@ def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
 
 def _own_key(body: Manifest) -> ServiceKey:
     return ServiceKey(_namespace(body), name_of(body))
+
+
+def _generation(body: Manifest) -> Any:
+    """Return what changes with the object's spec."""
+    return body["metadata"].get("generation")
 
 
 def _namespace(body: Manifest) -> str:

@@ -18,7 +18,7 @@ from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
 
-BURIED: Final = 1000  # objects that do not exist any more
+BURIED: Final = 1000  # objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
 
 
@@ -53,15 +53,16 @@ class Cache:
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._unlabelled: defaultdict[tuple[str, str], dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
-        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._deleted: OrderedDict[str, int] = OrderedDict()  # the resource version by uid
         self._expected: dict[ObjectKey, Manifest] = {}
         self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
 
     def put(self, manifest: Manifest) -> None:
-        """Store the object, unless a newer version of it is known, or it does not exist any more."""
+        """Store the object, unless a newer version of it is known, or it has been deleted since."""
         key = key_of(manifest)
         known = self._objects.get(key)
-        if manifest["metadata"].get("uid") in self._deleted:
+        deleted = self._deleted.get(manifest["metadata"].get("uid", ""))
+        if deleted is not None and version_of(manifest) <= deleted:
             return
         if known is not None and version_of(manifest) < version_of(known):
             return
@@ -90,11 +91,17 @@ class Cache:
         known = self._objects.get(key_of(manifest))
         return known is not None and version_of(manifest) <= version_of(known)
 
-    def bury(self, manifest: Manifest) -> None:
-        """Remove an object that does not exist any more: the response to a write that came before may be on its way."""
+    def bury(self, manifest: Manifest, version: int) -> None:
+        """Remove an object that was deleted, or that left what is watched, at a resource version.
+
+        The response to a write that came before may be on its way. What is newer is back: its label was restored.
+        """
+        known = self._objects.get(key_of(manifest))
+        uid = manifest["metadata"].get("uid", "")
+        if known is not None and known["metadata"].get("uid") == uid and version_of(known) > version:
+            return
         self.remove(manifest)
-        if uid := manifest["metadata"].get("uid"):
-            self._deleted[uid] = None
+        self._deleted[uid] = version
         if len(self._deleted) > BURIED:
             self._deleted.popitem(last=False)
 

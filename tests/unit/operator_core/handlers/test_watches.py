@@ -130,14 +130,38 @@ def test_a_runtime_of_a_namespace_affects_the_services_there(watched: Watched) -
 BUDGET_OF_OTHERS = {"kind": "PodDisruptionBudget", "metadata": {"name": "mine", "namespace": NAMESPACE}, "spec": {}}
 
 
-@pytest.mark.parametrize(("type_", "queued"), [("ADDED", [OURS]), ("DELETED", [OURS]), ("MODIFIED", [])])
 def test_a_budget_of_others_affects_the_services_of_its_namespace_unless_only_its_status_changes(
-    watched: Watched, type_: str, queued: list[ServiceKey]
+    watched: Watched,
 ) -> None:
     watched.event(a_service_body())
     watched.event(a_service_body("other", namespace="elsewhere"))
 
-    assert watched.event(BUDGET_OF_OTHERS, type_) == queued
+    assert watched.event(budget_of_others("2", generation=1), "ADDED") == [OURS]
+    assert watched.event(budget_of_others("3", generation=1)) == []
+    assert watched.event(budget_of_others("4", generation=2)) == [OURS]
+    assert watched.event(budget_of_others("5", generation=2), "DELETED") == [OURS]
+
+
+def budget_of_others(version: str, generation: int) -> dict[str, Any]:
+    metadata = {**BUDGET_OF_OTHERS["metadata"], "resourceVersion": version, "generation": generation}
+    return {**BUDGET_OF_OTHERS, "metadata": metadata}
+
+
+@pytest.mark.parametrize("service", [None, "another"])
+@pytest.mark.parametrize("kind", ["PodDisruptionBudget", "Deployment"])
+def test_a_child_that_others_label_otherwise_affects_the_service_that_had_it(
+    watched: Watched, kind: str, service: str | None
+) -> None:
+    watched.event(a_service_body())
+    child = a_child(kind)
+    watched.event(child)
+    labels = {**child["metadata"]["labels"], LABEL_SERVICE: service}
+    metadata = {**child["metadata"], "labels": labels, "resourceVersion": "2", "generation": 1}
+
+    queued = watched.event({**child, "metadata": metadata})
+
+    assert OURS in queued
+    assert service is None or OURS._replace(name=service) in queued
 
 
 def test_what_a_list_lacks_was_deleted_while_nobody_watched(watched: Watched) -> None:
@@ -213,6 +237,21 @@ def test_of_a_kind_that_was_removed_nothing_is_left(watched: Watched) -> None:
 
     assert watched.list("HTTPRoute", version=LATEST) == [OURS]
     assert list(watched.cache.of_kind("HTTPRoute")) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "back"),
+    [(10, "11"), (LATEST, "1")],
+    ids=["without its label, and labelled again", "of a kind that was not served for a while"],
+)
+def test_what_was_not_there_for_a_while_is_watched_again(watched: Watched, left: int, back: str) -> None:
+    child = a_child("HTTPRoute")
+    watched.event(child)
+    watched.list("HTTPRoute", version=left)
+    child["metadata"]["resourceVersion"] = back
+
+    assert watched.list("HTTPRoute", child, version=11) == [OURS]
+    assert [item["metadata"]["name"] for item in watched.cache.of_kind("HTTPRoute")] == [child["metadata"]["name"]]
 
 
 def test_no_service_has_no_key() -> None:

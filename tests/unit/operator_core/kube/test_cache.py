@@ -195,13 +195,22 @@ def test_what_has_no_services_label_is_found_by_its_namespace() -> None:
     assert list(cache.unlabelled("PodDisruptionBudget", "models")) == []
 
 
-def test_a_response_that_comes_after_the_deletion_of_its_object_does_not_bring_it_back() -> None:
-    cache, body = Cache(LABEL_SERVICE), a_service_body(uid="gone")
-    cache.put(body)
-    cache.bury(body)
-    cache.put(body)
-    assert cache.get(key_of(body)) is None
+def test_a_response_that_comes_after_the_deletion_of_its_object_does_not_bring_it_back(cache: Cache) -> None:
+    cache.put(an_object(version=1))
+    cache.bury(an_object(version=3), 3)
+    cache.put(an_object(version=2))
+    assert cache.get(key_of(an_object())) is None
 
-    again = a_service_body(uid="another")
+    again = an_object(version=4, uid="another")
     cache.put(again)
     assert cache.get(key_of(again)) == again
+
+
+def test_an_object_that_had_left_what_is_watched_can_come_back(cache: Cache) -> None:
+    cache.put(an_object(version=1))
+    cache.bury(an_object(version=2), 2)
+    cache.put(back := an_object(version=3))
+    assert cache.get(key_of(back)) == back
+
+    cache.bury(an_object(version=2), 2)  # the event comes after the response to the write that brought it back
+    assert cache.get(key_of(back)) == back
