@@ -72,6 +72,27 @@ def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_
             namespace.wait_for_condition("Ready", "True", service=name, within=WITHIN)
 
 
+@pytest.mark.slow
+def test_another_certificate_authority_is_trusted_without_a_restart(backend: Backend, tmp_path: Path) -> None:
+    server, namespace = backend.server, new_namespace(backend.server)
+    with operator(server, tmp_path / "log"):
+        namespace.apply_story()
+        before = namespace.wait_for("ingress", "torchserve")["metadata"]["uid"]
+        backend.apiserver.end()
+        for file in server.ca_file.parent.glob("apiserver.*"):  # it makes another key and certificate at its start
+            file.unlink()
+        backend.apiserver.start()
+        backend.wait_until_ready()
+        server.send("DELETE", f"{path_of('Ingress', namespace.name)}/torchserve")
+        eventually(
+            lambda: (
+                (namespace.find("ingress", "torchserve") or {"metadata": {"uid": before}})["metadata"]["uid"] != before
+            ),
+            "the Ingress is restored",
+            WITHIN,
+        )
+
+
 async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

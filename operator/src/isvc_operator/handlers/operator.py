@@ -69,7 +69,10 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
             identity=options.identity,
         ) as api,
         connect_watches(
-            options.kubeconfig, observed_by=observing(metrics.requested, clock), identity=options.identity
+            options.kubeconfig,
+            observed_by=observing(metrics.requested, clock),
+            identity=options.identity,
+            pause=api.pause,
         ) as watch_api,
     ):
         data = read_data(options.config_dir)

@@ -81,14 +81,12 @@ class KubernetesApi:
             if not request.reads_text and not _is_object(text):
                 raise KubeError(0, f"the response of the API server is not an object: {text[:_QUOTED]}")
             return text
-        error = error_for(response.status, text, _retry_after(response.headers))
-        if isinstance(error, ServerBusy):
-            self.pause.begin(error.retry_after or 0, str(error))
-        raise error
+        raise self._error(response, text)
 
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the parts of the response as they come, for as long as they come."""
+        await self.pause.over()
         with _as_kube_error():
             async with asyncio.timeout(API_RESPONSE_SECONDS):  # to connect, the TLS handshake included, and be accepted
                 token, response = await self._open(request, aiohttp.ClientTimeout(total=None))
@@ -98,10 +96,18 @@ class KubernetesApi:
                         text = await _read(response)
                     if response.status == _UNAUTHORIZED:
                         await self._credentials.replaced(token)
-                    raise error_for(response.status, text, _retry_after(response.headers))
+                    raise self._error(response, text)
+                self.pause.ended()
                 yield response.content.iter_any()
             finally:
                 response.close()
+
+    def _error(self, response: Any, text: str) -> KubeError:
+        """Return the error of a response, and begin the pause that it asks for."""
+        error = error_for(response.status, text, _retry_after(response.headers))
+        if isinstance(error, ServerBusy):
+            self.pause.begin(error.retry_after or 0, str(error))
+        return error
 
     async def _exchange(self, request: ApiRequest) -> tuple[str | None, Any, str]:
         """Return the token with which the request was sent, and its response with the body."""
@@ -127,7 +133,11 @@ class KubernetesApi:
             auth_settings=["BearerToken"],
         )
         token = self._credentials.token
-        return token, (await self._client.call_api(*serialized, _request_timeout=cast(Any, timeout))).response
+        try:
+            return token, (await self._client.call_api(*serialized, _request_timeout=cast(Any, timeout))).response
+        except aiohttp.ClientConnectorCertificateError:
+            await self._credentials.trust_again(self._client.rest_client.ssl_context)  # for the next attempt
+            raise
 
 
 @contextmanager
@@ -189,11 +199,15 @@ async def connect(
 
 @asynccontextmanager
 async def connect_watches(
-    kubeconfig: str | None, *, observed_by: Sequence[aiohttp.TraceConfig] = (), identity: str = ""
+    kubeconfig: str | None,
+    *,
+    observed_by: Sequence[aiohttp.TraceConfig] = (),
+    identity: str = "",
+    pause: Pause | None = None,
 ) -> AsyncIterator[KubernetesApi]:
-    """Yield a WatchApi for watches, each of which keeps a connection."""
-    async with _connected(kubeconfig, _named(_WATCHES_AGENT, identity), observed_by) as (client, pause, credentials):
-        yield KubernetesApi(client, pause, credentials=credentials)
+    """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
+    async with _connected(kubeconfig, _named(_WATCHES_AGENT, identity), observed_by) as (client, own, credentials):
+        yield KubernetesApi(client, pause or own, credentials=credentials)
 
 
 def _named(agent: str, identity: str) -> str:

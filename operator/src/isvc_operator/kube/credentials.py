@@ -1,9 +1,13 @@
-"""The credentials for the API server, which are replaced while the operator runs: a pod's token lives for an hour."""
+"""The credentials for the API server and its authority, which are replaced while the operator runs.
+
+A pod's token lives for an hour, a certificate authority for years.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ssl import SSLContext
 
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client import Configuration
@@ -55,3 +59,11 @@ class Credentials:
             with suppress(ConfigError):  # the file is being replaced; the next refusal looks again
                 await self.load()
         return self.token != refused
+
+    async def trust_again(self, context: SSLContext) -> None:
+        """Let connections trust the certificate authority that the file names now, too: it may be another one."""
+        with suppress(ConfigError, OSError):  # it is being replaced; the next refused connection looks again
+            await self.load()
+            configuration = self.configuration
+            if configuration.ssl_ca_cert or configuration.ca_cert_data:
+                context.load_verify_locations(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)

@@ -478,6 +478,28 @@ async def test_a_stream_that_is_refused_is_an_error(tmp_path: Path) -> None:
     assert (caught.value.status, caught.value.retry_after) == (429, 3.0)
 
 
+async def test_a_stream_that_is_refused_by_a_busy_server_pauses_other_requests_and_the_other_client(
+    tmp_path: Path,
+) -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="Too many requests", status=429, headers={"Retry-After": "3"})
+
+    async with (
+        serving(tmp_path, answer) as kubeconfig,
+        connect(kubeconfig) as other,
+        connect_watches(kubeconfig, pause=other.pause) as api,
+    ):
+        with pytest.raises(ServerBusy):
+            async with api.stream(WATCH):
+                pass
+        left = other.pause.left
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1), api.stream(WATCH):
+                pass
+
+    assert 0 < left <= 3.0
+
+
 @pytest.mark.parametrize("hangs", ["before its head", "in an error"])
 async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
