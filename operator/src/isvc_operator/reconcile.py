@@ -75,7 +75,7 @@ class Reconciler:
         self._children = Children(self.api, self.cache, self.clock, self.restored)
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
-        self._ending = Ending(self.cache)
+        self._ending = Ending(self.cache, self.clock)
         self._resolved: Made[Resolved] = Made()
         self._rendered: Made[list[dict[str, Any]]] = Made()
         self.use(self.config)
@@ -101,7 +101,7 @@ class Reconciler:
             except NamespaceEnding as error:
                 log.info("nothing more is written for the services of namespace %s: %s", key.namespace, error)
                 self._ending.add(key.namespace)
-                return None
+                return self._ending.left(key) or None
 
     async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
         step = self.tracer.span
@@ -116,8 +116,8 @@ class Reconciler:
             self._observer.ignored.forget(key)
             await release_finalizer(self.api, self.cache, key)
             return None
-        if key in self._ending:
-            return None
+        if left := self._ending.left(key):
+            return left
         service, problem = self.cache.read(gathered.body, read_service)
         resolved: Resolved | None = None
         failed: OperatorError | None = None

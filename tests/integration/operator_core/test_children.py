@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from tests.integration.operator_core.conftest import RUNTIME
+from tests.support.apiserver import ApiServer
 from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.object_stores import tls
+from tests.support.operator_process import OPERATOR
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
@@ -100,6 +102,37 @@ def test_a_child_that_others_label_otherwise_is_labelled_again_and_watched(
         eventually(is_back, f"the label of the {kind} is back")
     namespace.play_finished_rollout()
     namespace.wait_for_condition("Ready", "True")
+
+
+def test_a_child_that_ends_slowly_is_deleted_once_and_made_again_when_it_is_wanted(
+    running_operator: None, apiserver: ApiServer, namespace: Namespace
+) -> None:
+    """Another controller keeps it by a finalizer, and writes to it meanwhile."""
+    ingress = ("ingress", "torchserve")
+    namespace.apply_story()
+    namespace.wait_for(*ingress)
+    patch = ("patch", *ingress, "--type=merge")
+    namespace.kubectl(*patch, '--patch={"metadata": {"finalizers": ["example.com/load-balancer"]}}')
+    since = apiserver.position()
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
+    eventually(lambda: (namespace.find(*ingress) or {})["metadata"].get("deletionTimestamp"), "the Ingress ends")
+    for number in range(6):
+        namespace.kubectl("annotate", *ingress, f"step={number}", "--overwrite")
+    namespace.wait_for_condition("Stopped", "True")
+    eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is deleted")
+    calls = [call for call in apiserver.calls(OPERATOR, since) if call.namespace == namespace.name]
+    assert sum((call.verb, call.resource) == ("delete", "ingresses") for call in calls) == 1
+    assert not namespace.condition("SpecApplied")
+
+    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop-")
+    namespace.wait_for("deployment", PREDICTOR)
+    namespace.kubectl(*patch, '--patch={"metadata": {"finalizers": null}}')
+
+    def is_new() -> bool:
+        found = namespace.find(*ingress)
+        return found is not None and "deletionTimestamp" not in found["metadata"]
+
+    eventually(is_new, "the Ingress is made again")
 
 
 def test_port_80_of_a_running_service_moves_to_grpc_and_back(running_operator: None, namespace: Namespace) -> None:

@@ -57,7 +57,10 @@ class UnlabelledChildren:
     _checked: set[ServiceKey] = field(default_factory=set)
 
     async def label(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
-        """Label those that are not among ``children``, the rendered and the observed ones."""
+        """Label those that are not among ``children``, the rendered and the observed ones.
+
+        Raises Conflict if somebody changes one at that moment.
+        """
         if key in self._checked or not managed_by_kserve(service):
             return
         known = {(child["kind"], name_of(child)) for child in children}
@@ -75,7 +78,7 @@ class UnlabelledChildren:
             found = decode(await self.api.send(requests.get(kind, key.namespace, name)))
             if controller_of(found).get("uid") == owner_uid:
                 await self.api.send(requests.patch_metadata(found, {"labels": {LABEL_SERVICE: key.name}}))
-        except (ObjectNotFound, Conflict):  # it does not exist, or somebody changes or deletes it
+        except ObjectNotFound:
             return
 
     def forget(self, key: ServiceKey) -> None:

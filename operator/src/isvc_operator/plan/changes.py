@@ -76,7 +76,7 @@ def plan_changes(
             changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
         elif not covers(known, manifest):
             changes.append(_update(manifest, known))
-    changes += [ChildChange(Action.DELETE, child) for child in owned.values()]
+    changes += [ChildChange(Action.DELETE, child) for child in owned.values() if not _is_ending(child)]
     return changes
 
 
@@ -85,6 +85,11 @@ def _update(manifest: Manifest, known: Manifest) -> ChildChange:
     frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
     manifest = {**manifest, "metadata": {**manifest["metadata"], "uid": known["metadata"]["uid"]}}
     return ChildChange(Action.UPDATE, manifest, adopts=_is_kserves(known), frees_replicas=frees)
+
+
+def _is_ending(child: Manifest) -> bool:
+    """Whether it was deleted, and exists until other controllers have removed their finalizers."""
+    return "deletionTimestamp" in child["metadata"]
 
 
 def _has_replicas(manifest: Manifest) -> bool:

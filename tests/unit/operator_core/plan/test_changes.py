@@ -230,3 +230,9 @@ def test_a_deployment_that_is_handed_over_creates_every_new_pod_before_an_old_on
     assert change.action is Action.UPDATE
     surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
     assert change.manifest["spec"] == {**RENDERED["Deployment"]["spec"], "strategy": surging}
+
+
+def test_a_child_that_is_being_deleted_is_not_deleted_again() -> None:
+    ending = as_held(RENDERED["Ingress"], deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["gateway"])
+
+    assert plan_changes([], [ending], SERVICE_UID) == []

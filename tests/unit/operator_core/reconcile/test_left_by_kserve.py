@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.kube.drain import DRAIN_SECONDS
+from isvc_operator.kube.errors import Conflict
+from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_child, a_runtime_body, a_service_body, an_owner
 from tests.support.reconciling import Cluster, cluster_with
 
@@ -33,6 +35,18 @@ async def test_kserves_ingress_is_deleted_if_none_is_rendered_and_looked_up_once
     assert calls == ["GET ingresses/torchserve", "PATCH ingresses/torchserve", "DELETE ingresses/torchserve"]
     assert cluster.api.get("Ingress", NAMESPACE, "torchserve") is None
     assert await cluster.reconcile() == []
+
+
+async def test_kserves_ingress_is_looked_up_again_if_it_changes_at_that_moment() -> None:
+    cluster = with_kserves_ingress(**STOPPED)
+    label = ("PATCH", path_of("Ingress", NAMESPACE, "torchserve"))
+    cluster.api.failing[label] = Conflict(409, "the object has been modified")
+    with pytest.raises(Conflict):
+        await cluster.reconcile()
+    cluster.api.failing.clear()
+
+    await cluster.reconcile()
+    assert await cluster.reconcile() == ["DELETE ingresses/torchserve"]
 
 
 async def test_kserves_httproutes_stay_until_the_ingress_that_replaces_them_was_there_for_a_drain_period() -> None:
