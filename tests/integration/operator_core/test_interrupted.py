@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,10 @@ class Interrupted:
 
 @dataclass
 class Objects:
-    """The objects of a namespace; those of a kind are listed again where one of them may have been written."""
+    """The objects of a namespace; those of a kind are listed again once the operator has written one of them.
+
+    Whoever writes past the operator clears ``known``.
+    """
 
     server: ApiServer
     namespace: str
@@ -199,17 +202,21 @@ class World:
     api: KubeApi
     seconds: Seconds = field(default_factory=Seconds)
 
+    @cached_property
+    def objects(self) -> Objects:
+        return Objects(self.server, self.namespace.name)
+
     async def settle(self, cut: Callable[[str, int], Cut] = never) -> list[str]:
         """Reconcile until nothing is left to do; returns the calls. Another operator follows one that is killed."""
-        objects = Objects(self.server, self.namespace.name)
-        api = Interrupted(self.api, cut, objects)
-        running = Operator(api, objects, self.seconds)
+        self.objects.known.clear()  # the story has gone on
+        api = Interrupted(self.api, cut, self.objects)
+        running = Operator(api, self.objects, self.seconds)
         for _ in range(ROUNDS):
             # An operator that tries again does so before the events of its last attempt have arrived, but not forever.
             is_queued = running.failures == 1 or running.watch() or running.failures
             if not is_queued:
                 if play_rollouts(self.server, self.namespace):
-                    del objects.known["Deployment"]
+                    del self.objects.known["Deployment"]
                     continue
                 if running.again is None or running.again >= RESYNC:
                     return api.calls
@@ -218,7 +225,7 @@ class World:
                 await running.reconcile()
             except Killed:
                 api.dead = False
-                running = Operator(api, objects, self.seconds)
+                running = Operator(api, self.objects, self.seconds)
         raise AssertionError(f"not settled after {ROUNDS} rounds")
 
     def state(self) -> list[Manifest]:

@@ -41,6 +41,7 @@ def before_call(number: int, meddle: Meddle, world: World) -> Callable[[str, int
     def cut(_call: str, before: int) -> Cut:
         if before == number:
             meddle(world.server, world.namespace.name)
+            world.objects.known.clear()
         return Cut.NONE
 
     return cut
@@ -139,14 +140,14 @@ def take_the_name(server: ApiServer, namespace: str) -> None:
 @pytest.mark.parametrize("story", ["created", "changed"])
 async def test_an_object_of_somebody_else_is_left_alone_whenever_it_appears(world: World, story: str) -> None:
     await begin(story, world)
-    undisturbed = Interrupted(world.api, never)
-    await Operator(undisturbed, world.namespace, world.server, world.seconds).reconcile()
+    undisturbed = Interrupted(world.api, never, world.objects)
+    await Operator(undisturbed, world.objects, world.seconds).reconcile()
     for number, call in enumerate(undisturbed.calls):
         disturbed = anew(world)
         namespace = disturbed.namespace
         await begin(story, disturbed)
-        api = Interrupted(disturbed.api, before_call(number, take_the_name, disturbed))
-        running = Operator(api, namespace, disturbed.server, disturbed.seconds)
+        api = Interrupted(disturbed.api, before_call(number, take_the_name, disturbed), disturbed.objects)
+        running = Operator(api, disturbed.objects, disturbed.seconds)
         for _ in range(ATTEMPTS):
             await running.reconcile()
         theirs = namespace.wait_for("service", PREDICTOR)
