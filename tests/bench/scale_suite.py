@@ -96,7 +96,8 @@ def _found(assets: Path, count: int, scale: float) -> Found:
             rest["failed"] = _logged("ours", mine.fail(failures))
 
         restarted = _logged("ours", mine.restart(ours_go_on))
-        mine.restart(ours_rolls_slowly, f"--services-per-minute={rate}")
+        mine.contender = Ours(rollouts_per_minute=rate)
+        mine.restart(ours_rolls_slowly)
     with trial(Prototype(), assets) as mine:
         prototype = _logged("prototype", mine.create(count))
     with trial(Ours(ingress=False), assets) as mine:
@@ -158,7 +159,7 @@ def _rows(found: Found) -> list[Row]:
         Row("scale-roll", "image of the runtime changed → all pods of the new one", found.rolled.available, "s", "–",
             True),
         Row("scale-roll-wrong", "… services whose last status is wrong", wrong, "", "0", wrong == 0),
-        Row("scale-roll-rate", f"… with SERVICES_PER_MINUTE={found.rate:,}: begun in a minute, the most",
+        Row("scale-roll-rate", f"… with rolloutsPerMinute={found.rate:,}: begun in a minute, the most",
             found.slowly.in_a_minute, "", f"≤ {found.rate:,} + 5 %", found.slowly.in_a_minute <= 1.05 * found.rate),
         Row("scale-failure", f"a pod's failure → on the resource, slowest of {len(found.failed.seen)}", slowest, "s",
             "≤ 2", slowest <= 2, f"{peer}: {sum(at is not None for at in found.their_failed.seen)} of 3 named"),

@@ -261,13 +261,13 @@ class UpgradePolicy(StrEnum):
 class InferenceServiceConfig(_Section):
     """Key ``inferenceService``. ``podDisruptionBudget``, ``upgradePolicy`` and ``rolloutsPerMinute`` are not KServe's.
 
-    The last one is how many services replace their pods in a minute because of an upgrade.
+    The last one is how many services get new pods in a minute for a change of what they share; 0 for no limit.
     """
 
     resource: ResourceConfig = ResourceConfig()
     pod_disruption_budget: bool = True
     upgrade_policy: UpgradePolicy = UpgradePolicy.ON_CHANGE
-    rollouts_per_minute: int = Field(default=60, ge=1, le=6000)
+    rollouts_per_minute: int = Field(default=0, ge=0, le=6000)
     service_annotation_disallowed_list: tuple[str, ...] = ()
 
 

@@ -206,6 +206,7 @@ def _origin(service: InferenceService, resolved: Resolved | None) -> Origin:
     """Return what the children are rendered from; a stopped service has none."""
     return Origin(
         inputs=resolved.inputs if resolved else {},
+        own_inputs=resolved.own_inputs if resolved else {},
         version=__version__,
         edited=service.status.observed_generation != service.metadata.generation,
         automatic=resolved is not None and resolved.upgrade_policy is UpgradePolicy.AUTO,

@@ -38,8 +38,7 @@ FIRST_BACKOFF = 0.5  # seconds
 class Worker:
     """Runs ``reconcile`` for the keys that are added.
 
-    ``clock`` counts seconds, ``random`` returns numbers from 0 to 1. ``per_minute`` is the most keys of those added
-    together that are queued in a minute; 0 for no limit.
+    ``clock`` counts seconds, ``random`` returns numbers from 0 to 1.
     """
 
     def __init__(
@@ -47,14 +46,12 @@ class Worker:
         reconcile: Reconcile,
         parallel: int = 8,
         *,
-        per_minute: int = 0,
         reconciled: Reconciled = lambda _result, _seconds: None,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random.random,
     ) -> None:
         self._reconcile = reconcile
         self._parallel = parallel
-        self._pause = 60 / per_minute if per_minute else 0.0
         self._many: dict[ServiceKey, None] = {}
         self._added = asyncio.Event()  # to the keys above
         self._room = asyncio.Event()  # in the queue, for one of them
@@ -128,8 +125,6 @@ class Worker:
                 await self._room.wait()
             if self._many:
                 self.add(next(iter(self._many)))
-            if self._pause:
-                await asyncio.sleep(self._pause)
 
     async def _work(self) -> None:
         while (key := await self._ready.get()) is not None and not self._stopping:

@@ -53,9 +53,10 @@ class Running:
 
 @dataclass(frozen=True)
 class Ours:
-    """``ingress``: the operator creates Ingresses."""
+    """``ingress``: the operator creates Ingresses. ``rollouts_per_minute``: 0 for no limit."""
 
     ingress: bool = True
+    rollouts_per_minute: int = 0
     name: str = "ours"
     user_agents: tuple[str, ...] = (OPERATOR, WATCHES)
 
@@ -65,14 +66,15 @@ class Ours:
         server.send("POST", RUNTIMES, runtime())
 
     @contextlib.contextmanager
-    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
+    def running(self, cluster: Cluster) -> Iterator[Running]:
         """The operator, once its caches are filled."""
         port = free_port()
         with tempfile.TemporaryDirectory() as folder:
-            settings = {"ingressClassName": INGRESS_CLASS, "disableIngressCreation": not self.ingress}
-            (Path(folder) / "ingress").write_text(json.dumps(settings))
+            ingress = {"ingressClassName": INGRESS_CLASS, "disableIngressCreation": not self.ingress}
+            (Path(folder) / "ingress").write_text(json.dumps(ingress))
+            (Path(folder) / "inferenceService").write_text(json.dumps({"rolloutsPerMinute": self.rollouts_per_minute}))
             command = [sys.executable, "-m", "isvc_operator", f"--health-port={port}",
-                       f"--config-dir={folder}", *flags]  # fmt: skip
+                       f"--config-dir={folder}"]  # fmt: skip
             with _started(command, cluster, "operator", port, "/readyz") as process:
                 yield Running(
                     process, port,
@@ -101,7 +103,7 @@ class KServe:
         server.send("POST", RUNTIMES, runtime())
 
     @contextlib.contextmanager
-    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
+    def running(self, cluster: Cluster) -> Iterator[Running]:
         """The manager, once it is ready."""
         metrics, probes, webhooks = (release(free_port()) for _ in range(3))
         with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +112,7 @@ class KServe:
             for name, content in zip(("tls.key", "tls.crt"), kserve.make_certificate(), strict=True):
                 (certificates / name).write_bytes(content)
             command = [printed("program", "kserve"), f"--metrics-addr=127.0.0.1:{metrics}",
-                       f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}", *flags]  # fmt: skip
+                       f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}"]  # fmt: skip
             environment = {"POD_NAMESPACE": "kserve", "TMPDIR": folder}
             with _started(command, cluster, "kserve", probes, "/readyz", environment) as process:
                 controller = r'\{[^}]*controller="inferenceservice"[^}]*\}'
@@ -135,10 +137,10 @@ class Prototype:
         Ours().install(server)
 
     @contextlib.contextmanager
-    def running(self, cluster: Cluster, *flags: str) -> Iterator[Running]:
+    def running(self, cluster: Cluster) -> Iterator[Running]:
         """The prototype, once it watches."""
         port = free_port()
-        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port), *flags]
+        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port)]
         with _started(command, cluster, "prototype", port, "/") as process:
             yield Running(process, port, re.compile(r"^done (\S+)$", re.M), re.compile(r"^waiting (\S+)$", re.M))
 

@@ -63,7 +63,7 @@ class Contender(Protocol):
     def install(self, server: ApiServer) -> None:
         """What it needs on the cluster."""
 
-    def running(self, cluster: Cluster, *flags: str) -> contextlib.AbstractContextManager[Running]:
+    def running(self, cluster: Cluster) -> contextlib.AbstractContextManager[Running]:
         """Its process, once it has seen the cluster."""
 
 
@@ -165,11 +165,11 @@ class Trial:
                 round(cpu_seconds(self.cluster.api_server) - api_server, 1), max(most), measured,
             )  # fmt: skip
 
-    def restart(self, then: Callable[[Running], None], *flags: str) -> Restarted:
-        """Start the program again, with these flags, and go on with ``then`` while it runs."""
+    def restart(self, then: Callable[[Running], None]) -> Restarted:
+        """Start the program again, and go on with ``then`` while it runs."""
         self._calls()
         began = time.time()
-        with self.contender.running(self.cluster, *flags) as running:
+        with self.contender.running(self.cluster) as running:
             eventually(lambda: running.reconciles() >= self.count and running.is_idle(), "it has caught up", 300)
             caught_up, cpu = time.time() - began, cpu_seconds(running.process)
             calls = self._until_quiet()

@@ -138,7 +138,6 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
     values = {
         **pod,
         "parallel": 16,
-        "servicesPerMinute": 60,
         "logLevel": "DEBUG",
         "resources": {"limits": {"memory": "1Gi"}},
         "podLabels": {"team": "ml"},
@@ -159,7 +158,6 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
     assert template["metadata"]["labels"] == {"app.kubernetes.io/name": "isvc-operator", "team": "ml"}
     assert {item["name"]: item.get("value") for item in container["env"]}.items() >= {
         ("PARALLEL", "16"),
-        ("SERVICES_PER_MINUTE", "60"),
         ("LOG_LEVEL", "DEBUG"),
     }
     assert container["resources"] == values["resources"]

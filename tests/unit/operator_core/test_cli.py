@@ -25,7 +25,6 @@ def test_every_flag_has_a_variable() -> None:
         "CONFIG_DIR": "/etc/isvc",
         "HEALTH_PORT": "8081",
         "PARALLEL": "3",
-        "SERVICES_PER_MINUTE": "60",
         "LOG_LEVEL": "debug",
         "POD_NAMESPACE": "operators",
         "LEADER_ELECT": "True",
@@ -38,7 +37,6 @@ def test_every_flag_has_a_variable() -> None:
         "config_dir": Path("/etc/isvc"),
         "health_port": 8081,
         "parallel": 3,
-        "services_per_minute": 60,
         "log_level": "DEBUG",
         "home": "operators",
         "leader_elect": True,
@@ -60,7 +58,6 @@ def test_a_flag_wins_over_its_variable() -> None:
         {"LOG_FORMAT": "xml"},
         {"TRACES": "all"},
         {"LEADER_ELECT": "perhaps"},
-        {"SERVICES_PER_MINUTE": "-60"},
     ],
     ids=lambda env: next(iter(env)),
 )

@@ -477,28 +477,3 @@ async def test_many_keys_are_each_reconciled_once() -> None:
         await settled()
 
     assert sorted(work.started) == sorted(MANY)
-
-
-async def test_of_many_keys_only_so_many_begin_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    forever = asyncio.Event()
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 3:
-            await forever.wait()
-        await original(0)
-
-    original = asyncio.sleep
-    work = Work()
-    worker = Worker(work, 2, per_minute=120)
-    monkeypatch.setattr("isvc_operator.worker.asyncio.sleep", sleep)
-    task = asyncio.create_task(worker.run())
-    worker.add_many(MANY)
-    for _ in range(50):
-        await original(0)
-    assert (work.started, pauses) == (MANY[:3], [0.5] * 3)
-    assert worker.state().waiting == len(MANY) - 3
-
-    worker.stop()
-    await task

@@ -67,6 +67,8 @@ ANNOTATION_TEMPLATE: Final = "isvc-operator.io/template"
 ANNOTATION_VERSION: Final = "isvc-operator.io/version"
 # Digest of what the pods are rendered from: the service, its runtime, the configuration.
 ANNOTATION_INPUTS: Final = "isvc-operator.io/inputs"
+# Digest of the service's own part of these, which it shares with no other.
+ANNOTATION_OWN_INPUTS: Final = "isvc-operator.io/own-inputs"
 # `VERSION/DIGEST` of the template that this version of the operator renders, if the pods keep the previous one.
 ANNOTATION_WAITING: Final = "isvc-operator.io/waiting-template"
 # On a Deployment: `isvc migrate` replaces its pods, and wants all new ones before the first old one ends.

@@ -55,13 +55,6 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         "--parallel", type=int, default=env.get("PARALLEL", "8"), help="number of concurrent reconciles [PARALLEL]"
     )
     parser.add_argument(
-        "--services-per-minute",
-        type=_count,
-        default=env.get("SERVICES_PER_MINUTE", "0"),
-        help="reconcile at most so many services in a minute because of a change that concerns many: of a runtime, of "
-        "the configuration, a restart; 0 for no limit [SERVICES_PER_MINUTE]",
-    )
-    parser.add_argument(
         "--leader-elect",
         type=_true_or_false,
         nargs="?",
@@ -84,12 +77,6 @@ def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
         "[TRACES]",
     )
     parser.set_defaults(run=run_command)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of services; use 0 for no limit, or such as 60")
-    return int(text)
 
 
 def _level(text: str) -> str:
@@ -132,7 +119,6 @@ def run_command(arguments: argparse.Namespace) -> None:
         config_dir=arguments.config_dir,
         health_port=arguments.health_port,
         parallel=arguments.parallel,
-        services_per_minute=arguments.services_per_minute,
         home=arguments.home,
         identity=f"{socket.gethostname()}_{secrets.token_hex(4)}" if arguments.leader_elect else "",
     )

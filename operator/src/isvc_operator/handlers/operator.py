@@ -51,7 +51,6 @@ class OperatorOptions:
     config_dir: Path | None = None
     health_port: int | None = None
     parallel: int = 8
-    services_per_minute: int = 0
     home: str = ""
     identity: str = ""
 
@@ -91,7 +90,6 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         worker = Worker(
             reconciler.reconcile,
             options.parallel,
-            per_minute=options.services_per_minute,
             reconciled=metrics.reconciled,
             clock=clock,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
 from isvc_operator.kube.adoption import UnlabelledChildren, managed_by_kserve
 from isvc_operator.kube.apply import apply_changes
@@ -19,7 +20,7 @@ from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import HeldBack, hold_back
 from isvc_operator.plan.changes import Action, plan_changes
 from isvc_operator.plan.traffic import plan_traffic
-from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade
+from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade, without_records
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Applied:
 
     ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
     ``held_back``: the components whose pods are not changed, each with the field that requests a canary. ``waiting``:
-    those whose pods do not get the template of a newer version of the operator yet. ``contested`` are the children that
-    do not stay as rendered. ``created``: some were created just now.
+    those whose pods do not get the template that is rendered now yet. ``contested`` are the children that do not stay
+    as rendered. ``created``: some were created just now.
     """
 
     held: bool = False
@@ -68,7 +69,7 @@ class Children:
 
         ``canaries`` are the components with a canary, each with the field that requests it. Raises InvalidSpec if one
         of them cannot be kept as it is. ``origin`` is what the children are rendered from. ``rollouts_per_minute``: of
-        services whose pods follow the operator's version.
+        services that have not changed themselves; 0 for no limit.
         """
         uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
         owned = [child for child in observed if controller_of(child).get("uid") == uid]
@@ -76,11 +77,15 @@ class Children:
         upgrade, turn = self._upgrade(key, held_back, owned, origin, rollouts_per_minute)
         rendered = upgrade.children
         planned = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
+        if upgrade.queued:
+            planned = without_records(planned, owned)
         changes = await self._restores.due(planned)
         traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
         due = self._drain.due(key, traffic)
         sending = self._missing.left_out_of(due.changes)
         self._missing.add(await apply_changes(self._api, self._cache, sending, self._restores.sent))
+        if not upgrade.queued and len(due.changes) == len(changes):
+            self._pace.forget(key)
         await self._unlabelled.label(key, service, (*rendered, *observed))
         missing = self._missing.among(due.changes)
         contested, until = self._restores.contested(rendered, planned)
@@ -102,17 +107,12 @@ class Children:
         self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: Origin, per_minute: int
     ) -> tuple[Upgrade, float | None]:
         """Keep the pods that do not follow the operator's version, or whose turn it is not; and in how many seconds."""
-
-        def planned(origin: Origin) -> Upgrade:
-            return plan_upgrade(held_back.children, owned, origin, held_back=held_back.components)
-
-        kept = planned(replace(origin, automatic=False))
-        if not (kept.waiting and origin.automatic):
-            self._pace.forget(key)
-            return kept, None
-        if left := self._pace.wait(key, per_minute):
-            return kept.queued(), left
-        return planned(origin), None
+        planned = partial(plan_upgrade, held_back.children, owned, origin, held_back=held_back.components)
+        upgrade = planned(in_turn=per_minute > 0)
+        if not upgrade.queued:
+            return upgrade, None
+        left = self._pace.wait(key, per_minute)
+        return (upgrade, left) if left else (planned(), None)
 
     def contested(self) -> int:
         """Return how many children others fight over now."""

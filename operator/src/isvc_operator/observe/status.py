@@ -57,10 +57,11 @@ _ADDRESSES = ("url", "address", "components", *_RUNTIMES)
 
 @dataclass(frozen=True)
 class WaitingTemplate:
-    """A newer template that the pods of a component do not get yet.
+    """Another template, which the pods of a component do not get yet.
 
-    ``since`` is the version that has rendered theirs (empty for one that did not record it), ``version`` the newer one.
-    ``fields`` are paths in the template that have another value. ``queued``: the pods get it when it is their turn.
+    ``since`` is the version of the operator that has rendered theirs (empty for one that did not record it),
+    ``version`` that of the other one. ``fields`` are paths in the template that have another value. ``queued``: the
+    pods get it when it is the service's turn.
     """
 
     since: str
@@ -76,7 +77,7 @@ class Observation:
     ``resolved`` is None if the service is stopped, or cannot be served as written (see ``problem``). ``components`` are
     those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``held_back``: those
     whose pods are not changed, each with the field that requests a canary. ``waiting``: those whose pods do not get the
-    template of a newer version of the operator yet. ``contested`` are children that do not stay as they are rendered.
+    template that is rendered now yet. ``contested`` are children that do not stay as they are rendered.
     ``ignored`` lists fields and annotations that are unknown or not supported.
     """
 
@@ -217,23 +218,31 @@ def _spec_rolled_out(observed: Observation) -> list[Condition]:
 def _pods_up_to_date(observed: Observation) -> list[Condition]:
     if not observed.waiting:
         return []
-    which = "; ".join(_waiting(kind, template) for kind, template in observed.waiting.items())
-    newer = "A newer version of the operator has another pod template"
     if any(template.queued for template in observed.waiting.values()):
-        message = f"{newer}: {which}. They get the newer one in turn, so many services a minute (rolloutsPerMinute)"
+        differing = "; ".join(f"spec.{kind} in {_named(template)}" for kind, template in observed.waiting.items())
+        message = (
+            "Something that services share has changed (a runtime, the configuration, the operator's version), and "
+            f"they get new pods in turn, so many a minute (rolloutsPerMinute). The pods differ: of {differing}"
+        )
         return [conds.condition(PODS_UP_TO_DATE, False, ROLLOUT_QUEUED, message)]
+    which = "; ".join(_waiting(kind, template) for kind, template in observed.waiting.items())
     message = (
-        f"{newer}, and replaces no pods by itself: {which}. They get the newer one when the service, its runtime or "
-        f"the configuration of its pods changes, or with the annotation {ANNOTATION_UPGRADE_POLICY}: "
-        f"{UpgradePolicy.AUTO}"
+        f"A newer version of the operator has another pod template, and replaces no pods by itself: {which}. They get "
+        "the newer one when the service, its runtime or the configuration of its pods changes, or with the annotation "
+        f"{ANNOTATION_UPGRADE_POLICY}: {UpgradePolicy.AUTO}"
     )
     return [conds.condition(PODS_UP_TO_DATE, False, OPERATOR_UPGRADED, message)]
 
 
 def _waiting(kind: str, template: WaitingTemplate) -> str:
     since = f"version {template.since}" if template.since else "an older version"
-    named = ", ".join(template.fields[:NAMED]) or "fields that are no longer set"
-    return f"the pods of spec.{kind} have the template of {since}, which {template.version} changes in {named}"
+    return (
+        f"the pods of spec.{kind} have the template of {since}, which {template.version} changes in {_named(template)}"
+    )
+
+
+def _named(template: WaitingTemplate) -> str:
+    return ", ".join(template.fields[:NAMED]) or "fields that are no longer set"
 
 
 def _model_status(observed: Observation, previous: InferenceServiceStatus, now: str) -> ModelStatus:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_WAITING, PREDICTOR
+from isvc_operator.api.names import PREDICTOR
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.plan.kept_pods import component_of, deployments, keep_pods, replaces_pods, serves
@@ -45,7 +45,7 @@ def hold_back(rendered: Sequence[Manifest], owned: Sequence[Manifest], canaries:
             held[component] = requested
         elif component in canaries and not before:
             _refuse_another_name(component, canaries[component], serving.values())
-    return HeldBack(keep_pods(rendered, owned, held, ANNOTATION_INPUTS, ANNOTATION_WAITING), held)
+    return HeldBack(keep_pods(rendered, owned, held, keep_notes=True), held)
 
 
 def _refuse_another_name(component: str, requested: str, serving: Iterable[Manifest]) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, ANNOTATION_VERSION, LABEL_COMPONENT
+from isvc_operator.api.names import (
+    ANNOTATION_INPUTS,
+    ANNOTATION_OWN_INPUTS,
+    ANNOTATION_RENDERED,
+    ANNOTATION_TEMPLATE,
+    ANNOTATION_VERSION,
+    ANNOTATION_WAITING,
+    LABEL_COMPONENT,
+)
 from isvc_operator.manifests import Manifest, annotations_of, digest_of, labels_of, name_of
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.plan.changes import template_digest
@@ -13,6 +21,8 @@ from isvc_operator.plan.covers import covers
 
 # What a Deployment says about the template that its pods have.
 _OF_THE_PODS = (ANNOTATION_TEMPLATE, ANNOTATION_VERSION)
+# And about what it is rendered from now, or what waits.
+_NOTES = (ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_WAITING)
 
 
 def component_of(child: Manifest) -> str:
@@ -45,12 +55,14 @@ def replaces_pods(before: Manifest, after: Manifest) -> bool:
 
 
 def keep_pods(
-    rendered: Sequence[Manifest], owned: Iterable[Manifest], components: Collection[str], *notes: str
+    rendered: Sequence[Manifest], owned: Iterable[Manifest], components: Collection[str], *, keep_notes: bool
 ) -> list[Manifest]:
     """Return the children, those of ``components`` with their pods, or the ports that lead to them, as they exist.
 
-    The rest of these children may change. ``notes`` are annotations of a Deployment that stay with its pods.
+    The rest of these children may change. ``keep_notes``: what a Deployment says about where its template comes from
+    stays, too.
     """
+    notes = (*_OF_THE_PODS, *(_NOTES if keep_notes else ()))
     known = {(child["kind"], name_of(child)): child for child in owned}
     return [
         _kept(child, known.get((child["kind"], name_of(child))), notes) if component_of(child) in components else child
@@ -66,7 +78,7 @@ def _kept(child: Manifest, before: Manifest | None, notes: Sequence[str]) -> Man
     if child["kind"] != "Deployment":
         return child
     there, template = annotations_of(before), before["spec"]["template"]
-    noted = {name: there[name] for name in (*_OF_THE_PODS, *notes) if name in there}
+    noted = {name: there[name] for name in notes if name in there}
     kept: Mapping[str, Any] = {**child, "spec": {**child["spec"], "template": template}}
     return with_annotations(kept, {ANNOTATION_TEMPLATE: digest_of(template), **noted})
 

@@ -1,17 +1,21 @@
-"""Keeps the pods of running services when only the operator has changed: a newer version replaces none by itself.
+"""Keeps the pods of running services when not the service has changed but the operator, or something that many share.
 
-Each Deployment records the version that has rendered its pod template, and a digest of what it was rendered from (the
-inputs: service, runtime, configuration). So a reconcile can tell a change that somebody has made from one that came
-with the operator. A template that waits is recorded by its digest, until somebody changes what the pods are made from.
+A newer version of the operator replaces no pods by itself. Each Deployment records the version that has rendered its
+pod template, and digests of what it was rendered from (the inputs: service, runtime, configuration), and of the
+service's own part of that. So a reconcile can tell a change of the service from one that others have made, and that
+from one that came with the operator. A template of another version that waits is recorded by its digest, until somebody
+changes what the pods are made from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
+    ANNOTATION_OWN_INPUTS,
     ANNOTATION_RENDERED,
     ANNOTATION_TEMPLATE,
     ANNOTATION_VERSION,
@@ -19,19 +23,29 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.manifests import Manifest, annotations_of, name_of
 from isvc_operator.observe.status import WaitingTemplate
-from isvc_operator.plan.changes import template_digest
-from isvc_operator.plan.covers import uncovered
+from isvc_operator.plan.changes import Action, ChildChange, template_digest
+from isvc_operator.plan.covers import covers, uncovered
 from isvc_operator.plan.kept_pods import component_of, deployments, keep_pods, replaces_pods, serves, with_annotations
+
+
+class Due(Enum):
+    """When running pods get the template that is rendered now."""
+
+    AT_ONCE = auto()  # the service has changed
+    IN_TURN = auto()  # something that services share has
+    ON_CHANGE = auto()  # only the operator has
 
 
 @dataclass(frozen=True)
 class Origin:
     """What the pods of each component are rendered from, as digests, and by which version of the operator.
 
-    ``edited``: the service has changed since its last reconcile. ``automatic``: its pods follow the operator's version.
+    ``own_inputs``: the service's part of that. ``edited``: the service has changed since its last reconcile.
+    ``automatic``: its pods follow the operator's version.
     """
 
     inputs: Mapping[str, str]
+    own_inputs: Mapping[str, str]
     version: str
     edited: bool = False
     automatic: bool = False
@@ -41,35 +55,68 @@ class Origin:
 class Upgrade:
     """``children`` record where they come from, and are rendered with the pods that exist where a template waits.
 
-    ``waiting`` has the components concerned.
+    ``waiting`` has the components concerned. ``queued``: they wait for the service's turn.
     """
 
     children: Sequence[Manifest]
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
-
-    def queued(self) -> Upgrade:
-        """Return the same, where the pods will be replaced in a while."""
-        return replace(self, waiting={kind: replace(item, queued=True) for kind, item in self.waiting.items()})
+    queued: bool = False
 
 
 def plan_upgrade(
-    rendered: Sequence[Manifest], owned: Sequence[Manifest], origin: Origin, *, held_back: Collection[str] = ()
+    rendered: Sequence[Manifest],
+    owned: Sequence[Manifest],
+    origin: Origin,
+    *,
+    held_back: Collection[str] = (),
+    in_turn: bool = False,
 ) -> Upgrade:
     """Keep the pods that would be replaced only because the operator is another version.
+
+    ``in_turn``: keep those, too, that would be replaced for something that services share. What their Deployments
+    record stays as it is, so that the next reconcile finds the same.
 
     A component that does not serve gets the newest template. When somebody has changed one component, all of a service
     do: they are rendered for one another. ``held_back`` are components whose pods are kept for another reason.
     """
     existing = deployments(owned)
     desired = {name: item for name, item in deployments(rendered).items() if component_of(item) not in held_back}
-    asked_for = any(_asked_for(existing.get(name), child, origin) for name, child in desired.items())
+    due = _due([(existing.get(name), child) for name, child in desired.items()], origin)
     waiting: dict[str, WaitingTemplate] = {}
-    for name, child in desired.items() if not (asked_for or origin.automatic) else ():
-        if _is_running(existing[name]) and replaces_pods(existing[name], child):
-            waiting[component_of(child)] = _waiting(existing[name], child, origin)
-    notes = {name: _notes(child, origin, waits=component_of(child) in waiting) for name, child in desired.items()}
-    kept = keep_pods(rendered, owned, waiting)
-    return Upgrade([_noted(child, notes) for child in kept], waiting)
+    if due is Due.ON_CHANGE or (due is Due.IN_TURN and in_turn):
+        for name, child in desired.items():
+            if _is_running(existing[name]) and replaces_pods(existing[name], child):
+                waiting[component_of(child)] = _waiting(existing[name], child, origin, due)
+    queued = bool(waiting) and due is Due.IN_TURN
+    notes = {
+        name: _notes(child, origin, waits=component_of(child) in waiting)
+        for name, child in desired.items()
+        if not (queued and component_of(child) in waiting)
+    }
+    kept = keep_pods(rendered, owned, waiting, keep_notes=queued)
+    return Upgrade([_noted(child, notes) for child in kept], waiting, queued)
+
+
+def without_records(changes: Iterable[ChildChange], owned: Sequence[Manifest]) -> list[ChildChange]:
+    """Leave out updates of Deployments of which only the record is another: they are written when their turn comes."""
+    existing = deployments(owned)
+    return [change for change in changes if not _is_record(change, existing)]
+
+
+def _is_record(change: ChildChange, existing: Mapping[str, Manifest]) -> bool:
+    if change.action is not Action.UPDATE or change.manifest["kind"] != "Deployment":
+        return False
+    before = existing[name_of(change.manifest)]
+    record = {ANNOTATION_RENDERED: annotations_of(before).get(ANNOTATION_RENDERED, "")}
+    return covers(before, with_annotations(change.manifest, record))
+
+
+def _due(components: Sequence[tuple[Manifest | None, Manifest]], origin: Origin) -> Due:
+    """Return when pods are replaced, by the Deployments as they exist and as they are rendered."""
+    asked_for = any(_asked_for(before, after, origin) for before, after in components)
+    if asked_for and any(_is_edited(before, after, origin) for before, after in components):
+        return Due.AT_ONCE
+    return Due.IN_TURN if asked_for or origin.automatic else Due.ON_CHANGE
 
 
 def _asked_for(before: Manifest | None, after: Manifest, origin: Origin) -> bool:
@@ -88,6 +135,14 @@ def _asked_for(before: Manifest | None, after: Manifest, origin: Origin) -> bool
     return version == origin.version or inputs != origin.inputs[component_of(after)]
 
 
+def _is_edited(before: Manifest | None, after: Manifest, origin: Origin) -> bool:
+    """Whether the service has changed since its pods got their template."""
+    if before is None:
+        return True
+    own = annotations_of(before).get(ANNOTATION_OWN_INPUTS)
+    return origin.edited if own is None else own != origin.own_inputs[component_of(after)]
+
+
 def _last_rendered(deployment: Manifest) -> tuple[str, str]:
     """Return the version that has rendered the Deployment last, and the digest of its template, be it waiting."""
     annotations = annotations_of(deployment)
@@ -103,14 +158,16 @@ def _is_running(deployment: Manifest) -> bool:
     return ours and serves(deployment) and deployment["spec"].get("replicas", 1) > 0
 
 
-def _waiting(before: Manifest, after: Manifest, origin: Origin) -> WaitingTemplate:
-    fields = uncovered(before["spec"]["template"], after["spec"]["template"])
-    return WaitingTemplate(annotations_of(before).get(ANNOTATION_VERSION, ""), origin.version, tuple(fields))
+def _waiting(before: Manifest, after: Manifest, origin: Origin, due: Due) -> WaitingTemplate:
+    fields = tuple(uncovered(before["spec"]["template"], after["spec"]["template"]))
+    since = annotations_of(before).get(ANNOTATION_VERSION, "")
+    return WaitingTemplate(since, origin.version, fields, queued=due is Due.IN_TURN)
 
 
 def _notes(rendered: Manifest, origin: Origin, *, waits: bool) -> Mapping[str, str]:
     """Return the annotations of a Deployment that say where its template comes from, or the one that waits."""
-    inputs = {ANNOTATION_INPUTS: origin.inputs[component_of(rendered)]}
+    kind = component_of(rendered)
+    inputs = {ANNOTATION_INPUTS: origin.inputs[kind], ANNOTATION_OWN_INPUTS: origin.own_inputs[kind]}
     if waits:
         return inputs | {ANNOTATION_WAITING: f"{origin.version}/{template_digest(rendered)}"}
     return inputs | {ANNOTATION_VERSION: origin.version}

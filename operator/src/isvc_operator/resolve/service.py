@@ -34,7 +34,7 @@ from isvc_operator.resolve.scaling_metrics import ComponentPlace
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret, with_tls
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
-from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
+from isvc_operator.resolve.upgrades import inputs_of, own_inputs_of, upgrade_policy
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,9 @@ class Resolved:
     """A service with every decision made; ``render`` turns it into manifests.
 
     ``chosen`` is None if the predictor consists of the user's own containers. ``inputs`` has, by component, a digest of
-    what its pods are rendered from. ``budgets`` are the PodDisruptionBudgets of others in its namespace. ``access``:
-    who may connect to its pods, ``tls``: what they serve with.
+    what its pods are rendered from, ``own_inputs`` one of the service's own part of that. ``budgets`` are the
+    PodDisruptionBudgets of others in its namespace. ``access``: who may connect to its pods, ``tls``: what they serve
+    with.
     """
 
     service: InferenceService
@@ -55,6 +56,7 @@ class Resolved:
     ingress_annotations: IngressAnnotations
     upgrade_policy: UpgradePolicy
     inputs: Mapping[str, str]
+    own_inputs: Mapping[str, str]
     budgets: Sequence[Manifest] = ()
     access: NetworkAccess = NetworkAccess.NONE
     tls: ServingTls | None = None
@@ -162,6 +164,7 @@ def resolve(
         annotations,
         upgrade_policy(metadata, config),
         inputs_of(service, chosen, config, storage),
+        own_inputs_of(service),
         budgets,
         access,
         serving_tls,

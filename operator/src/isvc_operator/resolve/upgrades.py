@@ -62,16 +62,26 @@ def inputs_of(
     this, and comes to the same digest for services without it.
     """
     shared = {
-        "labels": service.metadata.labels,
-        "annotations": _others(service.metadata.annotations),
         "runtime": chosen and _runtime(chosen.runtime),
         **{name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
         "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
         "objects": _objects(storage.objects),
+    }
+    return {kind: _digest({**shared, **own}) for kind, own in _own(service).items()}
+
+
+def own_inputs_of(service: InferenceService) -> Mapping[str, str]:
+    """Return the digests of that part of the above which the service shares with no other."""
+    return {kind: _digest(own) for kind, own in _own(service).items()}
+
+
+def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:
+    own = {
+        "labels": service.metadata.labels,
+        "annotations": _others(service.metadata.annotations),
         PREDICTOR: _given(service.spec.predictor),
     }
-    others = {item.kind: {**shared, "own": _given(item.spec)} for item in components_of(service)[1:]}
-    return {kind: _digest(parts) for kind, parts in {PREDICTOR: shared, **others}.items()}
+    return {PREDICTOR: own, **{item.kind: {**own, "own": _given(item.spec)} for item in components_of(service)[1:]}}
 
 
 def _digest(parts: Mapping[str, Any]) -> str:

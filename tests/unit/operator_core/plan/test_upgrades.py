@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
+    ANNOTATION_OWN_INPUTS,
     ANNOTATION_RENDERED,
     ANNOTATION_TEMPLATE,
     ANNOTATION_VERSION,
@@ -17,15 +19,19 @@ from isvc_operator.api.names import (
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import plan_changes, template_digest
-from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade
+from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade, without_records
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 UP = a_deployment_status()
 NEVER_UP = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
-OLD = Origin({"predictor": "inputs", "transformer": "inputs"}, "0.1.0")
-NEW = Origin(OLD.inputs, "0.2.0")
-NEWER = Origin(OLD.inputs, "0.3.0")
+OLD = Origin({"predictor": "inputs", "transformer": "inputs"}, {"predictor": "own", "transformer": "own"}, "0.1.0")
+NEW = replace(OLD, version="0.2.0")
+NEWER = replace(OLD, version="0.3.0")
 OTHER = {"predictor": "others", "transformer": "others"}
+# This version, after a change of the service, and after one of something that it shares with others.
+EDITED = replace(NEW, inputs=OTHER, own_inputs=OTHER)
+SHARED = replace(NEW, inputs=OTHER)
+AUTO = replace(NEW, automatic=True)
 WAITS = {"predictor": WaitingTemplate("0.1.0", "0.2.0", ("spec.containers[kserve-container].args",))}
 
 
@@ -54,6 +60,7 @@ def applied(children: Sequence[Manifest], status: Manifest = UP, **spec: Any) ->
             pod = {**template["spec"], "restartPolicy": "Always"}
             child = {
                 **child,
+                "metadata": {**child["metadata"], "uid": "deployment"},
                 "spec": {**child["spec"], **spec, "template": {**template, "spec": pod}},
                 "status": status,
             }
@@ -92,6 +99,7 @@ def test_the_template_of_another_version_waits_and_the_pods_stay() -> None:
     assert annotations_of(deployment) == {
         **annotations_of(rendered()[0]),
         ANNOTATION_INPUTS: "inputs",
+        ANNOTATION_OWN_INPUTS: "own",
         ANNOTATION_TEMPLATE: template_digest(rendered()[0]),
         ANNOTATION_VERSION: "0.1.0",
         ANNOTATION_WAITING: f"0.2.0/{template_digest(rendered('--new')[0])}",
@@ -144,13 +152,13 @@ def test_a_template_that_is_the_same_is_noted_with_the_version() -> None:
 @pytest.mark.parametrize(
     ("now", "origin"),
     [
-        (THERE, Origin(OTHER, "0.2.0")),
-        (THERE, Origin(OLD.inputs, "0.1.0")),
-        (THERE, Origin(OLD.inputs, "0.2.0", automatic=True)),
-        (reconciled(rendered("--new"), THERE, NEW), Origin(OTHER, "0.2.0")),
-        (reconciled(rendered("--new"), THERE, NEW), Origin(OLD.inputs, "0.2.0")),
-        (reconciled(rendered("--changed"), THERE, NEW), Origin(OLD.inputs, "0.2.0", automatic=True)),
-        (by_release_010(rendered()), Origin(OLD.inputs, "0.2.0", edited=True)),
+        (THERE, EDITED),
+        (THERE, OLD),
+        (THERE, AUTO),
+        (reconciled(rendered("--new"), THERE, NEW), EDITED),
+        (reconciled(rendered("--new"), THERE, NEW), NEW),
+        (reconciled(rendered("--changed"), THERE, NEW), AUTO),
+        (by_release_010(rendered()), replace(NEW, edited=True)),
         (without(applied(rendered()), ANNOTATION_TEMPLATE, ANNOTATION_RENDERED), NEW),
         (reconciled(rendered(), [], OLD)[1:], NEW),
         (applied(plan_upgrade(rendered(), [], OLD).children, NEVER_UP), NEW),
@@ -180,7 +188,7 @@ def test_the_newest_template_is_rolled_out(now: Sequence[Manifest], origin: Orig
 
 def test_a_change_that_does_not_concern_the_pods_leaves_it_waiting() -> None:
     now = reconciled(rendered("--new"), THERE, NEW)
-    scaled = plan_upgrade(rendered("--new", predictor={"minReplicas": 3}), now, Origin(OTHER, "0.2.0"))
+    scaled = plan_upgrade(rendered("--new", predictor={"minReplicas": 3}), now, EDITED)
 
     assert scaled.waiting == WAITS
     assert scaled.children[0]["spec"]["replicas"] == 3
@@ -191,7 +199,7 @@ def test_the_components_of_a_service_get_it_together() -> None:
     there = reconciled(with_transformer("--old"), [], OLD)
     now = reconciled(with_transformer("--new", "--new"), there, NEW)
 
-    changed = plan_upgrade(with_transformer("--new", "--changed"), now, Origin(OTHER, "0.2.0"))
+    changed = plan_upgrade(with_transformer("--new", "--changed"), now, EDITED)
 
     assert plan_upgrade(with_transformer("--new", "--new"), now, NEW).waiting.keys() == {"predictor", "transformer"}
     assert not changed.waiting
@@ -236,3 +244,100 @@ def test_what_a_canary_holds_back_keeps_its_notes() -> None:
     kept = [{**rendered("--new")[0], "spec": THERE[0]["spec"]}, *rendered("--new")[1:]]
 
     assert plan_upgrade(kept, THERE, NEW, held_back=["predictor"]) == Upgrade(kept)
+
+
+# --- what services share, where so many a minute get new pods ------------------------------------------------
+
+QUEUED = {"predictor": WaitingTemplate("0.2.0", "0.2.0", ("spec.containers[kserve-container].args",), queued=True)}
+SERVING = reconciled(rendered(), [], NEW)
+
+
+@pytest.mark.parametrize(
+    ("now", "origin", "since"),
+    [
+        (SERVING, SHARED, "0.2.0"),
+        (SERVING, NEW, "0.2.0"),
+        (SERVING, replace(SHARED, edited=True), "0.2.0"),
+        (THERE, AUTO, "0.1.0"),
+        (THERE, SHARED, "0.1.0"),
+        (reconciled(rendered("--other"), THERE, NEW), SHARED, "0.1.0"),
+        (reconciled(rendered("--new"), THERE, NEW), replace(AUTO, inputs=OTHER, own_inputs=OTHER), "0.1.0"),
+    ],
+    ids=[
+        "a runtime",
+        "a secret",
+        "a runtime, after an edit that was applied",
+        "the operator's version, which the pods follow",
+        "a runtime, since the other version",
+        "a runtime, while the template of another version waits",
+        "the operator's version, and the number of pods",
+    ],
+)
+def test_pods_that_others_change_wait_for_their_turn(now: Sequence[Manifest], origin: Origin, since: str) -> None:
+    queued = plan_upgrade(rendered("--new"), now, origin, in_turn=True)
+    due = plan_upgrade(rendered("--new"), now, origin)
+
+    assert queued.waiting == {"predictor": replace(QUEUED["predictor"], since=since)}
+    assert queued.queued
+    assert queued.children[0]["spec"]["template"] == now[0]["spec"]["template"]
+    assert without_records(plan_changes(queued.children, now, SERVICE_UID), now) == []
+    assert (due.waiting, due.children[0]["spec"]) == ({}, rendered("--new")[0]["spec"])
+
+
+@pytest.mark.parametrize(
+    ("now", "origin"),
+    [
+        (SERVING, EDITED),
+        (without(SERVING, ANNOTATION_OWN_INPUTS), replace(SHARED, edited=True)),
+        (SERVING[1:], SHARED),
+        (applied(plan_upgrade(rendered(), [], NEW).children, NEVER_UP), SHARED),
+        (applied(plan_upgrade(rendered(), [], NEW).children, UP, replicas=0), SHARED),
+        (without(applied(rendered()), ANNOTATION_TEMPLATE, ANNOTATION_RENDERED), AUTO),
+    ],
+    ids=[
+        "the service has changed",
+        "the service has changed, and an older version did not record its part",
+        "there are no pods",
+        "the pods have never served",
+        "scaled to zero",
+        "the pods are KServe's",
+    ],
+)
+def test_others_get_theirs_at_once(now: Sequence[Manifest], origin: Origin) -> None:
+    assert plan_upgrade(rendered("--new"), now, origin, in_turn=True) == plan_upgrade(rendered("--new"), now, origin)
+
+
+def test_what_waits_for_the_next_change_does_not_queue() -> None:
+    assert plan_upgrade(rendered("--new"), THERE, NEW, in_turn=True) == Upgrade(
+        plan_upgrade(rendered("--new"), THERE, NEW).children, WAITS
+    )
+
+
+def test_a_service_that_is_edited_leaves_the_queue() -> None:
+    assert plan_upgrade(rendered("--new"), SERVING, SHARED, in_turn=True).queued
+
+    edited = plan_upgrade(rendered("--newest"), SERVING, EDITED, in_turn=True)
+
+    assert (edited.queued, edited.children[0]["spec"]) == (False, rendered("--newest")[0]["spec"])
+
+
+def test_the_components_of_a_service_have_one_turn() -> None:
+    now = reconciled(with_transformer("--old"), [], NEW)
+    now[3] = {**now[3], "status": NEVER_UP}
+
+    queued = plan_upgrade(with_transformer("--new", "--new"), now, SHARED, in_turn=True)
+    edited = replace(SHARED, own_inputs={"predictor": "own", "transformer": "other"})
+
+    assert queued.waiting == QUEUED
+    assert queued.children[3]["spec"]["template"] == rendered("--new")[0]["spec"]["template"], "it serves nobody"
+    assert not plan_upgrade(with_transformer("--new", "--new"), now, edited, in_turn=True).queued
+
+
+def test_the_rest_of_a_deployment_in_the_queue_changes_at_once() -> None:
+    queued = plan_upgrade(rendered("--new", predictor={"minReplicas": 3}), SERVING, SHARED, in_turn=True)
+
+    changes = without_records(plan_changes(queued.children, SERVING, SERVICE_UID), SERVING)
+    (deployment,) = [change.manifest for change in changes if change.manifest["kind"] == "Deployment"]
+
+    assert (deployment["spec"]["replicas"], deployment["spec"]["template"]) == (3, SERVING[0]["spec"]["template"])
+    assert annotations_of(deployment)[ANNOTATION_INPUTS] == "inputs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_RENDERED
+from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.manifests import annotations_of
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
@@ -100,7 +100,7 @@ async def test_a_change_that_no_child_shows_is_noted_and_writes_the_generation(s
 
     after = serving.child("Deployment")
     noted = {name for name, value in after["metadata"]["annotations"].items() if value != annotations_of(before)[name]}
-    assert (noted, after["spec"]) == ({ANNOTATION_INPUTS, ANNOTATION_RENDERED}, before["spec"])
+    assert (noted, after["spec"]) == ({ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED}, before["spec"])
 
     assert (serving.api.calls[-1].body or {})["status"] == {"observedGeneration": 2}
 

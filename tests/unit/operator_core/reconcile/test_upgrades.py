@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from isvc_operator import reconcile
@@ -146,9 +148,21 @@ def reason_of_waiting(cluster: Cluster, key: ServiceKey) -> str | None:
     return next((item["reason"] for item in conditions if item["type"] == "PodsUpToDate"), None)
 
 
+def a_rate(**fields: object) -> OperatorConfig:
+    return parse_config({"inferenceService": json.dumps({"rolloutsPerMinute": 30, **fields})})
+
+
+def another_runtime(several: Cluster, config: OperatorConfig) -> Cluster:
+    """The cluster with an operator that has just been started, after the runtime has got another image."""
+    after = watched(
+        several.api, several.clock, a_runtime_body(container={"image": "registry.example/next:1"}), config=config
+    )
+    after.api.feed(after.cache)
+    return after
+
+
 async def test_pods_follow_the_operator_one_service_after_the_other(several: Cluster, newer_version: None) -> None:
-    config = parse_config({"inferenceService": '{"upgradePolicy": "Auto", "rolloutsPerMinute": 30}'})
-    after = watched(several.api, several.clock, a_runtime_body(), config=config)
+    after = watched(several.api, several.clock, a_runtime_body(), config=a_rate(upgradePolicy="Auto"))
     after.api.feed(after.cache)
 
     waits = [await after.reconciler.reconcile(key) for key in KEYS]
@@ -159,5 +173,54 @@ async def test_pods_follow_the_operator_one_service_after_the_other(several: Clu
     assert [await after.reconciler.reconcile(key) for key in KEYS] == waits, "a turn is kept"
     assert [event["reason"] for event in after.api.events if event["reason"] == "OperatorUpgraded"] == []
     after.seconds.passed = 4.0
-    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None, None, None, 2.0]
-    assert [reason_of_waiting(after, key) for key in KEYS] == [None, None, None, "RolloutQueued"]
+    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None, None, 2.0, 4.0]
+    assert [reason_of_waiting(after, key) for key in KEYS] == [None, None, *["RolloutQueued"] * 2]
+
+
+async def test_so_they_do_after_a_change_of_their_runtime_and_say_what_waits(several: Cluster) -> None:
+    after = another_runtime(several, a_rate())
+    writes = len(after.api.calls)
+
+    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None, 2.0, 4.0, 6.0]
+
+    written = [f"{call.method} {call.path.rpartition('/namespaces/')[2]}" for call in after.api.calls[writes:]]
+    assert [line for line in written if "deployments/" in line] == [
+        f"PATCH {NAMESPACE}/deployments/service-0-predictor"
+    ]
+    service = after.api.get("InferenceService", *KEYS[1]) or {}
+    (waiting,) = [item for item in service["status"]["conditions"] if item["type"] == "PodsUpToDate"]
+    assert (waiting["status"], waiting["severity"], waiting["reason"]) == ("False", "Info", "RolloutQueued")
+    assert waiting["message"] == (
+        "Something that services share has changed (a runtime, the configuration, the operator's version), and they "
+        "get new pods in turn, so many a minute (rolloutsPerMinute). The pods differ: of spec.predictor in "
+        "spec.containers[kserve-container].image"
+    )
+
+
+async def test_an_operator_that_is_restarted_goes_on_at_the_rate(several: Cluster) -> None:
+    first = another_runtime(several, a_rate())
+    for key in KEYS:
+        await first.reconciler.reconcile(key)
+
+    second = another_runtime(first, a_rate())
+
+    assert [await second.reconciler.reconcile(key) for key in KEYS] == [None, None, 2.0, 4.0]
+
+
+async def test_a_service_that_is_edited_waits_for_nobody(several: Cluster) -> None:
+    after = another_runtime(several, a_rate())
+    for key in KEYS:
+        await after.reconciler.reconcile(key)
+    last = KEYS[-1]
+    edited = a_service_body(last.name, uid=f"uid-of-{last.name}", generation=2, model={"args": ["--debug"]})
+    after.api.put({**edited, "status": (after.api.get("InferenceService", *last) or {})["status"]})
+    after.api.feed(after.cache)
+
+    assert await after.reconciler.reconcile(last) is None
+    assert reason_of_waiting(after, last) is None
+
+
+async def test_without_a_rate_all_begin_at_once(several: Cluster) -> None:
+    after = another_runtime(several, OperatorConfig())
+
+    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None] * 4

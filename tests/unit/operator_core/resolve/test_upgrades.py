@@ -111,6 +111,22 @@ def test_a_secret_counts_by_its_keys_and_annotations_and_not_by_its_values() -> 
     assert len({tuple(item.values()) for item in (one, other_key, other_annotation)}) == 3
 
 
+@pytest.mark.parametrize(
+    ("after", "is_own"),
+    [
+        (a_resolved(a_service(model={"args": ["--debug"]})), True),
+        (a_resolved(a_service(labels={"team": "vision"})), True),
+        (a_resolved(a_service(annotations={"example.com/note": "x"})), True),
+        (a_resolved(runtime=a_runtime(container={"image": "registry.example/torchserve:2.0"})), False),
+        (a_resolved(config=a_config(storageInitializer={"image": "registry.example/initializer:2"})), False),
+        (a_resolved(context=a_secret(key="")), False),
+    ],
+)
+def test_the_services_own_part_of_that_has_a_digest_of_its_own(after: Resolved, is_own: bool) -> None:
+    assert after.inputs != BEFORE.inputs
+    assert (after.own_inputs != BEFORE.own_inputs) is is_own
+
+
 def test_a_transformer_is_rendered_for_its_predictor_and_not_the_other_way_round() -> None:
     def of(**fields: Any) -> Any:
         return a_resolved(a_service(**fields)).inputs
