@@ -68,7 +68,7 @@ recordings: setup ## Record TorchServe's responses again; show and write the dif
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
 e2e: setup cluster-up images deploy ## Run the end-to-end tests on the cluster of cluster-up
-	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --durations=10 $(ARGS)
+	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e $(PARALLEL) --durations=10 $(ARGS)
 
 bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)

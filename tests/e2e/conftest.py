@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import shutil
@@ -14,13 +15,26 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import RealCluster
+from tests.support.kept import kept, sample
 from tests.support.namespace import Namespace
+from tests.support.scheduling import has_the_cluster_to_itself, turn_of
 from tests.support.volumes import Volume
 
-ROOT = Path(__file__).parents[2]
 # A release's images need a builder that sets the time of files; `make images` builds with docker as well.
 collect_ignore = [] if shutil.which("buildah") or shutil.which("podman") else ["test_release_images.py"]
 _numbers = itertools.count(int(time.time()) % 100000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: turn_of(item.path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Files share the cluster with those of other workers, but for those that change what all services depend on."""
+    with (tmp_path_factory.getbasetemp().parent / "turn").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if has_the_cluster_to_itself(request.path) else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +45,27 @@ def cluster() -> RealCluster:
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert() -> Path:
     """The content of the story's claim, as the sample's own script makes it."""
-    folder = tmp_path_factory.mktemp("bert")
-    subprocess.run([sys.executable, "examples/bert/build.py", str(folder)], cwd=ROOT, check=True)
-    return folder
+    return sample("bert")
+
+
+@pytest.fixture(scope="session")
+def images() -> Path:
+    """A folder with ``claim``, which has ``image_classifier``, and with ``samples.json``."""
+    files = Path(__file__).parent / "images"
+
+    def build(folder: Path) -> None:
+        target = folder / "claim" / "image_classifier"
+        subprocess.run([sys.executable, files / "build.py", target, folder / "samples.json"], check=True)
+
+    return kept("images", build, *sorted(path for path in files.iterdir() if path.is_file()))
 
 
 @pytest.fixture(scope="module")
-def namespace(cluster: RealCluster) -> Iterator[Namespace]:
+def namespace(cluster: RealCluster, worker_id: str) -> Iterator[Namespace]:
     """A namespace that forbids pods which are not restricted, as a careful administrator has them."""
-    name = f"e2e-{next(_numbers)}"
+    name = f"e2e-{worker_id}-{next(_numbers)}"
     cluster.kubectl("create", "namespace", name)
     cluster.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield Namespace(cluster, name)

@@ -11,7 +11,6 @@ import itertools
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,24 +54,15 @@ class Said:
 
 
 @pytest.fixture(scope="module")
-def claim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``image_classifier``, what goes into the claim, and ``samples.json``."""
-    folder = tmp_path_factory.mktemp("images")
-    target = folder / "claim" / "image_classifier"
-    subprocess.run([sys.executable, FILES / "build.py", target, folder / "samples.json"], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def samples(claim: Path) -> Samples:
-    found: Samples = json.loads((claim / "samples.json").read_text())
+def samples(images: Path) -> Samples:
+    found: Samples = json.loads((images / "samples.json").read_text())
     return found
 
 
 @pytest.fixture(scope="module")
-def said(cluster: RealCluster, namespace: Namespace, claim: Path, samples: Samples) -> Iterator[dict[str, Said]]:
+def said(cluster: RealCluster, namespace: Namespace, images: Path, samples: Samples) -> Iterator[dict[str, Said]]:
     """The service is applied with the first runtime, then with the other: a rolling update, under one name."""
-    with Volume(namespace, "images").filled_from(claim / "claim"):
+    with Volume(namespace, "images").filled_from(images / "claim"):
         yield {runtime: serve(cluster, namespace, runtime, samples) for runtime in RUNTIMES}
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,6 @@ from tests.support.object_stores.identities import bearer, service_account, toke
 from tests.support.object_stores.proxy import Decide, Slow, is_object, proxy
 from tests.support.waiting import eventually
 
-FILES = Path(__file__).parent / "images"
 BUCKET, MODEL = "models", "image_classifier"
 READY_WITHIN, FAILED_WITHIN = 180.0, 90.0  # seconds
 CLOSED_PORT = 1
@@ -46,18 +43,11 @@ class Stores:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``image_classifier`` and ``samples.json``."""
-    folder = tmp_path_factory.mktemp("images")
-    subprocess.run([sys.executable, FILES / "build.py", folder / MODEL, folder / "samples.json"], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def stores(cluster: RealCluster, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+def stores(cluster: RealCluster, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     home = tmp_path_factory.mktemp("stores")
     address = address_seen_from(node_address(cluster))
-    files = {str(path.relative_to(model / MODEL)): path.read_bytes() for path in sorted((model / MODEL).rglob("*.*"))}
+    model = images / "claim" / MODEL
+    files = {str(path.relative_to(model)): path.read_bytes() for path in sorted(model.rglob("*.*"))}
     with contextlib.ExitStack() as stack:
         s3 = stack.enter_context(versitygw.running(home / "s3"))
         gcs = stack.enter_context(fake_gcs.running(home / "gcs"))
@@ -146,12 +136,12 @@ SOURCES = {
 
 @pytest.mark.parametrize(("uri", "account", "identity"), SOURCES.values(), ids=SOURCES.keys())
 def test_a_model_in_a_bucket_is_served(
-    namespace: Namespace, credentials: None, stores: Stores, model: Path, uri: str, account: str, identity: str
+    namespace: Namespace, credentials: None, stores: Stores, images: Path, uri: str, account: str, identity: str
 ) -> None:
     serve(namespace, account, uri, account)
     namespace.wait_for_condition("Ready", "True", service=account, within=READY_WITHIN)
 
-    digits = json.loads((model / "samples.json").read_text())["mnist"]
+    digits = json.loads((images / "samples.json").read_text())["mnist"]
     body = json.dumps({"instances": [{"data": digit["image"]} for digit in digits]})
     host = f"Host: {account}.{namespace.name}.example.com"
     ask = ("-X", "POST", "-H", host, f"{HTTP}/v1/models/mnist:predict", "--data-binary", body)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,6 +14,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import HTTP, Answer, curl
+from tests.support.kept import sample
 from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
@@ -30,11 +29,9 @@ CALLERS = 4
 
 
 @pytest.fixture(scope="module")
-def services(namespace: Namespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
+def services(namespace: Namespace) -> Iterator[Namespace]:
     """The example on both SDKs, and in one pod with its predictor; all are Ready."""
-    folder = tmp_path_factory.mktemp("mnist")
-    subprocess.run([sys.executable, MNIST / "build.py", folder], check=True)
-    with Volume(namespace, "mnist").filled_from(folder):
+    with Volume(namespace, "mnist").filled_from(sample("mnist")):
         namespace.apply(the_example(OURS), on_kserves_sdk(), in_one_pod())
         for name in (OURS, KSERVES, TOGETHER):
             namespace.wait_for_condition("Ready", "True", service=name, within=READY_WITHIN)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kept import sample
 from tests.support.namespace import Namespace
-from tests.support.transformers_page import BLOCKS, ROOT, make_checkout, walk
+from tests.support.transformers_page import BLOCKS, make_checkout, walk
 from tests.support.volumes import Volume
 
 # What builds as `docker build` does, where there is no daemon for docker.
@@ -51,15 +52,11 @@ def docker_answers() -> bool:
 
 
 @pytest.mark.timeout(400)
-def test_the_page_leads_from_an_empty_folder_to_a_prediction(
-    folder: Path, namespace: Namespace, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    model = tmp_path_factory.mktemp("mnist")
-    subprocess.run([sys.executable, ROOT / "examples/mnist/build.py", model], check=True)
+def test_the_page_leads_from_an_empty_folder_to_a_prediction(folder: Path, namespace: Namespace) -> None:
     commands = "\n".join(BLOCKS)
     assert "digits.default.example.com" in commands
 
-    with Volume(namespace, "digits").filled_from(model / "mar"):
+    with Volume(namespace, "digits").filled_from(sample("mnist") / "mar"):
         said = walk(
             folder,
             commands.replace("digits.default", f"digits.{namespace.name}"),
