@@ -11,26 +11,27 @@ import signal
 import sys
 from typing import Any
 
-from kubernetes.aio.client import ApiClient
+from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.requests import ApiRequest
 
 moment, _, number = sys.argv.pop(1).partition("-")
 left = int(number)
-call_api = ApiClient.call_api
+open_response = KubernetesApi._open
 
 
-async def dying_call(self: ApiClient, method: str, url: str, *arguments: Any, **options: Any) -> Any:
+async def dying_open(self: KubernetesApi, request: ApiRequest, seconds: float | None) -> Any:
     global left
-    left -= method != "GET" and "/authorization.k8s.io/" not in url
+    left -= request.method != "GET" and "/authorization.k8s.io/" not in request.path
     last = left == 0
     left -= last
     if last and moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)
-    response = await call_api(self, method, url, *arguments, **options)
+    response = await open_response(self, request, seconds)
     if last:
         os.kill(os.getpid(), signal.SIGKILL)
     return response
 
 
-ApiClient.call_api = dying_call
+KubernetesApi._open = dying_open  # type: ignore[method-assign]
 
 runpy.run_module("isvc_operator", run_name="__main__")

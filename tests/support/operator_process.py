@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,14 @@ def operator(server: ApiServer, log: Path, *flags: str, code: Path | None = None
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_TIMEOUT)
+
+
+def in_pod(server: ApiServer, account: Path) -> dict[str, str]:
+    """The environment of `tests.support.operator_in_pod`, whose service account is written to the folder `account`."""
+    (account / "token").write_text(server.token)
+    shutil.copy(server.ca_file, account / "ca.crt")
+    host, _, port = server.base_url.removeprefix("https://").partition(":")
+    return {"KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
 def _watches_pods(server: ApiServer, agent: str, since: int) -> bool:

@@ -13,7 +13,9 @@ import sys
 from typing import Any
 
 from aiohttp.http_writer import StreamWriter
-from kubernetes.aio.client import ApiClient
+
+from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.requests import ApiRequest
 
 point = sys.argv.pop(1)
 stopped = False
@@ -27,13 +29,13 @@ def stop_once(method: str, target: str) -> None:
 
 
 if point == "before-send":
-    call_api = ApiClient.call_api
+    open_response = KubernetesApi._open
 
-    async def stopping_call(self: ApiClient, method: str, url: str, *arguments: Any, **options: Any) -> Any:
-        stop_once(method, url)
-        return await call_api(self, method, url, *arguments, **options)
+    async def stopping_open(self: KubernetesApi, request: ApiRequest, seconds: float | None) -> Any:
+        stop_once(request.method, request.path)
+        return await open_response(self, request, seconds)
 
-    ApiClient.call_api = stopping_call
+    KubernetesApi._open = stopping_open  # type: ignore[method-assign]
 else:
     write_headers = StreamWriter.write_headers
 

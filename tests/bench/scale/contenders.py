@@ -19,7 +19,7 @@ from tests.bench.migration import kserve
 from tests.bench.scale.cluster import Cluster, printed, started
 from tests.bench.scale.services import RUNTIMES, runtime
 from tests.support.apiserver import ApiServer, install_crds, wait_until_served
-from tests.support.operator_process import OPERATOR, WATCHES
+from tests.support.operator_process import OPERATOR, WATCHES, in_pod
 from tests.support.ports import free_port, release
 from tests.support.waiting import eventually
 
@@ -67,15 +67,16 @@ class Ours:
 
     @contextlib.contextmanager
     def running(self, cluster: Cluster) -> Iterator[Running]:
-        """The operator, once its caches are filled."""
+        """The operator with the credentials of a pod, once its caches are filled."""
         port = free_port()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as account:
             ingress = {"ingressClassName": INGRESS_CLASS, "disableIngressCreation": not self.ingress}
             (Path(folder) / "ingress").write_text(json.dumps(ingress))
             (Path(folder) / "inferenceService").write_text(json.dumps({"rolloutsPerMinute": self.rollouts_per_minute}))
-            command = [sys.executable, "-m", "isvc_operator", f"--health-port={port}",
+            environment = in_pod(cluster.server, Path(account))
+            command = [sys.executable, "-m", "tests.support.operator_in_pod", account, f"--health-port={port}",
                        f"--config-dir={folder}"]  # fmt: skip
-            with _started(command, cluster, "operator", port, "/readyz") as process:
+            with _started(command, cluster, "operator", port, "/readyz", environment) as process:
                 yield Running(
                     process, port,
                     re.compile(r"^isvc_operator_reconcile_duration_seconds_count\S* (\S+)$", re.MULTILINE),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,13 +9,13 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.namespace import Namespace, story_service
+from tests.support.operator_process import in_pod
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -31,12 +30,13 @@ def test_a_token_that_is_refused_is_read_again(apiserver: ApiServer, tmp_path: P
     namespace, port = new_namespace(apiserver), free_port()
     create_account(apiserver, namespace)
     first, second = (token_bound_to(apiserver, namespace, name) for name in ("first", "second"))
-    kubeconfig = tmp_path / "kubeconfig"
-    write(kubeconfig, apiserver, first)
+    environment, token = in_pod(apiserver, tmp_path), tmp_path / "token"
+    token.write_text(first)
+    flags = [f"--health-port={port}", f"--namespace={namespace.name}"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "isvc_operator", f"--health-port={port}", f"--namespace={namespace.name}"],
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            [sys.executable, "-m", "tests.support.operator_in_pod", str(tmp_path), *flags],
+            env={**os.environ, **environment},
             stdout=log,
             stderr=log,
         )
@@ -46,7 +46,7 @@ def test_a_token_that_is_refused_is_read_again(apiserver: ApiServer, tmp_path: P
         namespace.wait_for_condition("Ready", "Unknown", service="one")
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace.name}/secrets/first")
         eventually(lambda: is_refused(apiserver, namespace, first), "the first token is refused", WITHIN)
-        write(kubeconfig, apiserver, second)
+        token.write_text(second)
         apply(namespace, "two")
         namespace.wait_for_condition("Ready", "Unknown", service="two", within=WITHIN)
         refusals = [float(count) for count in REFUSED.findall(metrics(port))]
@@ -91,14 +91,6 @@ def is_refused(server: ApiServer, namespace: Namespace, token: str) -> bool:
     except Refused as error:
         return error.reason == "Unauthorized"
     return False
-
-
-def write(kubeconfig: Path, server: ApiServer, token: str) -> None:
-    config: dict[str, Any] = json.loads(server.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    replacement = kubeconfig.with_suffix(".new")
-    replacement.write_text(json.dumps(config))
-    replacement.replace(kubeconfig)
 
 
 def metrics(port: int) -> str:

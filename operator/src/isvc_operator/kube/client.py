@@ -1,4 +1,4 @@
-"""The client of the API server: the ``KubeApi`` protocol and its implementation with ``kubernetes.aio``."""
+"""The client of the API server: the ``KubeApi`` protocol and its implementation with aiohttp."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, Final, Protocol, cast
-from urllib.parse import urlsplit
+from typing import Final, Protocol
+from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from kubernetes.aio.client import ApiClient
-from kubernetes.aio.config import ConfigException
 
 from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.pause import Pause
-from isvc_operator.kube.requests import APPLY_PATCH, LEASES, ApiRequest
+from isvc_operator.kube.requests import LEASES, ApiRequest
 from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 
@@ -50,7 +48,7 @@ class WatchApi(KubeApi, Protocol):
 
 
 class KubernetesApi:
-    """WatchApi with the authenticated transport of ``kubernetes.aio``.
+    """WatchApi with an HTTP session.
 
     ``pause`` holds requests back while the API server asks for it. ``credentials`` are read again when it refuses them.
     ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
@@ -58,23 +56,24 @@ class KubernetesApi:
 
     def __init__(
         self,
-        client: ApiClient,
+        session: aiohttp.ClientSession,
         pause: Pause,
         *,
         credentials: Credentials,
         write_seconds: float | None = None,
     ) -> None:
         self.pause = pause
-        self._client = client
+        self._session = session
         self._credentials = credentials
+        self._proxy = credentials.access.proxy or _proxy_for(credentials.access.server)
         self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
         if not request.path.startswith(LEASES):  # a leader that does not renew its lease has to restart
             await self.pause.over()
-        token, response, text = await self._exchange(request)
-        if response.status == _UNAUTHORIZED and await self._credentials.replaced(token):
+        authorization, response, text = await self._exchange(request)
+        if response.status == _UNAUTHORIZED and await self._credentials.replaced(authorization):
             _, response, text = await self._exchange(request)
         if 200 <= response.status <= 299:
             self.pause.ended()
@@ -89,54 +88,55 @@ class KubernetesApi:
         await self.pause.over()
         with _as_kube_error():
             async with asyncio.timeout(API_RESPONSE_SECONDS):  # to connect, the TLS handshake included, and be accepted
-                token, response = await self._open(request, aiohttp.ClientTimeout(total=None))
+                authorization, response = await self._open(request, None)
             try:
                 if response.status != _OK:
                     async with asyncio.timeout(API_RESPONSE_SECONDS):
                         text = await _read(response)
                     if response.status == _UNAUTHORIZED:
-                        await self._credentials.replaced(token)
+                        await self._credentials.replaced(authorization)
                     raise self._error(response, text)
                 self.pause.ended()
                 yield response.content.iter_any()
             finally:
                 response.close()
 
-    def _error(self, response: Any, text: str) -> KubeError:
+    def _error(self, response: aiohttp.ClientResponse, text: str) -> KubeError:
         """Return the error of a response, and begin the pause that it asks for."""
         error = error_for(response.status, text, _retry_after(response.headers))
         if isinstance(error, ServerBusy):
             self.pause.begin(error.retry_after or 0, str(error))
         return error
 
-    async def _exchange(self, request: ApiRequest) -> tuple[str | None, Any, str]:
-        """Return the token with which the request was sent, and its response with the body."""
+    async def _exchange(self, request: ApiRequest) -> tuple[str | None, aiohttp.ClientResponse, str]:
+        """Return the authorization with which the request was sent, and its response with the body."""
         with _as_kube_error():
-            token, response = await self._open(request, API_RESPONSE_SECONDS)
+            authorization, response = await self._open(request, API_RESPONSE_SECONDS)
             try:
-                return token, response, await _read(response)
+                return authorization, response, await _read(response)
             finally:
                 response.release()
 
-    async def _open(self, request: ApiRequest, timeout: float | aiohttp.ClientTimeout) -> tuple[str | None, Any]:
-        """Return the token with which the request was sent, and its response."""
-        content_type, body = request.content_type, cast(Any, request.body)
-        if content_type == APPLY_PATCH:
-            # With a parameter, the library sends the body as it is.
-            content_type, body = f"{APPLY_PATCH}; charset=utf-8", _as_yaml(body)
-        serialized = await self._client.param_serialize(
-            request.method,
-            request.path,
-            query_params=[*request.query, *(() if request.method == "GET" else self._write_query)],
-            header_params={"Content-Type": content_type, "Accept": request.accept},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        token = self._credentials.token
+    async def _open(self, request: ApiRequest, seconds: float | None) -> tuple[str | None, aiohttp.ClientResponse]:
+        """Return the authorization with which the request was sent, and its response, which ends in these seconds."""
+        authorization, access = await self._credentials.authorization(), self._credentials.access
+        query = [*request.query, *(() if request.method == "GET" else self._write_query)]
         try:
-            return token, (await self._client.call_api(*serialized, _request_timeout=cast(Any, timeout))).response
+            return authorization, await self._session.request(
+                request.method,
+                f"{access.server}{request.path}?{urlencode(query)}",
+                data=None if request.body is None else _serialized(request.body),
+                headers={
+                    "Content-Type": request.content_type,
+                    "Accept": request.accept,
+                    **({"Authorization": authorization} if authorization else {}),
+                },
+                timeout=aiohttp.ClientTimeout(total=seconds),
+                server_hostname=access.server_name,
+                proxy=self._proxy,
+            )
         except aiohttp.ClientConnectorCertificateError:
-            await self._credentials.trust_again(self._client.rest_client.ssl_context)  # for the next attempt
+            await self._credentials.load_again()  # for the next attempt
             raise
 
 
@@ -144,13 +144,11 @@ class KubernetesApi:
 def _as_kube_error() -> Iterator[None]:
     try:
         yield
-    except ConfigException as error:
-        raise KubeError(0, f"the credentials for the API server cannot be read: {error}") from error
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise KubeError(0, f"no response from the API server: {str(error) or type(error).__name__}") from error
 
 
-async def _read(response: Any) -> str:
+async def _read(response: aiohttp.ClientResponse) -> str:
     parts, size = [], 0
     async for part in response.content.iter_any():
         parts.append(part)
@@ -172,7 +170,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return min(float(value), RETRY_AFTER_SECONDS) if value.isascii() and value.isdecimal() else None
 
 
-def _as_yaml(manifest: Manifest | None) -> bytes:
+def _serialized(manifest: Manifest) -> bytes:
     """Return JSON that is YAML as well: an emoji is no surrogate pair, what YAML does not print is escaped."""
     text = json.dumps(manifest, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode(errors="replace")
@@ -191,9 +189,9 @@ async def connect(
     ``fence``: what stops its writes. ``identity``: which of several replicas it belongs to, for the audit log.
     """
     traces = [*observed_by, *([fence.trace()] if fence else [])]
-    async with _connected(kubeconfig, _named(_USER_AGENT, identity), traces) as (client, pause, credentials):
+    async with _session(kubeconfig, _named(_USER_AGENT, identity), traces) as (session, pause, credentials):
         yield KubernetesApi(
-            client, pause, credentials=credentials, write_seconds=LATEST_WRITE_SECONDS if fence else None
+            session, pause, credentials=credentials, write_seconds=LATEST_WRITE_SECONDS if fence else None
         )
 
 
@@ -206,8 +204,8 @@ async def connect_watches(
     pause: Pause | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
-    async with _connected(kubeconfig, _named(_WATCHES_AGENT, identity), observed_by) as (client, own, credentials):
-        yield KubernetesApi(client, pause or own, credentials=credentials)
+    async with _session(kubeconfig, _named(_WATCHES_AGENT, identity), observed_by) as (session, own, credentials):
+        yield KubernetesApi(session, pause or own, credentials=credentials)
 
 
 def _named(agent: str, identity: str) -> str:
@@ -215,21 +213,20 @@ def _named(agent: str, identity: str) -> str:
 
 
 @asynccontextmanager
-async def _connected(
+async def _session(
     kubeconfig: str | None, agent: str, observed_by: Sequence[aiohttp.TraceConfig]
-) -> AsyncIterator[tuple[ApiClient, Pause, Credentials]]:
+) -> AsyncIterator[tuple[aiohttp.ClientSession, Pause, Credentials]]:
     credentials = Credentials(kubeconfig)
     await credentials.load()
-    configuration = credentials.configuration
-    configuration.trace_configs = list(observed_by)
-    configuration.connection_pool_maxsize = 0  # no limit: a watch keeps its connection
-    # aiohttp would read the environment, and the file netrc, for each request.
-    configuration.proxy = configuration.proxy or _proxy_for(configuration.host)
-    configuration.client_session_kwargs = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
-    async with ApiClient(configuration) as client:
-        client.user_agent = agent
-        client.set_default_header("Accept-Encoding", "identity")  # to compress costs the API server more than it saves
-        yield client, Pause(asyncio.get_running_loop().time, random.random), credentials
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=credentials.access.tls, limit=0),  # a watch keeps its connection
+        # To compress costs the API server more than it saves.
+        headers={"User-Agent": agent, "Accept-Encoding": "identity"},
+        trace_configs=[*observed_by],
+        trust_env=False,  # aiohttp would read the environment, and the file netrc, for each request
+        cookie_jar=aiohttp.DummyCookieJar(),
+    ) as session:
+        yield session, Pause(asyncio.get_running_loop().time, random.random), credentials
 
 
 def _proxy_for(url: str) -> str | None:

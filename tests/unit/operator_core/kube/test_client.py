@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
 import yaml
 from aiohttp import web
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException, incluster_config
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube import client as client_module
+from isvc_operator.kube import credentials as credentials_module
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi, connect, connect_watches
-from isvc_operator.kube.credentials import Credentials
+from isvc_operator.kube.credentials import Access, Credentials
 from isvc_operator.kube.errors import (
     Conflict,
     KubeError,
@@ -37,33 +37,27 @@ from isvc_operator.kube.errors import (
 from isvc_operator.kube.pause import Pause
 from isvc_operator.local.container import LOOPBACK
 from tests.support.builders import a_service_body
+from tests.support.object_stores.tls import issue
 
 
 @dataclass
-class StubClient:
-    """The two calls of `kubernetes.aio`'s ApiClient that the adapter makes."""
+class StubSession:
+    """The call of an aiohttp session that the client makes, and its response."""
 
     status: int = 200
     body: bytes = b"{}"
     error: Exception | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    serialized: list[tuple[Any, ...]] = field(default_factory=list)
+    sent: list[tuple[Any, ...]] = field(default_factory=list)
 
-    async def param_serialize(self, method: str, path: str, **options: Any) -> tuple[Any, ...]:
-        self.serialized.append((method, path, options))
-        return (method, path)
-
-    async def call_api(self, *serialized: Any, _request_timeout: float) -> StubClient:
+    async def request(self, method: str, url: str, *, data: bytes | None, headers: dict[str, str], **_: Any) -> Any:
+        self.sent.append((method, url, headers, data))
         if self.error is not None:
             raise self.error
         return self
 
     @property
-    def response(self) -> StubClient:
-        return self
-
-    @property
-    def content(self) -> StubClient:
+    def content(self) -> StubSession:
         return self
 
     async def iter_any(self) -> AsyncIterator[bytes]:
@@ -75,32 +69,35 @@ class StubClient:
     close = release
 
 
-def api_of(client: StubClient, **options: Any) -> KubernetesApi:
-    return KubernetesApi(client, Pause(lambda: 0.0, lambda: 0.0), credentials=Credentials(None), **options)
+TLS = ssl.create_default_context()
+
+
+def api_of(session: StubSession, **options: Any) -> KubernetesApi:
+    credentials = Credentials(None)
+    credentials.access = Access("https://api", TLS, authorization="Bearer secret")
+    return KubernetesApi(cast(Any, session), Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
 
 
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})
 
 
 async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
-    client = StubClient(body='{"kind": "Straße"}'.encode())
+    session = StubSession(body='{"kind": "Straße"}'.encode())
 
-    answer = await api_of(client).send(REQUEST)
+    answer = await api_of(session).send(REQUEST)
 
     assert answer == '{"kind": "Straße"}'
-    assert client.serialized == [
+    assert session.sent == [
         (
             "PATCH",
-            "/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/torchserve/status",
+            "https://api/apis/serving.kserve.io/v1beta1/namespaces/models/inferenceservices/torchserve/status"
+            "?fieldManager=isvc-operator",
             {
-                "query_params": [("fieldManager", "isvc-operator")],
-                "header_params": {
-                    "Content-Type": "application/merge-patch+json",
-                    "Accept": "application/json, */*",
-                },
-                "body": {"status": {"url": "http://x"}, "metadata": {"resourceVersion": "1"}},
-                "auth_settings": ["BearerToken"],
+                "Content-Type": "application/merge-patch+json",
+                "Accept": "application/json, */*",
+                "Authorization": "Bearer secret",
             },
+            b'{"status": {"url": "http://x"}, "metadata": {"resourceVersion": "1"}}',
         )
     ]
 
@@ -118,26 +115,26 @@ async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
     ],
 )
 async def test_what_is_applied_is_yaml_whatever_its_texts_contain(text: str) -> None:
-    client = StubClient()
+    session = StubSession()
     manifest = {**a_service_body(), "metadata": {"name": "x", "namespace": "y", "annotations": {"note": text}}}
 
-    await api_of(client).send(requests.apply(manifest, force=True))
+    await api_of(session).send(requests.apply(manifest, force=True))
 
-    ((_, _, sent),) = client.serialized
-    assert sent["header_params"]["Content-Type"] == "application/apply-patch+yaml; charset=utf-8"
-    assert yaml.safe_load(sent["body"]) == json.loads(sent["body"]) == manifest
+    ((_, _, headers, data),) = session.sent
+    assert headers["Content-Type"] == "application/apply-patch+yaml"
+    assert yaml.safe_load(data) == json.loads(data) == manifest
 
 
 async def test_a_log_that_is_not_utf8_is_still_text() -> None:
     request = requests.pod_log("models", "bert", "server", previous=False, lines=1)
 
-    assert await api_of(StubClient(body=b"ok \xff")).send(request) == "ok �"
+    assert await api_of(StubSession(body=b"ok \xff")).send(request) == "ok �"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Log in</html>", b'{"kind": "Service", "metadata": {"name'])
 async def test_a_response_that_is_no_object_is_no_answer(body: bytes) -> None:
     with pytest.raises(KubeError, match=r"^the response of the API server is not an object: ") as caught:
-        await api_of(StubClient(body=body)).send(REQUEST)
+        await api_of(StubSession(body=body)).send(REQUEST)
 
     assert caught.value.is_transient
 
@@ -157,10 +154,10 @@ async def test_a_response_that_is_no_object_is_no_answer(body: bytes) -> None:
     ],
 )
 async def test_a_status_other_than_success_is_an_error_of_its_class(status: int, kind: type[KubeError]) -> None:
-    client = StubClient(status, b'{"kind": "Status", "message": "because"}')
+    session = StubSession(status, b'{"kind": "Status", "message": "because"}')
 
     with pytest.raises(KubeError) as caught:
-        await api_of(client).send(REQUEST)
+        await api_of(session).send(REQUEST)
 
     assert type(caught.value) is kind
     assert (caught.value.status, str(caught.value)) == (status, "because")
@@ -176,22 +173,22 @@ async def test_a_status_other_than_success_is_an_error_of_its_class(status: int,
 )
 async def test_no_response_is_an_error_without_a_status(error: Exception, message: str) -> None:
     with pytest.raises(KubeError) as caught:
-        await api_of(StubClient(error=error)).send(REQUEST)
+        await api_of(StubSession(error=error)).send(REQUEST)
 
     assert (caught.value.status, str(caught.value)) == (0, message)
 
 
 async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "API_RESPONSE_BYTES", 9)
-    assert await api_of(StubClient(body=b'{"a": 12}')).send(REQUEST) == '{"a": 12}'
+    assert await api_of(StubSession(body=b'{"a": 12}')).send(REQUEST) == '{"a": 12}'
 
     with pytest.raises(ResponseTooLarge):
-        await api_of(StubClient(body=b'{"a": 123}')).send(REQUEST)
+        await api_of(StubSession(body=b'{"a": 123}')).send(REQUEST)
 
 
 async def test_an_error_without_a_body_has_its_status() -> None:
     with pytest.raises(KubeError, match=r"^HTTP 503$"):
-        await api_of(StubClient(503, b"")).send(REQUEST)
+        await api_of(StubSession(503, b"")).send(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +251,7 @@ TOO_MANY = b"Too many requests, please try again later.\n"  # in the API server'
 async def test_requests_pause_for_a_server_that_is_busy_not_for_a_request_that_fails(
     status: int, body: bytes, headers: dict[str, str], kind: type[KubeError], seconds: float | None, paused: float
 ) -> None:
-    api = api_of(StubClient(status, body, headers=headers))
+    api = api_of(StubSession(status, body, headers=headers))
 
     with pytest.raises(KubeError) as caught:
         await api.send(REQUEST)
@@ -263,7 +260,7 @@ async def test_requests_pause_for_a_server_that_is_busy_not_for_a_request_that_f
 
 
 async def test_a_lease_is_renewed_during_a_pause() -> None:
-    api = api_of(StubClient())
+    api = api_of(StubSession())
     api.pause.begin(30.0, "too many requests")
 
     assert await api.send(requests.read_lease("isvc-system", "isvc-operator")) == "{}"
@@ -288,8 +285,8 @@ async def test_credentials_are_those_of_the_kubeconfig(tmp_path: Path) -> None:
     credentials = Credentials(str(path))
     await credentials.load()
 
-    assert credentials.configuration.host == "https://127.0.0.1:6443"
-    assert credentials.configuration.api_key == {"BearerToken": "Bearer secret"}
+    access = credentials.access
+    assert access == Access("https://127.0.0.1:6443", access.tls, authorization="Bearer secret")
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "nonsense: [", "kind: Config"])
@@ -302,24 +299,21 @@ async def test_a_kubeconfig_that_cannot_be_used_is_refused_with_its_path(tmp_pat
         await Credentials(str(path)).load()
 
 
-async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-
+async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named() -> None:
     with pytest.raises(ConfigError, match="no kubeconfig is set, and this is not a pod"):
-        await Credentials(None).load()
+        await Credentials(None, environment={}).load()
 
 
 @dataclass
-class Tokens(StubClient):
+class Tokens(StubSession):
     """An API server that takes one token; ``used`` has those of the requests."""
 
-    configuration: Configuration = field(default_factory=Configuration)
     taken: str = "Bearer secret"
     used: list[str] = field(default_factory=list)
 
-    async def call_api(self, *serialized: Any, _request_timeout: float) -> StubClient:
-        self.used.append(self.configuration.api_key["BearerToken"])
-        return StubClient(200 if self.used[-1] == self.taken else 401, b"{}")
+    async def request(self, method: str, url: str, *, headers: dict[str, str], **_: Any) -> StubSession:
+        self.used.append(headers["Authorization"])
+        return StubSession(200 if self.used[-1] == self.taken else 401, b"{}")
 
 
 @pytest.fixture
@@ -338,8 +332,8 @@ def rewrite(kubeconfig: Path, content: str | None) -> None:
 async def started_with(path: Path) -> tuple[KubernetesApi, Tokens]:
     credentials = Credentials(str(path))
     await credentials.load()
-    client = Tokens(configuration=credentials.configuration)
-    return KubernetesApi(client, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials), client
+    session = Tokens()
+    return KubernetesApi(cast(Any, session), Pause(lambda: 0.0, lambda: 0.0), credentials=credentials), session
 
 
 async def test_a_token_that_was_replaced_is_read_again_and_the_request_sent_once_more(kubeconfig: Path) -> None:
@@ -367,51 +361,100 @@ async def test_a_token_that_nobody_replaces_is_refused_once(kubeconfig: Path, co
 async def test_requests_that_were_refused_together_all_have_the_new_token(kubeconfig: Path) -> None:
     credentials = Credentials(str(kubeconfig))
     await credentials.load()
-    old = credentials.token
+    old = credentials.access.authorization
     rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
 
     assert [await credentials.replaced(old), await credentials.replaced(old)] == [True, True]
 
 
-async def test_a_pods_token_is_read_again_whatever_the_clock_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(credentials_module, "SERVICE_ACCOUNT", tmp_path)
+    (tmp_path / "token").write_text("first\n")
+    issue(tmp_path).authority.rename(tmp_path / "ca.crt")
+    return tmp_path
+
+
+def in_a_pod(clock: Callable[[], float] = lambda: 0.0, *, host: str = "10.0.0.1") -> Credentials:
+    return Credentials(None, clock, {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"})
+
+
+@pytest.mark.usefixtures("service_account")
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
+async def test_in_a_pod_the_credentials_are_those_of_its_service_account(
+    service_account: Path, host: str, server: str
 ) -> None:
-    """The library reads it after a minute of the wall clock, which may have been set back by years."""
-    token, certificate = tmp_path / "token", tmp_path / "ca.crt"
-    token.write_text("first")
-    certificate.write_text("a certificate")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
-    credentials = Credentials(None)
+    credentials = in_a_pod(host=host)
+
     await credentials.load()
-    before = credentials.token
-    token.write_text("second")
 
-    assert (before, await credentials.replaced(before), credentials.token) == ("bearer first", True, "bearer second")
+    access = credentials.access
+    assert access == Access(server, access.tls, str(service_account / "ca.crt"), "Bearer first")
+    assert [len(access.tls.get_ca_certs()), access.tls.verify_mode, access.tls.check_hostname] == [
+        1, ssl.CERT_REQUIRED, True,
+    ]  # fmt: skip
 
 
-async def test_a_token_that_cannot_be_read_for_a_moment_is_no_bug(tmp_path: Path) -> None:
-    client = StubClient(error=ConfigException("Token file exists but empty."))
+async def test_a_pods_token_is_read_again_after_a_minute(service_account: Path) -> None:
+    now = [0.0]
+    credentials = in_a_pod(lambda: now[0])
+    await credentials.load()
+    (service_account / "token").write_text("second")
 
-    with pytest.raises(KubeError, match="cannot be read: Token file exists but empty") as caught:
-        await api_of(client).send(REQUEST)
+    used = []
+    for now[0] in (59.0, 60.0, 61.0):
+        used.append(await credentials.authorization())
 
-    assert caught.value.is_transient
+    assert used == ["Bearer first", "Bearer second", "Bearer second"]
+
+
+async def test_a_pods_token_is_read_again_when_it_is_refused(service_account: Path) -> None:
+    credentials = in_a_pod()
+    await credentials.load()
+    (service_account / "token").write_text("second")
+
+    assert await credentials.replaced("Bearer first")
+    assert await credentials.authorization() == "Bearer second"
+
+
+@pytest.mark.parametrize("content", ["", None], ids=["empty", "missing"])
+async def test_a_token_that_cannot_be_read_for_a_moment_stays_in_use(
+    service_account: Path, content: str | None
+) -> None:
+    now = [0.0]
+    credentials = in_a_pod(lambda: now[0])
+    await credentials.load()
+    rewrite(service_account / "token", content)
+    now[0] = 60.0
+
+    assert await credentials.authorization() == "Bearer first"
+    (service_account / "token").write_text("second")
+    assert await credentials.authorization() == "Bearer second"
+
+
+@pytest.mark.parametrize("name", ["token", "ca.crt"])
+@pytest.mark.parametrize("content", ["", None], ids=["empty", "missing"])
+async def test_a_pod_without_a_service_account_is_told_so(
+    service_account: Path, name: str, content: str | None
+) -> None:
+    rewrite(service_account / name, content)
+
+    with pytest.raises(
+        ConfigError, match=r"^no kubeconfig is set, and the pod'?s?.* service account .*; set KUBECONFIG"
+    ):
+        await in_a_pod().load()
 
 
 async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> None:
-    client = StubClient()
-    api = api_of(client, write_seconds=4.0)
+    session = StubSession()
+    api = api_of(session, write_seconds=4.0)
 
     await api.send(REQUEST)
     await api.send(requests.get("Service", "models", "bert"))
 
-    assert [options["query_params"] for _, _, options in client.serialized] == [
-        [("fieldManager", "isvc-operator"), ("timeout", "4s")],
-        [],
-    ]
+    assert [url.partition("?")[2] for _, url, _, _ in session.sent] == ["fieldManager=isvc-operator&timeout=4s", ""]
 
 
 # --- on a connection -----------------------------------------------------------------------------------
@@ -428,7 +471,7 @@ def write_kubeconfig(folder: Path, server: str) -> str:
 async def server_in(kubeconfig: str) -> str:
     credentials = Credentials(kubeconfig)
     await credentials.load()
-    return str(credentials.configuration.host)
+    return credentials.access.server
 
 
 @asynccontextmanager
