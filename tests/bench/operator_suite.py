@@ -118,7 +118,7 @@ def _events(server: ApiServer, since: int) -> Iterator[dict[str, Any]]:
 
 def _latency(events: list[dict[str, Any]]) -> float:
     created = next(event for event in events if event["objectRef"]["resource"] == "inferenceservices")
-    children = [event for event in events if event["objectRef"]["resource"] in CHILDREN and event["verb"] == "patch"]
+    children = [event for event in events if event["objectRef"]["resource"] in CHILDREN and event["verb"] == "create"]
     return (_time(children[-1]) - _time(created)).total_seconds()
 
 

@@ -56,9 +56,10 @@ def requests_of(kind: ResourceKind) -> dict[str, ApiRequest]:
     listed = {f"list each {kind.name}": requests.list_objects(kind, "ns", limit=1)} if kind.watched else {}
     match kind.role:
         case Role.CHILD:
+            create = {f"create a {kind.name}": requests.create(body)}
             apply = {f"apply a {kind.name}": requests.apply(body, force=True)}
             adopt = {f"adopt the fields of a {kind.name}": requests.patch_metadata(body, {})}
-            return {**read, **delete, **apply, **adopt, **listed}
+            return {**read, **delete, **create, **apply, **adopt, **listed}
         case Role.REFERENCE:
             return read
         case _:

@@ -1,8 +1,9 @@
 """An API server in memory, for tests of what the operator sends and of what it makes of the answers.
 
-It is as true as those tests need: server-side apply of whole objects (the last applied object stands, with what the
-server adds), merge patches of a status or of metadata, deletion by uid, Events, and logs. It does not
-validate, default, or merge field by field; `tests/integration` runs against the real one.
+It is as true as those tests need: creation, after which an object has a manager of its fields, but not their names;
+server-side apply of whole objects (the last applied object stands, with what the server adds), merge patches of a
+status or of metadata, deletion by uid, Events, and logs. It does not validate, default, or merge field by field;
+`tests/integration` runs against the real one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.errors import Conflict, KubeError, NotOurs, ObjectNotFound
+from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]
@@ -43,7 +44,7 @@ class Seconds:
 
 @dataclass
 class FakeKubeApi:
-    """Objects by their path. `calls` has every request; `failing` holds the `(method, path)` that fail, and how.
+    """Objects by their path. `calls` has every request; `failing` holds the `(method, target)` that fail, and how.
 
     `events` are those that the operator recorded, `recorded` has those of others.
     """
@@ -60,7 +61,7 @@ class FakeKubeApi:
     async def send(self, request: ApiRequest) -> str:
         """Answer as the API server would; see `KubeApi`."""
         self.calls.append(request)
-        if error := self.failing.get((request.method, request.path)):
+        if error := self.failing.get((request.method, target_of(request))):
             raise error
         if request.path.endswith("/log"):
             return self._log(request)
@@ -141,9 +142,16 @@ class FakeKubeApi:
         return {"kind": "Status", "status": "Success"}
 
     def _create(self, request: ApiRequest) -> Manifest:
-        event = dict(request.body or {})
-        self.events.append(event)
-        return event
+        manifest = dict(request.body or {})
+        if request.path.endswith("/events"):
+            self.events.append(manifest)
+            return manifest
+        path = target_of(request)
+        if path in self.objects:
+            raise AlreadyExists(409, f"{path} already exists")
+        entry = {"manager": dict(request.query)["fieldManager"], "operation": "Update", "fieldsV1": {}}
+        entries = [{**entry, "apiVersion": manifest["apiVersion"]}]
+        return self._store(path, {**manifest, "metadata": {**manifest["metadata"], "managedFields": entries}})
 
     def _log(self, request: ApiRequest) -> str:
         pod = request.path.removesuffix("/log").rpartition("/")[2]
@@ -176,6 +184,13 @@ class FakeKubeApi:
             metadata["resourceVersion"] = version
         self.objects[path] = {**manifest, "metadata": metadata}
         return self.objects[path]
+
+
+def target_of(request: ApiRequest) -> str:
+    """The path of the object that is asked for or written, also of one that is created. An Event has any name."""
+    if request.method != "POST" or request.path.endswith("/events"):
+        return request.path
+    return f"{request.path}/{(request.body or {})['metadata']['name']}"
 
 
 _WATCHED = {kind.name for kind in with_role(Role.SERVICE, Role.CHILD, Role.POD)}

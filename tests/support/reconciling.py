@@ -10,18 +10,23 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.kube.cache import Cache, ServiceKey
 from isvc_operator.reconcile import Reconciler
 from tests.support.builders import EARLIER, NAMESPACE, a_deployment_status, a_service_body
-from tests.support.fakes import Clock, FakeKubeApi, Seconds
+from tests.support.fakes import Clock, FakeKubeApi, Seconds, target_of
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
 FIRST_CALLS = [
-    "PATCH deployments/torchserve-predictor",
-    "PATCH services/torchserve-predictor",
-    "PATCH ingresses/torchserve",
+    "POST deployments/torchserve-predictor",
+    "POST services/torchserve-predictor",
+    "POST ingresses/torchserve",
     "PATCH inferenceservices/torchserve/status",
 ]
 POD = "torchserve-predictor-1-a"
 STATUS = "PATCH inferenceservices/torchserve/status"
 LOG = f"GET pods/{POD}/log"
+
+
+def first_update(child: str) -> list[str]:
+    """The calls that update a child for the first time since it was created: its fields are adopted before."""
+    return [f"GET {child}", f"PATCH {child}", f"PATCH {child}"]
 
 
 @dataclass
@@ -45,7 +50,8 @@ class Cluster:
         return self.calls_since(before)
 
     def calls_since(self, start: int) -> list[str]:
-        return [f"{call.method} {call.path.partition(f'/{NAMESPACE}/')[2]}" for call in self.api.calls[start:]]
+        """The calls, each with the object that it is about."""
+        return [f"{call.method} {target_of(call).partition(f'/{NAMESPACE}/')[2]}" for call in self.api.calls[start:]]
 
     async def settle(self) -> None:
         """Reconcile until there is nothing left to do.

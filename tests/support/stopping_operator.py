@@ -23,7 +23,7 @@ stopped = False
 
 def stop_once(method: str, target: str) -> None:
     global stopped
-    if not stopped and method == "PATCH" and "/deployments/" in target:
+    if not stopped and method == "POST" and "/deployments" in target:
         stopped = True
         os.kill(os.getpid(), signal.SIGSTOP)
 

@@ -37,6 +37,18 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any]:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
+def updated_by(manager: str, manifest: Manifest) -> list[Mapping[str, Any]]:
+    """Return the entries of ``managedFields`` by which ``manager`` has fields that it has not applied.
+
+    An apply never removes such a field, also if the same manager sends it.
+    """
+    return [
+        entry
+        for entry in manifest["metadata"].get("managedFields") or ()
+        if entry.get("manager") == manager and entry.get("operation") == "Update" and not entry.get("subresource")
+    ]
+
+
 def digest_of(value: Any) -> str:
     """Return a short digest of JSON; the order of fields does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))

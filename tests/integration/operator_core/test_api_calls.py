@@ -11,7 +11,7 @@ from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.waiting import eventually
 
 
-def test_a_new_service_costs_three_applies_and_one_status(
+def test_a_new_service_costs_three_creations_and_one_status(
     running_operator: None, apiserver: ApiServer, namespace: Namespace
 ) -> None:
     since = apiserver.position()
@@ -21,10 +21,10 @@ def test_a_new_service_costs_three_applies_and_one_status(
         lambda: found if len(found := calls_in(apiserver, namespace, since)) >= 4 else None, "four calls were made"
     )
     assert sorted((call.verb, call.resource, call.subresource) for call in calls) == [
-        ("patch", "deployments", ""),
+        ("create", "deployments", ""),
+        ("create", "ingresses", ""),
+        ("create", "services", ""),
         ("patch", "inferenceservices", "status"),
-        ("patch", "ingresses", ""),
-        ("patch", "services", ""),
     ]
 
 

@@ -159,7 +159,7 @@ def test_a_webhook_that_fails_for_one_kind_of_one_namespace_is_named_and_others_
     message = 'failed calling webhook "mutate.example.com": connection refused'
 
     def without_webhook(arrival: Arrival) -> Fault | None:
-        hit = of_operator(arrival) and f"/{namespace.name}/deployments/" in arrival.path
+        hit = of_operator(arrival) and f"/{namespace.name}/deployments" in arrival.path
         return refused(500, message, retry_after="1") if hit else None
 
     with cluster.api.failing(without_webhook):

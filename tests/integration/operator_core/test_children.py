@@ -97,7 +97,7 @@ def test_a_child_that_others_label_otherwise_is_labelled_again_and_watched(
 
         def is_back(kind: str = kind, name: str = name, uid: str = uid) -> bool:
             metadata = (namespace.find(kind, name) or {})["metadata"]
-            return (metadata["uid"], metadata["labels"].get(LABEL)) == (uid, "torchserve")
+            return (metadata["uid"], metadata.get("labels", {}).get(LABEL)) == (uid, "torchserve")
 
         eventually(is_back, f"the label of the {kind} is back")
     namespace.play_finished_rollout()

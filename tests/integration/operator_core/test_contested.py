@@ -22,9 +22,9 @@ from tests.support.waiting import eventually
 
 SERVER = "kserve-container"
 PODS = ("spec", "template", "spec")
-# How often the operator may write to a child before the condition has been seen: the first time, three restores at
-# once, and those of the first waits on a slow machine.
-MOST_WRITES = 7
+# How often the operator may write to a child before the condition has been seen: when it is created, when its fields
+# are adopted, three restores at once, and those of the first waits on a slow machine.
+MOST_WRITES = 8
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,12 @@ def uri_of(namespace: Namespace, kind: str, name: str) -> str:
 
 
 def writes_to(server: ApiServer, namespace: Namespace, name: str, since: int = 0) -> int:
-    calls = [call for call in server.calls(OPERATOR, since) if call.namespace == namespace.name]
-    return sum(call.verb == "patch" and call.name == name and call.resource != "inferenceservices" for call in calls)
+    """Only the line after an answer has the name of what was created."""
+    done = [event for event in server.audit_events(since) if event["stage"] == "ResponseComplete"]
+    written = [event for event in done if event["verb"] in ("create", "patch")]
+    targets = [event["objectRef"] for event in written if event["userAgent"].startswith(OPERATOR)]
+    in_namespace = [target for target in targets if target.get("namespace") == namespace.name]
+    return sum(target.get("name") == name and target["resource"] != "inferenceservices" for target in in_namespace)
 
 
 @pytest.fixture(scope="module")

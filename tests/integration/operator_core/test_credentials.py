@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 WITHIN = 60.0  # seconds, on a busy machine
 ACCOUNT = "operator"
-REFUSED = re.compile(r'^isvc_operator_api_requests_total\{code="401",verb="patch"\} (\S+)$', re.MULTILINE)
+REFUSED = re.compile(r'^isvc_operator_api_requests_total\{code="401",verb="create"\} (\S+)$', re.MULTILINE)
 
 
 @pytest.mark.slow

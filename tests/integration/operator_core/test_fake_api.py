@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from isvc_operator.kube import requests
+from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.client import KubeApi, connect
-from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.kube.errors import AlreadyExists, Conflict, ObjectNotFound
+from isvc_operator.manifests import updated_by
 from tests.support.apiserver import ApiServer
-from tests.support.builders import a_service_body
+from tests.support.builders import a_service_body, an_owner
 from tests.support.fakes import FakeKubeApi
 from tests.support.namespace import Namespace, story_service
 
@@ -63,6 +65,32 @@ async def test_another_apply_gets_a_newer_version_of_the_same_object(world: tupl
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
     assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
     assert [port["port"] for port in second["spec"]["ports"]] == [81]
+
+
+async def test_what_is_created_is_not_created_twice(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    first = json.loads(await api.send(requests.create(a_service(namespace))))
+    with pytest.raises(AlreadyExists):
+        await api.send(requests.create(a_service(namespace, port=81)))
+    assert json.loads(await api.send(requests.get("Service", namespace, NAME))) == first
+
+
+async def test_what_is_created_is_applied_once_its_fields_are_adopted(world: tuple[KubeApi, Put, str]) -> None:
+    api, _, namespace = world
+    child = a_child_service(namespace)
+    created = json.loads(await api.send(requests.create(child)))
+    assert len(updated_by("isvc-operator", created)) == 1
+    assert await adopt_fields(api, child)
+    changed = await applied(api, {**child, "metadata": {**child["metadata"], "annotations": {"stays": "yes"}}})
+    assert changed["metadata"]["annotations"] == {"stays": "yes"}
+    assert updated_by("isvc-operator", changed) == []
+
+
+def a_child_service(namespace: str) -> dict[str, Any]:
+    """With an annotation too many."""
+    service = a_service(namespace)
+    annotations = {"stays": "yes", "goes": "yes"}
+    return {**service, "metadata": {**service["metadata"], "annotations": annotations, "ownerReferences": [an_owner()]}}
 
 
 async def test_an_object_of_another_client_is_taken_by_force_only(world: tuple[KubeApi, Put, str]) -> None:

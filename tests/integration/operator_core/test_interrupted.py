@@ -33,7 +33,7 @@ from isvc_operator.manifests import Manifest
 from isvc_operator.reconcile import RESYNC, Reconciler
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
-from tests.support.fakes import Seconds
+from tests.support.fakes import Seconds, target_of
 from tests.support.kserves_children import an_autoscaler, an_ingress, childs_metadata, kserves_deployment, owned_by
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
@@ -82,7 +82,7 @@ class Interrupted:
         async with self.turn:
             if self.dead:
                 raise Killed
-            call = f"{request.method} {request.path.partition('/namespaces/')[2].partition('/')[2]}"
+            call = f"{request.method} {target_of(request).partition('/namespaces/')[2].partition('/')[2]}"
             cut = self.cut(call, len(self.calls))
             self.calls.append(call)
             self.dead = cut in (Cut.KILLED, Cut.KILLED_AFTER)

@@ -127,7 +127,7 @@ def test_the_metrics_tell_what_the_operator_has_done(monitored: Monitored) -> No
     assert value("reconcile_duration_seconds_count", result="error") >= 1
     assert value("reconcile_duration_seconds_count", result="unexpected") == 0
     assert value("reconcile_retries_total") >= 1
-    assert value("api_requests_total", verb="patch", code="201") >= 3
+    assert value("api_requests_total", verb="create", code="201") >= 3
     assert value("api_requests_total", verb="list", code="200") >= 1
     assert value("api_requests_total", verb="watch", code="200") >= 1
     assert value("watch_starts_total", resource="pods") >= 2  # one in each namespace
@@ -144,14 +144,14 @@ def test_labels_have_few_values(monitored: Monitored) -> None:
 def test_a_reconcile_is_a_trace_with_its_steps_and_the_requests_of_each(
     monitored: Monitored, collector: Collector
 ) -> None:
-    applied = f"patch /apis/apps/v1/namespaces/{monitored.ready}/deployments/torchserve-predictor"
+    created = f"create {path_of('Deployment', monitored.ready)}"
     reported = f"patch {path_of('InferenceService', monitored.ready, 'torchserve')}/status"
 
-    found = [steps_of_trace(monitored, collector, request) for request in (applied, reported)]
+    found = [steps_of_trace(monitored, collector, request) for request in (created, reported)]
 
     until_applied = ["apply", "gather", "render", "resolve"]
     assert found == [
-        (until_applied, {("apply", "patch")}),
+        (until_applied, {("apply", "create")}),
         (sorted([*until_applied, "observe", "write"]), {("write", "patch")}),
     ]
 

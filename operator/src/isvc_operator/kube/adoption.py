@@ -1,7 +1,8 @@
-"""Adopts services and children that KServe's controller has managed.
+"""Adopts services and children that KServe's controller has managed, and children that were created and not applied.
 
 Server-side apply removes only fields that its own manager has applied before. On a child that another controller has
-created, fields that are not rendered would stay. So the fields that KServe's controller has set become ours first.
+created, or this operator by a POST, fields that are not rendered would stay. So they become applied fields of ours
+first: those that KServe's controller has set, and those that we have set otherwise.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ class UnlabelledChildren:
 async def adopt_fields(api: KubeApi, child: Manifest) -> bool:
     """Become the manager of the fields that the child's creator has set, so that an apply can remove them.
 
-    Returns False if the object does not exist, or is not the service's. If ``child`` has no ``replicas``, nobody
-    manages that field afterwards, so that it keeps its value. Raises Conflict if somebody keeps changing the object.
+    Returns False if the object does not exist, or is not the service's; of that, only the fields that we have set are
+    ours: a service of the same name had it. If ``child`` has no ``replicas``, nobody manages that field afterwards, so
+    that it keeps its value. Raises Conflict if somebody keeps changing the object.
     """
     for _ in range(_ATTEMPTS - 1):
         with suppress(Conflict):  # it has changed since it was read
@@ -99,24 +101,23 @@ async def adopt_fields(api: KubeApi, child: Manifest) -> bool:
 
 
 async def _adopt_fields(api: KubeApi, child: Manifest) -> bool:
-    uid, metadata = controller_of(child)["uid"], child["metadata"]
+    metadata = child["metadata"]
     try:
         live = decode(await api.send(requests.get(child["kind"], metadata["namespace"], metadata["name"])))
     except ObjectNotFound:
-        return False
-    if controller_of(live).get("uid") != uid:
         return False
     before = live["metadata"].get("managedFields", [])
     after = adopted_fields(before, child)
     if after != before:
         await api.send(requests.patch_metadata(live, {"managedFields": after}))
-    return True
+    return bool(controller_of(live).get("uid") == controller_of(child)["uid"])
 
 
 def adopted_fields(managed: Sequence[FieldsEntry], child: Manifest) -> list[FieldsEntry]:
     """Merge the ``managedFields`` entries of the child's creator, and our own, into one of ours."""
     owner = f'k:{{"uid":"{controller_of(child)["uid"]}"}}'
     creators = {entry["manager"] for entry in managed if owner in _fields(entry, "f:metadata", "f:ownerReferences")}
+    creators.add(FIELD_MANAGER)
     merged = [
         entry
         for entry in managed

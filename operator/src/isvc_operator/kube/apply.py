@@ -11,12 +11,12 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import Conflict, KubeError, NotOurs, ObjectNotFound
+from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound
 from isvc_operator.kube.image_volumes import check_image_volumes
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.plan.changes import Action, ChildChange
+from isvc_operator.plan.covers import covers
 
 # Called with each change that has not failed, and with the child as it is now; None if it is deleted.
 SentChange = Callable[[ChildChange, Manifest | None], None]
@@ -78,7 +78,7 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
 
 
 def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
-    """Whether an apply, which creates what does not exist, has failed because the API server lacks the kind.
+    """Whether a child could not be created or applied because the API server lacks the kind.
 
     While the kind is being removed the API server forbids to create objects, and says so in the message alone.
     """
@@ -88,26 +88,45 @@ def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
 
 
 async def _send(api: KubeApi, change: ChildChange) -> str:
-    if not change.deletes:
-        await check_image_volumes(api, change.manifest)
-    adoptable = not change.deletes and (change.adopts or change.frees_replicas)
-    exists = adoptable and await adopt_fields(api, change.manifest)
-    try:
-        return await api.send(_request(change, starting=not exists))
-    except NotOurs:
-        # KServe's Ingress lacks the label by which children are watched, so it may exist and belong to the service.
-        if change.deletes or not await adopt_fields(api, change.manifest):
-            raise
-        return await api.send(requests.apply(change.manifest, force=True))
-
-
-def _request(change: ChildChange, *, starting: bool) -> ApiRequest:
     if change.deletes:
-        return requests.delete(change.manifest)
-    manifest = change.manifest
-    if starting and change.starts_with is not None:
-        manifest = {**manifest, "spec": {**manifest["spec"], "replicas": change.starts_with}}
-    return requests.apply(manifest, force=change.action is Action.UPDATE)
+        return await api.send(requests.delete(change.manifest))
+    await check_image_volumes(api, change.manifest)
+    if change.action is Action.CREATE:
+        return await _create(api, change)
+    if change.adopts or change.frees_replicas:
+        await adopt_fields(api, change.manifest)
+    return await api.send(requests.apply(change.manifest, force=True))
+
+
+async def _create(api: KubeApi, change: ChildChange) -> str:
+    """Create the child. An object that exists without being known is applied, by force only if the service owns it.
+
+    It is someone else's, or KServe's Ingress, which lacks the label by which children are watched, or the child itself:
+    the response to its creation was lost, or the watch is late.
+    """
+    existing = await _find(api, change.manifest) if change.adopts else None
+    if existing is None:
+        try:
+            return await api.send(requests.create(_starting(change)))
+        except AlreadyExists:
+            existing = await _find(api, change.manifest)
+    if existing is not None and covers(decode(existing), change.manifest):
+        return existing
+    owned = existing is not None and await adopt_fields(api, change.manifest)
+    return await api.send(requests.apply(change.manifest, force=owned))
+
+
+async def _find(api: KubeApi, manifest: Manifest) -> str | None:
+    try:
+        return await api.send(requests.get(*key_of(manifest)))
+    except ObjectNotFound:
+        return None
+
+
+def _starting(change: ChildChange) -> Manifest:
+    if change.starts_with is None:
+        return change.manifest
+    return {**change.manifest, "spec": {**change.manifest["spec"], "replicas": change.starts_with}}
 
 
 def _check_ownership(change: ChildChange, cache: Cache) -> None:

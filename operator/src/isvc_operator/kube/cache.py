@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from isvc_operator.api.inference_service import KIND
+from isvc_operator.api.names import FIELD_MANAGER
 from isvc_operator.config import IngressConfig
-from isvc_operator.manifests import Manifest, labels_of
+from isvc_operator.manifests import Manifest, labels_of, updated_by
 from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
 
 BURIED: Final = 1000  # objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
+
+_UPDATED_BY_US: Final = ({"manager": FIELD_MANAGER, "operation": "Update"},)
 
 
 class ObjectKey(NamedTuple):
@@ -184,6 +187,11 @@ def _without_spec(manifest: Manifest) -> Manifest:
 
 
 def _trimmed(manifest: Manifest) -> Manifest:
-    """Return the object without managedFields, which are half of its size and not read here."""
+    """Return the object without managedFields, which are half of its size.
+
+    Of the fields that are ours by an update it keeps that there are some.
+    """
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
+    if updated_by(FIELD_MANAGER, manifest):
+        metadata["managedFields"] = _UPDATED_BY_US
     return {**manifest, "metadata": metadata}

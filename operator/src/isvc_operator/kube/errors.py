@@ -51,6 +51,10 @@ class Conflict(KubeError):
         return True
 
 
+class AlreadyExists(Conflict):
+    """409: an object of the name that was to be created exists."""
+
+
 class NotOurs(Conflict):
     """409: another manager has set a field of the request, or the object belongs to another service."""
 
@@ -98,6 +102,8 @@ def _kind_for(status: int, body: dict[str, Any]) -> type[KubeError]:
         return NamespaceEnding
     if status == 409 and "FieldManagerConflict" in causes:
         return NotOurs
+    if status == 409 and body.get("reason") == "AlreadyExists":
+        return AlreadyExists
     return _KINDS.get(status, KubeError)
 
 

@@ -1,4 +1,4 @@
-"""The changes that turn the observed children into what was rendered: apply what differs, delete the rest.
+"""The changes that turn the observed children into what was rendered: create or apply what differs, delete the rest.
 
 A child differs if the digest in its annotation is not the digest of what is rendered now, or if a field that we set
 has another value, because someone edited it by hand.
@@ -12,8 +12,8 @@ from enum import Enum, auto
 from typing import Any
 
 from isvc_operator.api.kinds import AUTOSCALERS
-from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
-from isvc_operator.manifests import Manifest, annotations_of, controller_of, digest_of, name_of
+from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, FIELD_MANAGER
+from isvc_operator.manifests import Manifest, annotations_of, controller_of, digest_of, name_of, updated_by
 from isvc_operator.plan.covers import covers
 from isvc_operator.plan.starting_size import starting_size
 
@@ -23,7 +23,7 @@ _ALL_NEW_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%",
 class Action(Enum):
     """What is done with a child."""
 
-    CREATE = auto()  # applied without force: an object of that name may belong to someone else
+    CREATE = auto()  # never by force: an object of that name may belong to someone else
     UPDATE = auto()  # applied with force: the service owns it; the uid protects another one that has its name by now
     DELETE = auto()
 
@@ -32,7 +32,8 @@ class Action(Enum):
 class ChildChange:
     """One write to a child.
 
-    ``adopts``: KServe's controller has created the child, or may have. ``frees_replicas``: the number of pods is no
+    ``adopts``: the child exists, or may exist, with fields that an apply would not remove: KServe's controller has
+    created it, or this operator has, and has not applied it yet. ``frees_replicas``: the number of pods is no
     longer rendered, and must not change when the operator releases that field. ``starts_with``: the number of pods of a
     Deployment that is created, and then left to an autoscaler.
     """
@@ -84,7 +85,7 @@ def _update(manifest: Manifest, known: Manifest) -> ChildChange:
     # Without a number the API server defaults to one pod.
     frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
     manifest = {**manifest, "metadata": {**manifest["metadata"], "uid": known["metadata"]["uid"]}}
-    return ChildChange(Action.UPDATE, manifest, adopts=_is_kserves(known), frees_replicas=frees)
+    return ChildChange(Action.UPDATE, manifest, adopts=_is_adopted(known), frees_replicas=frees)
 
 
 def _is_ending(child: Manifest) -> bool:
@@ -96,9 +97,9 @@ def _has_replicas(manifest: Manifest) -> bool:
     return "replicas" in manifest.get("spec", {})
 
 
-def _is_kserves(child: Manifest) -> bool:
-    """Whether a child of the service was created by KServe's controller: it lacks our annotation."""
-    return ANNOTATION_RENDERED not in annotations_of(child)
+def _is_adopted(child: Manifest) -> bool:
+    """Whether a child was created by KServe's controller (it lacks our annotation), or by us and not applied yet."""
+    return ANNOTATION_RENDERED not in annotations_of(child) or bool(updated_by(FIELD_MANAGER, child))
 
 
 def _key(child: Manifest) -> tuple[str, str]:

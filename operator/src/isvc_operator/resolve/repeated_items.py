@@ -23,6 +23,7 @@ _KEYS = {
     "containers": "name",
     "initContainers": "name",
     "volumes": "name",
+    "hostAliases": "ip",
     "imagePullSecrets": "name",
     "resourceClaims": "name",
     "ports": "containerPort",

@@ -34,6 +34,13 @@ def test_the_fields_of_the_controller_that_made_the_child_are_applied_by_us() ->
     assert adopted_fields([an_entry("manager", fields)], FIXED) == [an_entry("isvc-operator", fields, "Apply")]
 
 
+def test_the_fields_that_we_have_created_are_applied_by_us() -> None:
+    spec, labels = {"f:spec": {"f:template": {}}}, {"f:metadata": {"f:labels": {"f:team": {}}}}
+    entries = [an_entry("isvc-operator", spec, "Apply"), an_entry("isvc-operator", labels)]
+
+    assert adopted_fields(entries, FIXED) == [an_entry("isvc-operator", {**spec, **labels}, "Apply")]
+
+
 def test_fields_of_others_stay_theirs() -> None:
     others = [
         an_entry("kubectl-edit", {"f:metadata": {"f:annotations": {"f:mine": {}}}}),

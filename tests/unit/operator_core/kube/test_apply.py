@@ -10,8 +10,9 @@ import pytest
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.apply import apply_changes
 from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
-from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import ApiRequest, path_of
+from isvc_operator.manifests import controller_of
 from isvc_operator.plan.changes import ChildChange, plan_changes
 from tests.support.builders import (
     NAMESPACE,
@@ -22,11 +23,11 @@ from tests.support.builders import (
     an_owner,
     the_children,
 )
-from tests.support.fakes import FakeKubeApi
+from tests.support.fakes import FakeKubeApi, target_of
 
 SERVICE = ServiceKey(NAMESPACE, "torchserve")
 RENDERED = list(the_children().values())
-DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+DEPLOYMENT = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
 @pytest.fixture
@@ -128,6 +129,37 @@ async def test_an_unwatched_object_of_the_service_is_adopted(api: FakeKubeApi, c
     assert adopted["spec"] == the_children()["Ingress"]["spec"]
 
 
+async def test_a_child_whose_creation_was_not_heard_of_is_found_and_not_written(api: FakeKubeApi, cache: Cache) -> None:
+    changes = changes_to(RENDERED, cache)
+    await apply_changes(api, Cache(LABEL_SERVICE), changes)
+    before = len(api.calls)
+
+    await apply_changes(api, cache, changes)
+
+    assert sorted(call.method for call in api.calls[before:]) == ["GET"] * 3 + ["POST"] * 3
+    assert changes_to(RENDERED, cache) == []
+
+
+async def test_a_child_that_is_gone_when_it_is_looked_for_is_created(api: FakeKubeApi, cache: Cache) -> None:
+    api.failing[DEPLOYMENT] = AlreadyExists(409, "it exists")
+
+    await apply_changes(api, cache, changes_to(RENDERED, cache))
+
+    assert [call.method for call in api.calls if target_of(call) == DEPLOYMENT[1]] == ["POST", "GET", "PATCH"]
+    assert changes_to(RENDERED, cache) == []
+
+
+async def test_what_a_service_of_that_name_has_left_becomes_the_child_of_the_new_one(
+    api: FakeKubeApi, cache: Cache
+) -> None:
+    await apply_changes(api, Cache(LABEL_SERVICE), changes_to(RENDERED, cache))
+    rendered = list(the_children(a_service(uid="another-uid")).values())
+
+    await apply_changes(api, cache, plan_changes(rendered, cache.of_service(SERVICE), "another-uid"))
+
+    assert [controller_of(item)["uid"] for item in api.objects.values()] == ["another-uid"] * 3
+
+
 KSERVES_AUTOSCALER = a_child("HorizontalPodAutoscaler", spec={"minReplicas": 1, "maxReplicas": 3})
 SCALED = list(the_children(a_service(predictor={"maxReplicas": 4})).values())
 BY_KEDA = list(
@@ -170,9 +202,9 @@ async def test_an_autoscaler_is_deleted_before_another_one_is_created(api: FakeK
 
     await apply_changes(api, cache, changes_to(BY_KEDA, cache))
 
-    calls = [f"{call.method} {call.path.rpartition(NAMESPACE)[2]}" for call in api.calls[before:]]
+    calls = [f"{call.method} {target_of(call).rpartition(NAMESPACE)[2]}" for call in api.calls[before:]]
     assert calls[0] == "DELETE /horizontalpodautoscalers/torchserve-predictor"
-    assert "PATCH /scaledobjects/torchserve-predictor" in calls[1:]
+    assert "POST /scaledobjects/torchserve-predictor" in calls[1:]
 
 
 async def test_a_new_deployment_starts_with_the_autoscalers_minimum(api: FakeKubeApi, cache: Cache) -> None:
@@ -242,8 +274,10 @@ async def test_a_cluster_without_image_volumes_gets_no_deployment(cache: Cache) 
 
 async def test_only_a_deployment_with_image_volumes_is_tried_first(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache))
-    assert sum((call.method, call.path) == DEPLOYMENT for call in api.calls) == 1
+    assert [call.method for call in api.calls if target_of(call) == DEPLOYMENT[1]] == ["POST"]
+    api.remove("Deployment", NAMESPACE, "torchserve-predictor")
+    before = len(api.calls)
 
     await apply_changes(api, Cache(LABEL_SERVICE), changes_to(IMAGES, Cache(LABEL_SERVICE)))
 
-    assert sum((call.method, call.path) == DEPLOYMENT for call in api.calls) == 3
+    assert [call.method for call in api.calls[before:] if target_of(call) == DEPLOYMENT[1]] == ["PATCH", "POST"]

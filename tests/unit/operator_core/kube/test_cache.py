@@ -139,6 +139,27 @@ def test_managed_fields_are_not_kept(cache: Cache) -> None:
     assert cache.get(key_of(bare)) == bare
 
 
+OTHERS_FIELDS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}}
+FIELDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "by an update": (
+        {"manager": "isvc-operator", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+        [{"manager": "isvc-operator", "operation": "Update"}],
+    ),
+    "by an apply": ({"manager": "isvc-operator", "operation": "Apply", "fieldsV1": {"f:spec": {}}}, []),
+    "in the status": ({"manager": "isvc-operator", "operation": "Update", "subresource": "status"}, []),
+}
+
+
+@pytest.mark.parametrize(("ours", "kept"), FIELDS.values(), ids=FIELDS.keys())
+def test_of_our_fields_it_is_kept_whether_we_have_some_that_we_have_not_applied(
+    ours: dict[str, Any], kept: list[dict[str, Any]], cache: Cache
+) -> None:
+    bare = an_object()
+    cache.put({**bare, "metadata": {**bare["metadata"], "managedFields": [OTHERS_FIELDS, ours]}})
+
+    assert list((cache.get(key_of(bare)) or {})["metadata"].get("managedFields", ())) == kept
+
+
 def test_an_object_of_the_whole_cluster_has_no_namespace(cache: Cache) -> None:
     runtime = {"kind": "ClusterServingRuntime", "metadata": {"name": "r", "uid": "u", "resourceVersion": "1"}}
     cache.put(runtime)

@@ -24,6 +24,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi, connect, connect_watches
 from isvc_operator.kube.credentials import Access, Credentials
 from isvc_operator.kube.errors import (
+    AlreadyExists,
     Conflict,
     KubeError,
     NamespaceEnding,
@@ -227,6 +228,14 @@ def test_the_details_of_a_status_tell_its_class(
     error = error_for(status, json.dumps({"kind": "Status", "message": "because", "details": details}))
 
     assert (type(error), error.is_transient) == (kind, transient)
+
+
+def test_an_object_that_exists_already_is_told_from_other_conflicts() -> None:
+    body = {"kind": "Status", "reason": "AlreadyExists", "message": 'services "a" already exists'}
+
+    error = error_for(409, json.dumps(body))
+
+    assert (type(error), error.is_transient) == (AlreadyExists, True)
 
 
 # --- an API server that asks to wait -------------------------------------------------------------------

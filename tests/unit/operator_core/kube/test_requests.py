@@ -90,6 +90,17 @@ def test_of_what_tells_only_what_there_is_the_metadata_is_enough(name: str) -> N
     assert requests.watch_objects(kind, "", "1").accept == accepted.format("")
 
 
+def test_a_creation() -> None:
+    child = a_child()
+
+    assert requests.create(child) == ApiRequest(
+        method="POST",
+        path="/apis/apps/v1/namespaces/models/deployments",
+        query=(("fieldManager", "isvc-operator"), ("fieldValidation", "Strict")),
+        body=child,
+    )
+
+
 @pytest.mark.parametrize(("force", "text"), [(True, "true"), (False, "false")])
 def test_server_side_apply(force: bool, text: str) -> None:
     child = a_child()

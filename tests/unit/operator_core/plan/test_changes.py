@@ -119,6 +119,17 @@ def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
     assert changes == [ChildChange(Action.UPDATE, of_known(wanted), adopts=True)]
 
 
+@pytest.mark.parametrize(("operation", "adopts"), [("Update", True), ("Apply", False)])
+def test_a_child_that_we_have_created_and_not_applied_is_adopted(operation: str, adopts: bool) -> None:
+    created = as_held(
+        {**RENDERED["Service"], "spec": {}}, managedFields=[{"manager": "isvc-operator", "operation": operation}]
+    )
+
+    (change,) = plan_changes([RENDERED["Service"]], [created], SERVICE_UID)
+
+    assert (change.action, change.adopts) == (Action.UPDATE, adopts)
+
+
 def test_unwatched_children_may_exist_if_kserve_has_managed_the_service() -> None:
     changes = plan_changes(list(RENDERED.values()), [], SERVICE_UID, managed_by_kserve=True)
 

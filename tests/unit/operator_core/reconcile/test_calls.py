@@ -8,7 +8,7 @@ from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, AN
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.manifests import annotations_of
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, watched
+from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched
 
 
 async def test_the_first_reconcile_makes_the_children_and_the_status(cluster: Cluster) -> None:
@@ -85,7 +85,7 @@ async def test_only_what_changed_of_the_status_is_sent(cluster: Cluster) -> None
 async def test_a_change_of_the_spec_applies_the_child_it_concerns(serving: Cluster) -> None:
     serving.edit_service(model={"args": ["--debug"]})
 
-    assert await serving.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+    assert await serving.reconcile() == [*first_update("deployments/torchserve-predictor"), STATUS, "POST events"]
 
     assert serving.child("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"] == ["--debug"]
     assert serving.service["status"]["observedGeneration"] == 2
@@ -96,7 +96,7 @@ async def test_a_change_that_no_child_shows_is_noted_and_writes_the_generation(s
     before = serving.child("Deployment")
     serving.edit_service(model={"modelFormat": {"name": "pytorch", "version": "1"}})
 
-    assert await serving.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS]
+    assert await serving.reconcile() == [*first_update("deployments/torchserve-predictor"), STATUS]
 
     after = serving.child("Deployment")
     noted = {name for name, value in after["metadata"]["annotations"].items() if value != annotations_of(before)[name]}
@@ -109,16 +109,19 @@ async def test_a_child_edited_by_hand_comes_back_by_force(serving: Cluster) -> N
     before = serving.child("Service")
     serving.api.put({**before, "spec": {**before["spec"], "selector": {"app": "mine"}}})
 
-    assert await serving.reconcile() == ["PATCH services/torchserve-predictor"]
+    assert await serving.reconcile() == first_update("services/torchserve-predictor")
 
     assert serving.child("Service")["spec"] == before["spec"]
     assert ("force", "true") in serving.api.calls[-1].query
+    again = serving.child("Service")
+    serving.api.put({**again, "spec": {**again["spec"], "selector": {"app": "mine"}}})
+    assert await serving.reconcile() == ["PATCH services/torchserve-predictor"]
 
 
 async def test_a_child_deleted_by_hand_comes_back(serving: Cluster) -> None:
     serving.api.remove("Ingress", NAMESPACE, "torchserve")
 
-    assert await serving.reconcile() == ["PATCH ingresses/torchserve"]
+    assert await serving.reconcile() == ["POST ingresses/torchserve"]
 
 
 async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluster) -> None:
@@ -133,7 +136,7 @@ async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluste
 async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: Cluster) -> None:
     serving.reconciler.config = OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
 
-    assert await serving.reconcile() == ["PATCH ingresses/torchserve", STATUS]
+    assert await serving.reconcile() == [*first_update("ingresses/torchserve"), STATUS]
 
     assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
 
@@ -148,7 +151,7 @@ async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cl
     body = a_runtime_body(container={"image": "registry.example/torchserve:2.0"})
     serving.cache.put({**body, "metadata": {**body["metadata"], "resourceVersion": "2"}})
 
-    assert (await serving.reconcile())[0] == "PATCH deployments/torchserve-predictor"
+    assert (await serving.reconcile())[:3] == first_update("deployments/torchserve-predictor")
 
 
 async def test_a_deleted_service_needs_nothing(serving: Cluster) -> None:

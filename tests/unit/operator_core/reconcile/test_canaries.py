@@ -6,7 +6,7 @@ import pytest
 
 from isvc_operator.errors import InvalidSpec
 from tests.support.builders import a_runtime_body
-from tests.support.reconciling import STATUS, Cluster, watched
+from tests.support.reconciling import STATUS, Cluster, first_update, watched
 
 CANARY = {"canaryTrafficPercent": 20}
 CHANGE = {"args": ["--debug"]}
@@ -24,7 +24,7 @@ async def test_a_change_of_the_pods_is_held_back_and_reported(serving: Cluster) 
     calls = await serving.reconcile()
 
     held = serving.condition("SpecRolledOut")
-    assert calls == ["PATCH deployments/torchserve-predictor", STATUS, "POST events", "POST events"]
+    assert calls == [*first_update("deployments/torchserve-predictor"), STATUS, "POST events", "POST events"]
     assert image_and_args(serving) == before
     assert (held["status"], held["severity"], held["reason"]) == ("False", "Warning", "CanaryNotSupported")
     assert held["message"] == (

@@ -11,11 +11,12 @@ from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_ready_pod, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
 
-DEPLOYMENT = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+CREATION = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
+UPDATE = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
 async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
 
     with pytest.raises(RequestRefused, match="Deployment torchserve-predictor: exceeded quota"):
         await cluster.reconcile()
@@ -26,7 +27,7 @@ async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cl
 
 
 async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
     with pytest.raises(RequestRefused):
         await cluster.reconcile()
     before = len(cluster.api.calls)
@@ -34,13 +35,13 @@ async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Clust
     with pytest.raises(RequestRefused):
         await cluster.reconcile()
 
-    assert cluster.calls_since(before) == ["PATCH deployments/torchserve-predictor"]
+    assert cluster.calls_since(before) == ["POST deployments/torchserve-predictor"]
 
 
 async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_tried_again_at_once(
     cluster: Cluster,
 ) -> None:
-    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
     with pytest.raises(RequestRefused):
         await cluster.reconcile()
 
@@ -48,18 +49,18 @@ async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_trie
 
 
 async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
+    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
     with pytest.raises(RequestRefused):
         await cluster.reconcile()
     cluster.api.failing.clear()
 
-    assert await cluster.reconcile() == ["PATCH deployments/torchserve-predictor", STATUS, "POST events"]
+    assert await cluster.reconcile() == ["POST deployments/torchserve-predictor", STATUS, "POST events"]
     assert cluster.condition("Ready")["reason"] == "CreatingPod"
 
 
 async def test_an_api_server_that_is_busy_for_a_moment_is_not_reported(serving: Cluster) -> None:
     before = serving.service
-    serving.api.failing[DEPLOYMENT] = KubeError(429, "too many requests")
+    serving.api.failing[UPDATE] = KubeError(429, "too many requests")
     serving.edit_service(model={"args": ["--debug"]})
 
     for failures in range(4):
@@ -71,7 +72,7 @@ async def test_an_api_server_that_is_busy_for_a_moment_is_not_reported(serving: 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
 async def test_an_api_server_that_keeps_failing_is_reported(serving: Cluster, status: int) -> None:
-    serving.api.failing[DEPLOYMENT] = KubeError(status, "overloaded")
+    serving.api.failing[UPDATE] = KubeError(status, "overloaded")
     serving.edit_service(model={"args": ["--debug"]})
 
     with pytest.raises(KubeError):
@@ -121,7 +122,7 @@ async def test_an_event_that_cannot_be_recorded_is_logged_and_does_not_fail_the_
 async def test_nothing_is_written_for_the_services_of_a_namespace_that_is_being_deleted(
     cluster: Cluster, failures: int
 ) -> None:
-    cluster.api.failing[DEPLOYMENT] = NamespaceEnding(403, "it is being terminated")
+    cluster.api.failing[CREATION] = NamespaceEnding(403, "it is being terminated")
 
     assert await cluster.reconcile(failures) == FIRST_CALLS[:3]
     assert "status" not in cluster.service
@@ -150,7 +151,7 @@ async def test_an_event_that_a_namespace_refuses_because_it_is_being_deleted_sto
 
 async def test_a_child_that_changes_at_that_moment_is_tried_again_and_not_reported(serving: Cluster) -> None:
     before = serving.service
-    serving.api.failing[DEPLOYMENT] = Conflict(409, "Operation cannot be fulfilled on resourcequotas")
+    serving.api.failing[UPDATE] = Conflict(409, "Operation cannot be fulfilled on resourcequotas")
     serving.edit_service(model={"args": ["--debug"]})
 
     with pytest.raises(Conflict, match=r"^Deployment torchserve-predictor: Operation cannot be fulfilled"):
@@ -165,7 +166,7 @@ async def test_a_child_that_changes_at_that_moment_is_tried_again_and_not_report
 
 
 async def test_a_lease_that_is_lost_in_a_write_is_told_as_such(cluster: Cluster) -> None:
-    cluster.api.failing[DEPLOYMENT] = LeaseLost()
+    cluster.api.failing[CREATION] = LeaseLost()
 
     with pytest.raises(LeaseLost, match=r"^Deployment torchserve-predictor: this replica does not hold the lease"):
         await cluster.reconcile()

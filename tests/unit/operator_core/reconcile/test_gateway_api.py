@@ -17,7 +17,7 @@ from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with
 GATEWAY_API = OperatorConfig(ingress=IngressConfig(enable_gateway_api=True))
 INGRESS = OperatorConfig()
 NAMES = ("torchserve", "torchserve-predictor")
-CREATED = [f"PATCH httproutes/{name}" for name in NAMES]
+CREATED = [f"POST httproutes/{name}" for name in NAMES]
 
 
 def a_cluster(config: OperatorConfig = GATEWAY_API) -> Cluster:
@@ -44,7 +44,7 @@ GOING = RequestRefused(403, "forbidden: create not allowed while custom resource
 
 
 def missing(error: KubeError = GONE) -> dict[tuple[str, str], KubeError]:
-    return {("PATCH", path_of("HTTPRoute", NAMESPACE, name)): error for name in NAMES}
+    return {("POST", path_of("HTTPRoute", NAMESPACE, name)): error for name in NAMES}
 
 
 async def test_the_condition_follows_what_the_gateway_reports() -> None:

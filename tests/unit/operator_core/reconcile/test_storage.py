@@ -12,7 +12,7 @@ from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_runtime_body, a_service_body
 from tests.support.credentials import a_config_map, a_secret, an_account, s3_annotations
-from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with
+from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with, first_update
 
 READS = ["GET serviceaccounts/default", "GET secrets/s3"]
 
@@ -54,7 +54,7 @@ async def test_a_changed_secret_is_seen_at_the_next_resync(in_s3: Cluster) -> No
     assert in_s3.again == 300.0
     in_s3.seconds.passed = in_s3.again
 
-    assert await in_s3.reconcile() == [*READS, "PATCH deployments/torchserve-predictor"]
+    assert await in_s3.reconcile() == [*READS, *first_update("deployments/torchserve-predictor")]
 
     assert initializer_env(in_s3)["AWS_DEFAULT_REGION"] == "us-east-1"
 

@@ -7,11 +7,11 @@ from typing import Any
 from isvc_operator.kube.drain import DRAIN_SECONDS
 from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
-from tests.support.reconciling import STATUS, Cluster, cluster_with
+from tests.support.reconciling import STATUS, Cluster, cluster_with, first_update
 
 TRANSFORMER = {"containers": [{"image": "t:1"}]}
 FRONT = "torchserve-transformer-1-a"
-FRONT_CALLS = ["PATCH deployments/torchserve-transformer", "PATCH services/torchserve-transformer"]
+FRONT_CALLS = ["POST deployments/torchserve-transformer", "POST services/torchserve-transformer"]
 
 
 def a_front_pod(**fields: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress
     )
 
     cluster.roll_out(component="transformer")
-    assert await cluster.reconcile() == ["PATCH ingresses/torchserve", STATUS, "POST events"]
+    assert await cluster.reconcile() == [*first_update("ingresses/torchserve"), STATUS, "POST events"]
     assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
 
@@ -88,7 +88,7 @@ async def test_a_removed_transformer_is_deleted_after_the_drain_period() -> None
     assert (await cluster.reconcile())[0] == "PATCH ingresses/torchserve"
     assert (led_to(cluster), cluster.again) == ("torchserve-predictor", DRAIN_SECONDS)
     cluster.seconds.passed += DRAIN_SECONDS
-    assert sorted(await cluster.reconcile()) == [call.replace("PATCH", "DELETE") for call in FRONT_CALLS]
+    assert sorted(await cluster.reconcile()) == [call.replace("POST", "DELETE") for call in FRONT_CALLS]
     assert (await cluster.reconcile(), cluster.again) == ([], None)
 
 

@@ -11,9 +11,9 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.render import deployment
 from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_body, a_service_body
-from tests.support.reconciling import STATUS, Cluster, cluster_with, watched
+from tests.support.reconciling import STATUS, Cluster, cluster_with, first_update, watched
 
-DEPLOYMENT = "PATCH deployments/torchserve-predictor"
+DEPLOYMENT = "deployments/torchserve-predictor"
 POLICY = "isvc-operator.io/upgrade-policy"
 AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
 
@@ -43,7 +43,7 @@ async def test_the_pods_stay_and_the_service_says_what_waits(serving: Cluster, n
     template = serving.child("Deployment")["spec"]["template"]
     cluster = upgraded(serving)
 
-    assert await cluster.reconcile() == [DEPLOYMENT, STATUS, "POST events"]
+    assert await cluster.reconcile() == [*first_update(DEPLOYMENT), STATUS, "POST events"]
 
     waits = cluster.condition("PodsUpToDate")
     assert cluster.child("Deployment")["spec"]["template"] == template
@@ -184,9 +184,9 @@ async def test_so_they_do_after_a_change_of_their_runtime_and_say_what_waits(sev
     assert [await after.reconciler.reconcile(key) for key in KEYS] == [None, 2.0, 4.0, 6.0]
 
     written = [f"{call.method} {call.path.rpartition('/namespaces/')[2]}" for call in after.api.calls[writes:]]
-    assert [line for line in written if "deployments/" in line] == [
-        f"PATCH {NAMESPACE}/deployments/service-0-predictor"
-    ]
+    assert [line for line in written if "deployments/" in line] == first_update(
+        f"{NAMESPACE}/deployments/service-0-predictor"
+    )
     service = after.api.get("InferenceService", *KEYS[1]) or {}
     (waiting,) = [item for item in service["status"]["conditions"] if item["type"] == "PodsUpToDate"]
     assert (waiting["status"], waiting["severity"], waiting["reason"]) == ("False", "Info", "RolloutQueued")

@@ -31,6 +31,10 @@ SERVICES: dict[str, tuple[dict[str, Any], str]] = {
         {"predictor": {"volumes": TWO_VOLUMES}},
         "spec.predictor.volumes has 2 items with name data; keep one of them",
     ),
+    "addresses in the pod's hosts file": (
+        {"predictor": {"hostAliases": [{"ip": "10.0.0.1", "hostnames": [name]} for name in ("a", "b")]}},
+        "spec.predictor.hostAliases has 2 items with ip 10.0.0.1; keep one of them",
+    ),
     "ports of a container": (
         {"model": None, "predictor": {"containers": [{**SERVER, "ports": TWO_PORTS}]}},
         "spec.predictor.containers[0].ports has 2 items with containerPort 8080; keep one of them",
