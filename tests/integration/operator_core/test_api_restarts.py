@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.support.waiting import eventually
 
 WITHIN = 120.0  # seconds, on a busy machine
 SERVICES = [f"s{number}" for number in range(20)]
+PREDICTOR = "torchserve-predictor"
 CHILDREN = ("Deployment", "Service", "Ingress")
 
 
@@ -91,6 +93,36 @@ def test_another_certificate_authority_is_trusted_without_a_restart(backend: Bac
             "the Ingress is restored",
             WITHIN,
         )
+
+
+@pytest.mark.slow
+def test_an_operator_that_ran_while_etcd_was_restored_ends_with_the_reason(backend: Backend, tmp_path: Path) -> None:
+    server, namespace = backend.server, new_namespace(backend.server)
+    data, snapshot = server.kubeconfig.parent / "etcd", tmp_path / "snapshot"
+
+    def replace_data(source: Path, target: Path) -> None:
+        backend.apiserver.end()
+        backend.etcd.end()
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        backend.etcd.start()
+        backend.apiserver.start()
+        backend.wait_until_ready()
+
+    log = tmp_path / "log"
+    with operator(server, log) as process:
+        namespace.apply_story()
+        namespace.wait_for("ingress", "torchserve")
+        replace_data(data, snapshot)
+        namespace.apply_story(minReplicas=3, maxReplicas=3)
+        eventually(lambda: namespace.wait_for("deployment", PREDICTOR)["spec"]["replicas"] == 3, "it is scaled", WITHIN)
+        replace_data(snapshot, data)
+        eventually(lambda: process.poll() is not None, "the operator ends", WITHIN)
+    assert "as after a restore of etcd" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    with operator(server, log):
+        namespace.apply_story(minReplicas=2, maxReplicas=2)
+        eventually(lambda: namespace.wait_for("deployment", PREDICTOR)["spec"]["replicas"] == 2, "it is scaled", WITHIN)
 
 
 async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from isvc_operator.api.kinds import ResourceKind
+from isvc_operator.errors import OperatorError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
@@ -35,6 +36,10 @@ _LONGEST_BACKOFF: Final = 30.0  # seconds
 _CRD_ATTEMPTS: Final = 4  # after it was installed
 LATEST: Final = 2**63  # no resource version is newer
 _QUIETLY: Final = 2  # failures in a row that are not worth a warning
+
+
+class OlderState(OperatorError):
+    """The API server has an older state than before, as after a restore of etcd: no watch reports what is cached."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,14 @@ class Watch:
         self._installed.set()
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
+        """Follow the collection until cancelled; raises OlderState."""
         while True:
             try:
                 if not self._version:
                     self._installed.clear()
                     await self._list()
+                elif self._failures > _QUIETLY:
+                    await self._check_version()
                 await self._follow()
             except ObjectNotFound:
                 await self._wait_for_crd()
@@ -133,6 +140,16 @@ class Watch:
         self._version, self.is_missing = version, False
         self._watching.heard.listed(collection.path)
         self.known.set()
+
+    async def _check_version(self) -> None:
+        """Raise OlderState if the version to go on from is none that the API server has had."""
+        request = requests.list_objects(self._collection.kind, self._collection.namespace, limit=1)
+        newest = decode(await self._api.send(request))["metadata"]["resourceVersion"]
+        if int(newest) < int(self._version):
+            raise OlderState(
+                f"{self._collection.path} is at resource version {newest} and was at {self._version} before, as after "
+                "a restore of etcd; the operator ends, to start without what it has cached"
+            )
 
     async def _follow(self) -> None:
         collection, heard = self._collection, self._watching.heard

@@ -68,14 +68,17 @@ class Watches:
         return self._discovered.is_set()
 
     async def run(self) -> None:
-        """Watch until cancelled."""
-        async with self._tasks:
-            if self._scope.notices_crds:
-                self._start(Collection(_CRDS), _Crds(self._installed))
-            if self._scope.has_patterns:
-                self._start(Collection(_NAMESPACES), _Names(self._watch_namespaces))
-            else:
-                self._watch_namespaces(self._scope.namespaces or ("",))
+        """Watch until cancelled; raises the error that ends a watch."""
+        try:
+            async with self._tasks:
+                if self._scope.notices_crds:
+                    self._start(Collection(_CRDS), _Crds(self._installed))
+                if self._scope.has_patterns:
+                    self._start(Collection(_NAMESPACES), _Names(self._watch_namespaces))
+                else:
+                    self._watch_namespaces(self._scope.namespaces or ("",))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def filled(self) -> None:
         """Wait until all objects that exist are known."""

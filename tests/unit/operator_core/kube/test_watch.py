@@ -19,7 +19,7 @@ from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarg
 from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.silence import Silence
-from isvc_operator.kube.watch import LATEST, Collection, Watch, Watching
+from isvc_operator.kube.watch import LATEST, Collection, OlderState, Watch, Watching
 from isvc_operator.manifests import Manifest
 
 PODS = Collection(kind_named("Pod"), "models")
@@ -183,16 +183,25 @@ async def test_a_continue_token_that_has_expired_makes_the_list_begin_anew(slept
 
 async def test_after_a_lost_connection_it_goes_on_where_it_was_with_a_growing_pause(slept: list[float]) -> None:
     lost = KubeError(0, "no response")
-    api = Script([page("a")], [lost, lost, lost, [event("MODIFIED", version=30)], lost])
+    api = Script([page("a"), page("a")], [lost, lost, lost, [event("MODIFIED", version=30)], lost])
 
     await run(api)
 
-    assert [asked for asked in api.asked if asked[0] == "list"] == [("list", "500", "")]
+    assert [asked for asked in api.asked if asked[0] == "list"] == [("list", "500", ""), ("list", "1", "")]
     assert slept == [0.5, 1.0, 2.0, 0.5]
 
 
+async def test_a_state_that_is_older_than_what_was_seen_before_ends_the_watch(slept: list[float]) -> None:
+    """After a restore of etcd no watch from a version that it has not reached yet would report anything."""
+    lost = KubeError(0, "no response")
+    api = Script([page("a", version=10), page("a", version=9)], [lost, lost, lost])
+
+    with pytest.raises(OlderState, match="is at resource version 9 and was at 10 before"):
+        await run(api)
+
+
 async def test_a_watch_that_ends_at_once_is_not_opened_again_at_once(slept: list[float]) -> None:
-    await run(Script([page("a")], [[], [], []]))
+    await run(Script([page("a"), page("a")], [[], [], []]))
 
     assert slept == [0.5, 1.0, 2.0]
 
