@@ -11,10 +11,10 @@ export REGISTRY TAG
 PYTHON   ?= python3
 # Where `make run` and `make demo` answer; another one while a cluster's ingress holds 8080.
 HTTP_PORT ?= 8080
-# Up to four workers, each with servers of its own: one more than there are processors, as servers that start and stop
-# leave some of them idle. The slowest tests come first.
+# Up to four workers, each with servers of its own: two more than there are processors, as the slowest tests compute about
+# half of their time. The slowest ones come first. Those on the cluster are one fewer, as its pods compute as well.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-PARALLEL := --numprocesses=$(shell expr $(PROCESSORS) + 1) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+PARALLEL := --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 # Tests import the same modules in hundreds of processes, which would compile them again each time.
@@ -62,13 +62,13 @@ test: setup ## Run unit, golden, contract, integration and conformance tests (wi
 	@bash tests/cluster/program kube-controller-manager > /dev/null || true
 	@bash tests/cluster/program prometheus > /dev/null || true
 	@bash tests/cluster/program helm > /dev/null || true
-	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest $(PARALLEL) --durations=10 $(ARGS)
+	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --numprocesses=$$(($(PROCESSORS) + 2)) $(PARALLEL) --durations=10 $(ARGS)
 
 recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
 e2e: setup cluster-up images deploy ## Run the end-to-end tests on the cluster of cluster-up
-	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e $(PARALLEL) --durations=10 $(ARGS)
+	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
 
 bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)
