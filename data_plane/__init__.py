@@ -3,4 +3,4 @@
 Nothing in here knows Kubernetes, TorchServe or KServe's SDK; a runtime brings its own models.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

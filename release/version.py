@@ -26,7 +26,9 @@ _PLACES: Final = (
     ("*pyproject.toml", r'"isvc-[a-z-]+(?:\[[a-z,]+\])?==', '"'),
     ("manifests/charts/*/Chart.yaml", r"^(?:version|appVersion): ", "$"),
     ("*/__init__.py", r'^__version__ = "', '"$'),
-    (":!tests/golden", r"localhost/isvc-operator/[A-Za-z{}-]+:", r"\b"),
+    (":!tests/golden", r"localhost/isvc-operator/[A-Za-z0-9{}-]+:", r"\b"),
+    ("*.md", r"\bisvc-operator(?:-crds)?-", r"\.tgz"),
+    ("*.md", r"\bTAG=", r"\b"),
 )
 
 

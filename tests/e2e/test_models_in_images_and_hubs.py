@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
+from release.version import current_version
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account
 from tests.support.forwarding import address_seen_from, forwarded, node_address
@@ -33,7 +34,7 @@ LAYOUT = {
 
 def image(name: str) -> str:
     """The name of an image of this checkout, as in the Makefile."""
-    return f"{os.environ.get('REGISTRY', 'localhost/isvc-operator')}/{name}:{os.environ.get('TAG', '0.1.0')}"
+    return f"{os.environ.get('REGISTRY', 'localhost/isvc-operator')}/{name}:{os.environ.get('TAG', current_version())}"
 
 
 def serve(namespace: Namespace, name: str, predictor: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
 FILES = Path(__file__).parent / "mlserver"
-IMAGE = "localhost/isvc-operator/mlserver:0.1.0"
+IMAGE = "localhost/isvc-operator/mlserver:0.2.0"
 RUNTIME, SERVICE = "kserve-mlserver", "iris"
 READY_WITHIN = 120.0  # seconds
 

@@ -1,3 +1,3 @@
 """An InferenceService becomes a running PyTorch endpoint on plain Kubernetes."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

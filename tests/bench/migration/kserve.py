@@ -15,8 +15,8 @@ import yaml
 from tests.support.cluster import RealCluster
 
 MANAGER = "localhost/kserve:1"
-SERVER = "localhost/isvc-operator/v1-server:0.1.0"
-INITIALIZER = "localhost/isvc-operator/storage-initializer:0.1.0"
+SERVER = "localhost/isvc-operator/v1-server:0.2.0"
+INITIALIZER = "localhost/isvc-operator/storage-initializer:0.2.0"
 WEBHOOKS = "kserve-webhook-server-service"
 _MANIFESTS = "install/v0.20.0/kserve.yaml"
 # Of the other controllers (models on nodes, language models) nothing is installed.

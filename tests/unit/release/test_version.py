@@ -19,6 +19,7 @@ IMAGE = "/".join(("localhost", "isvc-operator", "mar"))
 FILES = {
     "pyproject.toml": PYPROJECT,
     "docs/page.md": f"The package is 0.1.0, the image {IMAGE}:0.1.0; another is example.com/mar:0.1.0.\n",
+    "docs/install.md": "helm install isvc-operator-crds-0.1.0.tgz other-0.1.0.tgz; TAG=0.1.0 make\n",
     "code/__init__.py": '__version__ = "0.1.0"\n',
     "tests/golden/cases/one/children.yaml": f"image: {IMAGE}:0.0.7\n",
 }
@@ -46,6 +47,7 @@ def test_every_place_of_the_repository_names_one_version(capsys: pytest.CaptureF
         "transformer_sdk/pyproject.toml",
         "manifests/base/operator.yaml",
         "manifests/base/config.yaml",
+        "manifests/README.md",
         "manifests/runtimes/isvc-mar.yaml",
         "manifests/runtimes/kserve-torchserve.yaml",
         "operator/src/isvc_operator/__init__.py",
@@ -55,6 +57,7 @@ def test_every_place_of_the_repository_names_one_version(capsys: pytest.CaptureF
         "operator/src/isvc_operator/cli/templates/transformer/Dockerfile.template",
         "runtime-images/mar/Dockerfile",
         "runtime-images/torchserve/Dockerfile",
+        "docs/install.md",
         "docs/transformers.md",
     ],
 )
@@ -86,6 +89,8 @@ def test_make_names_the_images_by_that_version() -> None:
 def test_a_place_is_found_with_its_line_and_the_goldens_are_left_to_their_suite(repository: Path) -> None:
     assert sorted(mentions(repository), key=str) == [
         Mention("code/__init__.py", 1, "0.1.0"),
+        Mention("docs/install.md", 1, "0.1.0"),
+        Mention("docs/install.md", 1, "0.1.0"),
         Mention("docs/page.md", 1, "0.1.0"),
         Mention("pyproject.toml", 3, "0.1.0"),
         Mention("pyproject.toml", 4, "0.1.0"),
@@ -98,6 +103,7 @@ def test_another_version_is_written_into_every_place_and_nowhere_else(repository
     assert {name: (repository / name).read_text() for name in FILES} == {
         "pyproject.toml": PYPROJECT.replace("0.1.0", "0.2.0rc1"),
         "docs/page.md": FILES["docs/page.md"].replace(f"{IMAGE}:0.1.0", f"{IMAGE}:0.2.0rc1"),
+        "docs/install.md": "helm install isvc-operator-crds-0.2.0rc1.tgz other-0.1.0.tgz; TAG=0.2.0rc1 make\n",
         "code/__init__.py": '__version__ = "0.2.0rc1"\n',
         "tests/golden/cases/one/children.yaml": FILES["tests/golden/cases/one/children.yaml"],
     }

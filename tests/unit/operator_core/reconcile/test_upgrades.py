@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from isvc_operator import reconcile
+from isvc_operator import __version__, reconcile
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.render import deployment
@@ -50,7 +50,7 @@ async def test_the_pods_stay_and_the_service_says_what_waits(serving: Cluster, n
     assert (waits["status"], waits["severity"], waits["reason"]) == ("False", "Info", "OperatorUpgraded")
     assert waits["message"] == (
         "A newer version of the operator has another pod template, and replaces no pods by itself: the pods of "
-        "spec.predictor have the template of version 0.1.0, which 9.9.9 changes in "
+        f"spec.predictor have the template of version {__version__}, which 9.9.9 changes in "
         "spec.containers[kserve-container].terminationMessagePolicy. They get the newer one when the service, its "
         "runtime or the configuration of its pods changes, or with the annotation isvc-operator.io/upgrade-policy: Auto"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator import __version__
 from isvc_operator.config import OperatorConfig
 from isvc_operator.resolve.unserved import unserved_parts
 from tests.support.builders import a_resolved, a_runtime, a_service, the_shipped_runtime
@@ -33,7 +34,7 @@ def unserved_by_kserves(runtime: str, format_: str, **model: Any) -> list[str]:
 
 def test_a_version_that_our_image_does_not_have_is_reported() -> None:
     assert unserved(runtimeVersion="0.9.0-gpu") == [
-        "spec.predictor.model.runtimeVersion: 0.9.0-gpu (localhost/isvc-operator/torchserve:0.1.0 has only one "
+        "spec.predictor.model.runtimeVersion: 0.9.0-gpu (localhost/isvc-operator/torchserve:0.2.0 has only one "
         "version; write another image as spec.predictor.model.image)"
     ]
 
@@ -55,7 +56,7 @@ def test_a_version_of_an_image_that_is_pinned_by_its_digest_is_reported() -> Non
     ]
 
 
-@pytest.mark.parametrize("model", [{}, {"runtimeVersion": "0.1.0"}, {"runtimeVersion": "3", "image": "mine:1"}])
+@pytest.mark.parametrize("model", [{}, {"runtimeVersion": __version__}, {"runtimeVersion": "3", "image": "mine:1"}])
 def test_a_version_that_the_pod_gets_is_not_reported(model: dict[str, Any]) -> None:
     assert unserved(**model) == []
 
