@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 BURIED: Final = 1000  # objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
-
+_OF_POD: Final = ("nodeName", "volumes")  # what is read of a pod's spec
 _UPDATED_BY_US: Final = ({"manager": FIELD_MANAGER, "operation": "Update"},)
 
 
@@ -187,11 +187,14 @@ def _without_spec(manifest: Manifest) -> Manifest:
 
 
 def _trimmed(manifest: Manifest) -> Manifest:
-    """Return the object without managedFields, which are half of its size.
+    """Return the object without what is not read here: managedFields, which are half of its size, and a pod's spec.
 
     Of the fields that are ours by an update it keeps that there are some.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
     if updated_by(FIELD_MANAGER, manifest):
         metadata["managedFields"] = _UPDATED_BY_US
-    return {**manifest, "metadata": metadata}
+    trimmed = {**manifest, "metadata": metadata}
+    if manifest["kind"] == "Pod" and "spec" in manifest:
+        trimmed["spec"] = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
+    return trimmed

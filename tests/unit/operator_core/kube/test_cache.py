@@ -160,6 +160,16 @@ def test_of_our_fields_it_is_kept_whether_we_have_some_that_we_have_not_applied(
     assert list((cache.get(key_of(bare)) or {})["metadata"].get("managedFields", ())) == kept
 
 
+def test_of_a_pods_spec_its_node_and_volumes_are_kept(cache: Cache) -> None:
+    kept = {"nodeName": "n", "volumes": [{"name": "v"}]}
+    cache.put(an_object(spec={**kept, "containers": [{"name": "server"}]}, status={"phase": "Running"}))
+    deployment = an_object(kind="Deployment", spec={"template": {"spec": {"containers": []}}})
+    cache.put(deployment)
+
+    assert cache.get(ObjectKey("Pod", "models", "a")) == an_object(spec=kept, status={"phase": "Running"})
+    assert cache.get(key_of(deployment)) == deployment
+
+
 def test_an_object_of_the_whole_cluster_has_no_namespace(cache: Cache) -> None:
     runtime = {"kind": "ClusterServingRuntime", "metadata": {"name": "r", "uid": "u", "resourceVersion": "1"}}
     cache.put(runtime)
