@@ -112,6 +112,11 @@ class Cache:
         """Announce the object as it will be after a status write, whose event may arrive before the response."""
         self._expected[key_of(manifest)] = _without_spec(manifest)
 
+    def written(self, manifest: Manifest) -> None:
+        """Store the response to a status write; its event is known by its version from now on."""
+        self.put(manifest)
+        self._expected.pop(key_of(manifest), None)
+
     def was_expected(self, manifest: Manifest) -> bool:
         """Whether this is the announced object. Only the next event of the object is compared with it."""
         expected = self._expected.pop(key_of(manifest), None)

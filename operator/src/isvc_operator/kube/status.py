@@ -34,7 +34,7 @@ async def write_status(
         return
     except Conflict:  # it has changed, or was deleted and created again: that event queues it
         return
-    cache.put(decode(response))
+    cache.written(decode(response))
     for event in events_for(service, status, now):
         await _record(api, event)
 

@@ -199,6 +199,14 @@ def test_nothing_is_expected_of_an_object_after_another_event_of_it(cache: Cache
     assert not cache.was_expected(an_object(version=3, status="new"))
 
 
+def test_nothing_is_expected_of_an_object_after_the_response_to_the_write(cache: Cache) -> None:
+    cache.expect(an_object(version=1, status="new"))
+    cache.written(an_object(version=2, status="new"))
+
+    assert cache.knows(an_object(version=2, status="new"))
+    assert not cache.was_expected(an_object(version=3, status="new"))
+
+
 def test_only_the_last_readings_are_kept() -> None:
     cache, read = Cache(LABEL_SERVICE), list[str]()
     bodies = [a_service_body(f"s{number}") for number in range(READ + 1)]

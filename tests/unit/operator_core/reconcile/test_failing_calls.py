@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from isvc_operator.kube.ending import TRIED_AGAIN
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, RequestRefused
 from isvc_operator.kube.fence import LeaseLost
-from isvc_operator.kube.requests import path_of
+from isvc_operator.kube.requests import ApiRequest, path_of
+from isvc_operator.manifests import Manifest
 from tests.support.builders import NAMESPACE, a_ready_pod, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
 
@@ -38,14 +41,31 @@ async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Clust
     assert cluster.calls_since(before) == ["POST deployments/torchserve-predictor"]
 
 
-async def test_the_event_of_our_status_is_expected_so_that_a_failure_is_not_tried_again_at_once(
+async def test_the_event_of_our_status_is_known_so_that_a_failure_is_not_tried_again_at_once(
     cluster: Cluster,
 ) -> None:
     cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
     with pytest.raises(RequestRefused):
         await cluster.reconcile()
 
-    assert cluster.cache.was_expected(cluster.service)
+    assert cluster.cache.knows(cluster.service)
+
+
+async def test_the_event_of_a_status_write_without_a_response_is_expected(cluster: Cluster) -> None:
+    send, written = cluster.api.send, list[Manifest]()
+
+    async def losing(request: ApiRequest) -> str:
+        response = await send(request)
+        if request.path.endswith("/status"):
+            written.append(json.loads(response))
+            raise KubeError(0, "no response")
+        return response
+
+    cluster.api.send = losing  # type: ignore[method-assign]
+    with pytest.raises(KubeError, match="no response"):
+        await cluster.reconcile()
+
+    assert cluster.cache.was_expected(written[0])
 
 
 async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> None:
