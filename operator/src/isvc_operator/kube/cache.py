@@ -70,7 +70,7 @@ class Cache:
         if known is not None and version_of(manifest) < version_of(known):
             return
         self._drop(key)
-        self._objects[key] = _trimmed(manifest)
+        self._objects[key] = trimmed(manifest)
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
@@ -191,7 +191,7 @@ def _without_spec(manifest: Manifest) -> Manifest:
     return {"metadata": metadata, "status": manifest.get("status")}
 
 
-def _trimmed(manifest: Manifest) -> Manifest:
+def trimmed(manifest: Manifest) -> Manifest:
     """Return the object without what is not read here: managedFields, which are half of its size, and a pod's spec.
 
     Of the fields that are ours by an update it keeps that there are some.
@@ -199,7 +199,7 @@ def _trimmed(manifest: Manifest) -> Manifest:
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
     if updated_by(FIELD_MANAGER, manifest):
         metadata["managedFields"] = _UPDATED_BY_US
-    trimmed = {**manifest, "metadata": metadata}
-    if manifest["kind"] == "Pod" and "spec" in manifest:
-        trimmed["spec"] = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
-    return trimmed
+    if manifest["kind"] != "Pod" or "spec" not in manifest:
+        return {**manifest, "metadata": metadata}
+    spec = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
+    return {**manifest, "metadata": metadata, "spec": spec}

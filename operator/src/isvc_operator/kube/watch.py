@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from isvc_operator.api.kinds import ResourceKind
 from isvc_operator.errors import OperatorError
 from isvc_operator.kube import requests
+from isvc_operator.kube.cache import trimmed
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
 from isvc_operator.kube.heard import Heard
@@ -120,6 +121,7 @@ class Watch:
 
     async def _list(self) -> None:
         collection, limit = self._collection, PAGE
+        names = {"apiVersion": collection.kind.api_version, "kind": collection.kind.name}  # which items lack
         found: list[Manifest] = []
         page = ""
         while True:
@@ -131,12 +133,11 @@ class Watch:
                     raise
                 limit = max(1, limit // _SMALLER)
                 continue
-            found += response["items"] or ()
+            found += [trimmed({**item, **names}) for item in response["items"] or ()]
             if not (page := response["metadata"].get("continue", "")):
                 break
         version = response["metadata"]["resourceVersion"]
-        names = {"apiVersion": collection.kind.api_version, "kind": collection.kind.name}  # which items lack
-        self._changes.listed(collection, [{**item, **names} for item in found], int(version))
+        self._changes.listed(collection, found, int(version))
         self._version, self.is_missing = version, False
         self._watching.heard.listed(collection.path)
         self.known.set()

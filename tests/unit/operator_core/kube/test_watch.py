@@ -76,13 +76,14 @@ class Taken:
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
         self.found.append(([item["metadata"]["name"] for item in objects], version))
         assert all(item["kind"] == collection.kind.name for item in objects)
+        assert all("managedFields" not in item["metadata"] for item in objects)  # of all pages, half of their size
 
     def changed(self, change: str, body: Manifest) -> None:
         self.found.append((change, body["metadata"]["name"], body["kind"], body["apiVersion"]))
 
 
 def page(*names: str, version: int = 10, more: str = "") -> dict[str, Any]:
-    items = [{"metadata": {"name": name}} for name in names]
+    items = [{"metadata": {"name": name, "managedFields": [{"manager": "kubectl"}]}} for name in names]
     return {"metadata": {"resourceVersion": str(version), "continue": more}, "items": items or None}
 
 
