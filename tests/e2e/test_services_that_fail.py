@@ -13,7 +13,7 @@ import pytest
 from tests.support.namespace import Namespace, story_service
 from tests.support.volumes import Volume
 
-WITHIN = 30.0  # seconds
+WITHIN = 90.0  # seconds
 ARCHIVE = "model-store/bert-model.mar"
 CONFIG = "config/config.properties"
 

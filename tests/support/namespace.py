@@ -74,7 +74,7 @@ class Namespace:
         status: str,
         reason: str | None = None,
         service: str = "torchserve",
-        within: float = 20.0,
+        within: float = 60.0,
     ) -> dict[str, Any]:
         found: dict[str, Any] = {}
 

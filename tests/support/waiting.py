@@ -11,7 +11,7 @@ T = TypeVar("T")
 POLL_S = 0.05  # seconds
 
 
-def eventually(probe: Callable[[], T | None], what: str, within: float = 20.0, otherwise: Callable[[], str] = str) -> T:
+def eventually(probe: Callable[[], T | None], what: str, within: float = 60.0, otherwise: Callable[[], str] = str) -> T:
     """The first true value of ``probe``; AssertionError, with ``otherwise``'s words, when none comes in time."""
     deadline = time.monotonic() + within
     while not (value := probe()):
