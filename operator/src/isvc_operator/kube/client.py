@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import re
-from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Final, Protocol
@@ -30,9 +29,6 @@ _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-# Bytes that each TLS connection has at hand, and reads at once. Of asyncio's 256 KiB fifty connections take 12 MiB.
-SSLProtocol.max_size = 64 * 1024
 
 
 class KubeApi(Protocol):
