@@ -121,7 +121,7 @@ def test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway"}
     namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
-    assert ".resources.limit: field not declared in schema" in condition["message"]
+    assert 'unknown field "spec.template.spec.containers[0].resources.limit"' in condition["message"]
 
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
