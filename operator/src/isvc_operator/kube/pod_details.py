@@ -11,6 +11,7 @@ Each result includes the number of seconds until the next request; until then it
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -81,19 +82,20 @@ class PodDetails:
     api: KubeApi
     clock: Callable[[], float]
     _readings: dict[ComponentKey, _PodReading] = field(default_factory=dict)
+    _in_stage: Counter[str] = field(default_factory=Counter)  # how many of these readings
     _logs: dict[ComponentKey, tuple[str, str]] = field(default_factory=dict)
 
     def forget(self, service: ServiceKey) -> None:
         """Forget a service."""
         for kind in (PREDICTOR, TRANSFORMER, EXPLAINER):
-            self._readings.pop(ComponentKey(service, kind), None)
+            self._keep(ComponentKey(service, kind), None)
             self._logs.pop(ComponentKey(service, kind), None)
 
     async def of_starting(self, key: ComponentKey, pod: Pod | None) -> PodDetail:
         """Return why ``pod`` is not ready, or its progress; nothing if no pod is starting."""
         stage = stage_of(pod).reason if pod else ""
         if pod is None or stage not in _SCHEDULE:
-            self._readings.pop(key, None)
+            self._keep(key, None)
             return PodDetail()
         reading, now = self._readings.get(key), self.clock()
         late, every = _SCHEDULE[stage]
@@ -101,7 +103,7 @@ class PodDetails:
             reading = _PodReading(pod["metadata"]["uid"], stage, now + self._spaced(stage, late))
         elif now >= reading.due:
             reading = replace(reading, due=now + self._spaced(stage, every), detail=await self._detail(pod, stage))
-        self._readings[key] = reading
+        self._keep(key, reading)
         return replace(reading.detail, requeue_after=reading.due - now)
 
     async def log_of(self, key: ComponentKey, failure: PodFailure | None) -> str:
@@ -119,8 +121,15 @@ class PodDetails:
 
     def _spaced(self, stage: str, interval: float) -> float:
         """Return the interval, which is longer if many pods are in that stage."""
-        others = sum(reading.stage == stage for reading in self._readings.values())
-        return max(interval, others / READINGS_PER_SECOND)
+        return max(interval, self._in_stage[stage] / READINGS_PER_SECOND)
+
+    def _keep(self, key: ComponentKey, reading: _PodReading | None) -> None:
+        """Keep the last reading of a component's pod, or none."""
+        if before := self._readings.pop(key, None):
+            self._in_stage[before.stage] -= 1
+        if reading:
+            self._readings[key] = reading
+            self._in_stage[reading.stage] += 1
 
     async def _detail(self, pod: Pod, stage: str) -> PodDetail:
         if stage == PREPARING:
