@@ -106,7 +106,7 @@ def test_a_log_is_read_on_in_the_file_that_replaces_a_full_one(tmp_path: Path) -
 def test_a_profile_shows_functions_and_packages_with_most_time() -> None:
     main, send = "main (/a/src/isvc_operator/cli.py:1)", "send (/v/site-packages/aiohttp/client.py:2)"
     loads = "loads (/p/lib/python3.11/json/__init__.py:3)"
-    text = f"{main};{send};{loads} 30\n{main};{send} 70\n"
+    text = f"{main};{send};{loads} 30\nWhere the rest\ncomes from.\n{main};{send} 70\n"
     assert summary(text).splitlines() == [
         "100 samples with work in them, 100 a second",
         "",

@@ -37,11 +37,14 @@ def profiled(process: psutil.Process, stacks: Path) -> Iterator[None]:
 def summary(text: str) -> str:
     """The functions and packages with the most time. What only runs everything else is left out.
 
-    A line of ``text`` is a stack, outermost first, and how often it was seen.
+    A line of ``text`` is a stack, outermost first, and how often it was seen. py-spy does not stop the process, and now
+    and then takes a text of it for a name: what comes of that is no such line.
     """
     inside, own, packages, total = Counter[str](), Counter[str](), Counter[str](), 0
     for line in text.splitlines():
         stack, _, number = line.rpartition(" ")
+        if not number.isdecimal():
+            continue
         frames = [_without_line(frame) for frame in stack.split(";")]
         total += int(number)
         own[frames[-1]] += int(number)
