@@ -1,4 +1,4 @@
-"""Keeps the pods of running services when not the service has changed but the operator, or something that many share.
+"""Keeps the pods of a running service when it has not changed, but the operator has, or what many services share.
 
 A newer version of the operator replaces no pods by itself. Each Deployment records the version that has rendered its
 pod template, and digests of what it was rendered from (the inputs: service, runtime, configuration), and of the
