@@ -62,6 +62,7 @@ test: setup ## Run unit, golden, contract, integration and conformance tests (wi
 	@bash tests/cluster/program kube-controller-manager > /dev/null || true
 	@bash tests/cluster/program prometheus > /dev/null || true
 	@bash tests/cluster/program helm > /dev/null || true
+	@bash tests/browser/chromium > /dev/null || true
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --numprocesses=$$(($(PROCESSORS) + 2)) $(PARALLEL) --durations=10 $(ARGS)
 
 recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)
@@ -78,6 +79,7 @@ verify: lint ## Check that everything generated is up to date
 	@$(BIN)/python -m release.version
 	@$(BIN)/python -m tests.support.code_map --check
 	@$(BIN)/python -m tests.support.field_reference --check
+	@$(BIN)/python -m tests.support.command_pages --check
 
 ##@ Cluster
 

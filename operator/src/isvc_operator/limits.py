@@ -38,8 +38,36 @@ LOG_BYTES: Final = 4096  # of a container's log or termination message in a stat
 PROGRESS_BYTES: Final = 200  # of a storage-initializer's line of progress
 LINE_BYTES: Final = 1024  # of an external text that is quoted in one line
 
+# --- what people see of services (`isvc status`, the dashboard) ------------------------------------------
+SEEN_ITEMS: Final = 1000  # of each list in an object: conditions, containers, rules
+SEEN_PODS: Final = 200  # of a component, the newest first
+SEEN_EVENTS: Final = 50  # of a pod or a service, the last ones
+UNPLACED_EVENTS: Final = 2000  # of pods that are not known (yet)
+LOG_LINE_CHARACTERS: Final = 16 * 1024  # of a line of a container's log
+PASSED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
+SEEN_MOMENTS: Final = 500  # of a service's history, the last ones
+
+# --- `isvc bench` ---------------------------------------------------------------------------------------
+BENCH_CONNECTIONS: Final = 1000
+BENCH_SECONDS: Final = 3600
+BENCH_REQUESTS: Final = 10_000_000  # of one run; at most 16 bytes are kept of each
+BENCH_RATE: Final = 100_000  # requests a second
+BENCH_BODY_BYTES: Final = 64 * 1024 * 1024  # of a request
+SAMPLE_VALUES: Final = 1_000_000  # of a request that is made from what a model says of its inputs
+
+# --- what `isvc predict` receives --------------------------------------------------------------------------
+PREDICT_SECONDS: Final = 3600  # for an answer, at most
+ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
+MODELS_LISTED: Final = 1000  # of a server
+
 # --- processes of `isvc run` ----------------------------------------------------------------------------
 OUTPUT_LINE_BYTES: Final = 64 * 1024  # of a process' output that are passed on as one line
+KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
+KEPT_EVENTS: Final = 200  # of one service
+LOCAL_REPLICAS: Final = 8  # pods of one component
+WATCHED_FILES: Final = 10_000  # of one service, whose changes --watch sees
+SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
+SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
 
 # --- the ingress of `isvc run` --------------------------------------------------------------------------
 INGRESS_CONNECTIONS: Final = 400  # open at a time; each needs two of the 1024 file descriptors of a process
@@ -48,3 +76,16 @@ INGRESS_UNREAD_SECONDS: Final = 60.0  # for a client to read more of its respons
 INGRESS_LINGER_SECONDS: Final = 2.0  # for a client to finish sending after its response
 INGRESS_HEADER_BYTES: Final = 8190  # of the request line, and of each field
 INGRESS_HEADERS: Final = 128  # fields of a request
+
+# --- the dashboard --------------------------------------------------------------------------------------
+DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
+DASHBOARD_IDLE_SECONDS: Final = 15.0  # between two requests of a connection
+DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form sends, with its file
+DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown
+DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a tensor in a sample that is made from a model's metadata
+DASHBOARD_LOG_LINES: Final = 10_000  # that a log begins with, and that the page keeps to search in
+DASHBOARD_LOG_LINE_BYTES: Final = 4096  # of one line of a log
+DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time, of services that somebody looks at
+DASHBOARD_METRICS_BYTES: Final = 2 * 1024 * 1024  # of a pod's metrics
+DASHBOARD_POINTS: Final = 360  # of a chart: half an hour
+DASHBOARD_KEPT_SECONDS: Final = 60.0  # for which the points of a service are kept that nobody looks at any more

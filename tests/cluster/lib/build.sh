@@ -34,6 +34,7 @@ package_of() { # binary
     kserve ) echo github.com/kserve/kserve/cmd/manager ;;
     kwok ) echo sigs.k8s.io/kwok/cmd/kwok ;;
     helm ) echo helm.sh/helm/v4/cmd/helm ;;
+    vegeta ) echo github.com/tsenart/vegeta/v12 ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
     * ) echo . ;;
@@ -59,6 +60,7 @@ module_of() { # tool
     kwok ) echo sigs.k8s.io/kwok ;;
     helm ) echo helm.sh/helm/v4 ;;
     coredns ) echo github.com/coredns/coredns ;;
+    vegeta ) echo github.com/tsenart/vegeta/v12 ;;
     versitygw ) echo github.com/versity/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
   esac

@@ -50,6 +50,13 @@ BOUNDS = (
         test=_ARCHIVES,
     ),
     Bound(
+        what="requirements of an archive that `isvc inspect` shows",
+        constant=f"{_LIMITS}:MAX_REQUIREMENTS",
+        unit=Unit.BYTES,
+        beyond="the rest is not shown",
+        test="tests/unit/storage_initializer/test_inspection.py::test_long_requirements_are_cut",
+    ),
+    Bound(
         what="directory of a zip",
         constant=f"{_LIMITS}:MAX_ZIP_DIRECTORY",
         unit=Unit.BYTES,

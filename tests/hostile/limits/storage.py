@@ -155,6 +155,13 @@ BOUNDS = (
         test="tests/integration/storage/test_layouts.py::test_a_wrong_configuration",
     ),
     Bound(
+        what="archives of a source that `isvc inspect` looks into",
+        constant=f"{_LIMITS}:MAX_INSPECTED",
+        unit=Unit.COUNT,
+        beyond="the others are not looked into, which is said",
+        test=f"{_UNIT}/test_inspection.py::test_only_so_many_archives_are_looked_into",
+    ),
+    Bound(
         what="time to wait for another pod that fills the node's cache",
         constant=f"{_LIMITS}:CACHE_WAIT_S",
         unit=Unit.SECONDS,
