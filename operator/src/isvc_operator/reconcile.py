@@ -24,7 +24,7 @@ from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError, Problem, Unexpected
 from isvc_operator.kube.adoption import release_finalizer
 from isvc_operator.kube.ca_bundle import copy_ca_bundle
-from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.children import Applied, Children
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
@@ -36,6 +36,7 @@ from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
 from isvc_operator.kube.status import write_status
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
 from isvc_operator.plan.upgrades import Origin
 from isvc_operator.render.children import render
@@ -136,7 +137,7 @@ class Reconciler:
                         rendered=rendered,
                         observed=gathered.children,
                         canaries=canary_requests(service.spec),
-                        origin=_origin(service, resolved),
+                        origin=origin_of(service, resolved),
                         rollouts_per_minute=config.inference_service.rollouts_per_minute,
                     )
             except NamespaceEnding:
@@ -153,7 +154,8 @@ class Reconciler:
                 problem = Problem.of(failed)
         if problem is None and applied.created:
             # Where many services are created, all of them get their children first. The first events of the pods have
-            # arrived by then, so that one write of the status contains them.
+            # arrived by then, so that one write of the status contains them. Until then what was decided is held.
+            self._resolved.hold(key)
             return 0.0
         with step("observe"):
             observation, requeue_after = await self._observer.observe(
@@ -202,7 +204,7 @@ class Reconciler:
         return self._rendered.of(key, (resolved, config), lambda: render(resolved, config))
 
 
-def _origin(service: InferenceService, resolved: Resolved | None) -> Origin:
+def origin_of(service: InferenceService, resolved: Resolved | None) -> Origin:
     """Return what the children are rendered from; a stopped service has none."""
     return Origin(
         inputs=resolved.inputs if resolved else {},

@@ -6,6 +6,10 @@ change is the cause of at most one write of the operator to each object, and of 
 ``WITHIN`` seconds after it. So an operator that writes the same object twice after one change is found, and so
 is one that writes when nothing has changed. A write that the API server refuses does not use up its cause, because it
 is tried again. The time of a write is when its request arrived, as watches may tell of it before it is answered.
+
+The first change of a child takes two writes: one makes the fields of its creation ours to remove, by ``managedFields``
+alone, and the other is the change (docs/decisions/0048-children-are-created-by-post.md). Once in the life of a child,
+the former needs a cause and leaves it to the latter.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ class Causes:
     _waiting: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     _times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # of changes, by namespace
     _used: dict[tuple[str, ...], float] = field(default_factory=dict)  # the last change that was used, by object
+    _adopted: set[tuple[str, ...]] = field(default_factory=set)  # the children whose fields were made ours
 
     def read(self, lines: Iterable[dict[str, Any]]) -> None:
         """Read the lines after answers. They are in the order of the answers, not of the requests, so some wait."""
@@ -72,8 +77,19 @@ class Causes:
         if cause is None:
             code = line["responseStatus"]["code"]
             self.without.append(f"{line['requestReceivedTimestamp']} {line['verb']} {'/'.join(names)}: {code}")
-        elif _succeeded(line):
+        elif _succeeded(line) and not self._adopts(names, line):
             self._used[names] = cause
+
+    def _adopts(self, names: tuple[str, ...], line: Mapping[str, Any]) -> bool:
+        """Whether this is the one write by which the fields of a child's creation become ours."""
+        if line["verb"] in ("create", "delete"):
+            self._adopted.discard(names)
+        _, resource, subresource, _ = names
+        of_child = resource != "inferenceservices" and not subresource
+        if line["verb"] != "patch" or not of_child or "force=true" in line["requestURI"] or names in self._adopted:
+            return False
+        self._adopted.add(names)
+        return True
 
 
 def _succeeded(line: Mapping[str, Any]) -> bool:

@@ -12,13 +12,13 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.handlers.configuration import POLL
 from isvc_operator.handlers.tasks import until_one_ends, until_set
 from isvc_operator.handlers.watches import Affected, service_keys
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.election import Election
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.scope import Scope
 from isvc_operator.kube.watch import Watching
 from isvc_operator.kube.watches import Watches
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.phase import phase_of
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.snapshot import Snapshot

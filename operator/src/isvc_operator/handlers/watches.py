@@ -7,9 +7,9 @@ from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
-from isvc_operator.kube.cache import Cache, ServiceKey, key_of, version_of
+from isvc_operator.kube.cache import Cache, key_of, version_of
 from isvc_operator.kube.watch import LATEST, Collection
-from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.manifests import Manifest, ServiceKey, name_of
 
 
 class Affected:

@@ -40,7 +40,8 @@ def check_lists(spec: ApiModel, field: str) -> None:
         for index, container in enumerate(document.get(name) or ()):
             _check_lists(container, f"{field}.{name}[{index}]")
     for name in ("model", *FRAMEWORKS):
-        _check_lists(document.get(name) or {}, f"{field}.{name}")
+        if server := document.get(name):
+            _check_lists(server, f"{field}.{name}")
 
 
 def check_ports(component: Component) -> None:
@@ -64,7 +65,10 @@ def check_ports(component: Component) -> None:
 
 def _check_lists(document: Mapping[str, Any], field: str) -> None:
     for name, key in _KEYS.items():
-        items = [item for item in document.get(name) or () if item.get(key) is not None]
+        listed = document.get(name) or ()
+        if len(listed) < 2:
+            continue  # which is most of them
+        items = [item for item in listed if item.get(key) is not None]
         if repeated := _repeated(items, partial(identity, key=key)):
             value = one_line(str(repeated[0][key]))
             raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")

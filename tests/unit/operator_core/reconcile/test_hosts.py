@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.conditions import condition
 from isvc_operator.observe.events import events_for
 from tests.support.builders import NAMESPACE, NOW, a_runtime_body, a_service, a_service_body
