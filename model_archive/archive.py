@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from model_archive.compression import Compression
+from model_archive.compression import Compression, Packed, size_of
 from model_archive.contents import Contents, exact
 from model_archive.limits import MAX_MANIFEST
 from model_archive.manifest import FOLDER, MANIFEST, REPACK, Manifest, missing_manifest, parse_manifest
@@ -32,6 +32,7 @@ class Member:
     path: PurePosixPath
     open: Callable[[], IO[bytes]] | None
     """Opens a file's content, while the archive is open; None for a folder."""
+    size: int = 0
 
 
 def is_model(path: Path) -> bool:
@@ -93,9 +94,9 @@ def read_file(path: Path, file: str, name: str, *, limit: int = -1) -> bytes | N
 
 
 @contextmanager
-def open_archive(path: Path, name: str) -> Iterator[Iterator[Member]]:
+def open_archive(path: Packed, name: str) -> Iterator[Iterator[Member]]:
     """Open a ``.mar`` or ``.tar.gz``, whose files are read one by one; raise InvalidArchive, also in the block."""
-    contents = Contents(name, size=path.stat().st_size, cure=REPACK, spelling=exact)
+    contents = Contents(name, size=size_of(path), cure=REPACK, spelling=exact)
     if path.name.endswith(".mar"):
         with open_zip(path, contents) as zipped:
             yield _members_of_zip(zipped)
@@ -108,7 +109,7 @@ def _members_of_zip(archive: OpenZip) -> Iterator[Member]:
     for path in archive.folders:
         yield Member(path, None)
     for path, info in archive.files.items():
-        yield Member(path, partial(archive.open, info))
+        yield Member(path, partial(archive.open, info), info.file_size)
 
 
 def _members_of_tar(archive: OpenTar, contents: Contents) -> Iterator[Member]:
@@ -119,7 +120,7 @@ def _members_of_tar(archive: OpenTar, contents: Contents) -> Iterator[Member]:
             if name:
                 yield Member(contents.add_folder(name), None)
         elif info.isfile():
-            yield Member(contents.add_file(name or info.name, info.size), partial(archive.content, info))
+            yield Member(contents.add_file(name or info.name, info.size), partial(archive.content, info), info.size)
         else:
             raise contents.refusal(f"holds a link or device, {quoted(info.name)}")
 

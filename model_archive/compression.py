@@ -9,8 +9,7 @@ import lzma
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Literal, Protocol, cast
 
 from model_archive.limits import MAX_XZ_MEMORY
 
@@ -18,6 +17,22 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CHUNK = 64 << 10
+
+
+class Packed(Protocol):
+    """A file with an archive, wherever it is read from. A Path is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def open(self, mode: Literal["rb"], /) -> IO[bytes]:
+        """Open it for reading at any place."""
+
+
+def size_of(file: Packed) -> int:
+    """Return the number of its bytes."""
+    with file.open("rb") as stream:
+        return stream.seek(0, io.SEEK_END)
 
 
 class Compression(Enum):
@@ -33,7 +48,7 @@ class DamagedError(Exception):
     """The compressed stream ends too early, or is in another format."""
 
 
-def compression_of(path: Path) -> Compression:
+def compression_of(path: Packed) -> Compression:
     """Return the format that a file's first bytes show."""
     with path.open("rb") as stream:
         start = stream.read(6)
@@ -41,7 +56,7 @@ def compression_of(path: Path) -> Compression:
 
 
 @contextmanager
-def open_decompressed(path: Path, compression: Compression) -> Iterator[IO[bytes]]:
+def open_decompressed(path: Packed, compression: Compression) -> Iterator[IO[bytes]]:
     """Open the content for reading from its beginning to its end; raises ``DamagedError``."""
     with path.open("rb") as stream:
         match compression:

@@ -22,3 +22,7 @@ class UnsafeArchive(InvalidArchive):
 
 class InvalidConfiguration(Exception):
     """A setting of config.properties that names models cannot be read."""
+
+
+class CannotPack(Exception):
+    """What is to be packed is not there, or does not fit together."""

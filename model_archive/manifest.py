@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,18 @@ from model_archive.text import format_size
 FOLDER = "MAR-INF"
 MANIFEST = f"{FOLDER}/MANIFEST.json"
 REPACK = "make it again with torch-model-archiver"
-_RUNTIMES = ("python", "python3", "LSP")
+RUNTIMES = ("python", "python3", "LSP")
+STOCK_HANDLERS: Mapping[str, bool] = {
+    "base_handler": True,
+    "text_classifier": True,
+    "image_classifier": True,
+    "object_detector": True,
+    "image_segmenter": True,
+    "dali_image_classifier": True,
+    "vllm_handler": False,
+    "trt_llm_handler": False,
+}
+"""TorchServe's own handlers, which need no file: whether each needs weights or a model file."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,9 @@ class Manifest:
     """The handler's file, or the name of one of TorchServe's own."""
     requirements_file: str | None = None
     config_file: str | None = None
+    model_file: str | None = None
+    serialized_file: str | None = None
+    runtime: str = RUNTIMES[0]
 
 
 def parse_manifest(content: bytes, archive: str) -> Manifest:
@@ -46,10 +61,10 @@ def parse_manifest(content: bytes, archive: str) -> Manifest:
     }
     if missing := [field for field, value in required.items() if not value]:
         raise _invalid(archive, f"lacks model.{', model.'.join(missing)}")
-    if manifest.get("runtime", _RUNTIMES[0]) not in _RUNTIMES:
-        runtime = str(manifest.get("runtime"))
+    runtime = manifest.get("runtime", RUNTIMES[0])
+    if runtime not in RUNTIMES:
         raise InvalidManifest(
-            f"the {MANIFEST} of {archive} has the runtime {runtime[:80]!r}; use {' or '.join(_RUNTIMES)}"
+            f"the {MANIFEST} of {archive} has the runtime {str(runtime)[:80]!r}; use {' or '.join(RUNTIMES)}"
         )
     return Manifest(
         required["modelName"],
@@ -57,7 +72,18 @@ def parse_manifest(content: bytes, archive: str) -> Manifest:
         required["handler"],
         _file(model, "requirementsFile", archive),
         _file(model, "configFile", archive),
+        _text(model, "modelFile") or None,
+        _text(model, "serializedFile") or None,
+        runtime,
     )
+
+
+def handler_file(handler: str) -> str | None:
+    """Return the file of a handler, None of one of TorchServe's own: `path/name`, `name.py`, `name:function`."""
+    if handler in STOCK_HANDLERS:
+        return None
+    module = handler.partition(":")[0]
+    return module if module.endswith(".py") else f"{module}.py"
 
 
 def missing_manifest(archive: str, where: str = "") -> InvalidManifest:

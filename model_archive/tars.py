@@ -11,10 +11,9 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, cast
 
-from model_archive.compression import Compression, DamagedError, open_decompressed
+from model_archive.compression import Compression, DamagedError, Packed, open_decompressed, size_of
 from model_archive.contents import Contents
 from model_archive.limits import MAX_TAR_HEADER
 
@@ -58,14 +57,14 @@ class OpenTar:
 
 
 @contextmanager
-def open_tar(path: Path, contents: Contents, compression: Compression) -> Iterator[OpenTar]:
+def open_tar(path: Packed, contents: Contents, compression: Compression) -> Iterator[OpenTar]:
     """Open a tar; raise InvalidArchive, also for what is found in the block."""
     try:
         with open_decompressed(path, compression) as stream:
             yield OpenTar(stream, contents)
     except _DAMAGE as error:
         kind = f"tar{_SUFFIXES[compression]}"
-        raise contents.damaged(f"is truncated or not a {kind} ({path.stat().st_size} bytes: {error})") from error
+        raise contents.damaged(f"is truncated or not a {kind} ({size_of(path)} bytes: {error})") from error
 
 
 class _ForwardReader:

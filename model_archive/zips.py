@@ -6,17 +6,17 @@ differ in which of the two they unpack by.
 
 from __future__ import annotations
 
-import io
 import stat
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import PurePosixPath
+from typing import IO, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from model_archive.compression import Packed, size_of
 from model_archive.contents import Contents
 from model_archive.limits import MAX_ZIP_DIRECTORY
 from model_archive.text import quoted
@@ -42,10 +42,10 @@ class OpenZip:
 
 
 @contextmanager
-def open_zip(path: Path, contents: Contents) -> Iterator[OpenZip]:
+def open_zip(path: Packed, contents: Contents) -> Iterator[OpenZip]:
     """Open a zip and check all its entries; raise InvalidArchive, also for damage that is found in the block."""
     try:
-        with _File(path, contents) as file, ZipFile(file) as archive:
+        with path.open("rb") as stream, ZipFile(cast(IO[bytes], file := _File(stream, contents))) as archive:
             opened = OpenZip(*_entries(archive, contents), archive)
             _check_extents(archive, file, contents)
             yield opened
@@ -59,17 +59,18 @@ def is_executable(info: ZipInfo) -> bool:
     return bool(info.external_attr >> 16 & 0o111)
 
 
-class _File(io.FileIO):
+class _File:
     """A file that is read in bounded pieces, whatever size the zip's directory claims to have."""
 
-    def __init__(self, path: Path, contents: Contents) -> None:
-        super().__init__(path)
+    def __init__(self, stream: IO[bytes], contents: Contents) -> None:
+        self._stream = stream
         self._contents = contents
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > MAX_ZIP_DIRECTORY:
+    def read(self, size: int = -1, /) -> bytes:
+        if size > MAX_ZIP_DIRECTORY:
             raise self._contents.hostile("has a directory that is too large")
-        return super().read(size)
+        return self._stream.read(size)
 
 
 def _entries(archive: ZipFile, contents: Contents) -> tuple[Mapping[PurePosixPath, ZipInfo], Collection[PurePosixPath]]:
@@ -110,8 +111,8 @@ def _check_gap(size: int, slack: int, contents: Contents) -> None:
         raise contents.hostile(f"has {size} bytes between its entries that belong to none")
 
 
-def _damage(path: Path, error: BadZipFile) -> str:
-    size = path.stat().st_size
+def _damage(path: Packed, error: BadZipFile) -> str:
+    size = size_of(path)
     if size == 0:
         return "is empty (0 bytes)"
     with path.open("rb") as stream:

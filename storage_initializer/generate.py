@@ -27,14 +27,16 @@ _SCRIPT = ".pt"
 _BARE_MODELS = (_SCRIPT, ".pt2", ".onnx")
 # Turns lists of numbers into a tensor and back; one of TorchServe's own.
 _HANDLER = "base_handler"
-# The addresses are KServe's, on loopback: clients reach the adapter in front of TorchServe.
-_SETTINGS = """\
-# Written by the storage-initializer, because the source has none.
+_HEAD = "# Written by the storage-initializer, because the source has none.\n"
+# For TorchServe. They are KServe's, on loopback: clients reach the adapter in front of it.
+_ADDRESSES = """\
 inference_address=http://127.0.0.1:8085
 management_address=http://127.0.0.1:8085
 metrics_address=http://127.0.0.1:8082
 grpc_inference_port=7070
 grpc_management_port=7071
+"""
+_SETTINGS = """\
 enable_envvars_config=true
 install_py_dep_per_model=true
 model_store={store}
@@ -48,9 +50,9 @@ def complete_layout(layout: LayoutName, root: Path) -> None:
         return
     entries = _entries(root)
     if archives := [root / entry.name for entry in entries if _is_archive(entry)]:
-        _configure(root, _store_with(root, archives))
+        _configure(layout, root, _store_with(root, archives))
     elif stores := [name for name in STORES if _has_archive(root / name)]:
-        _configure(root, stores[0])
+        _configure(layout, root, stores[0])
     elif bare := [root / entry.name for entry in entries if entry.name.endswith(_BARE_MODELS) and entry.is_file()]:
         _complete_bare(layout, root, bare)
 
@@ -72,7 +74,7 @@ def _complete_bare(layout: LayoutName, root: Path, models: Iterable[Path]) -> No
         return
     for model in models:
         _make_archive(root / STORES[0], model)
-    _configure(root, STORES[0])
+    _configure(layout, root, STORES[0])
 
 
 def _store_with(root: Path, archives: Iterable[Path]) -> str:
@@ -98,10 +100,11 @@ def _has_archive(store: Path) -> bool:
     return store.is_dir() and any(is_model(Path(entry)) for entry in _entries(store))
 
 
-def _configure(root: Path, store: str) -> None:
+def _configure(layout: LayoutName, root: Path, store: str) -> None:
     config = root / CONFIG
     config.parent.mkdir(exist_ok=True)
-    config.write_text(_SETTINGS.format(store=store), encoding="ascii")
+    addresses = _ADDRESSES if layout is LayoutName.TORCHSERVE else ""
+    config.write_text(_HEAD + addresses + _SETTINGS.format(store=store), encoding="ascii")
     log.info("wrote %s, because the source has none: all archives in %s are served", CONFIG, store)
 
 

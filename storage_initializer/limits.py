@@ -48,6 +48,8 @@ MAX_LINKS = 40
 """Links in a tar that lead to one another, before the file."""
 MAX_CONFIG = 1 << 20
 """Bytes of config/config.properties."""
+MAX_INSPECTED = 100
+"""Archives of a source that `isvc inspect` looks into."""
 
 # --- the node's cache
 

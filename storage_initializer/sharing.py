@@ -53,6 +53,8 @@ def _clone(reader: int, writer: int) -> bool:
 
 
 def _copy_in_kernel(reader: int, writer: int, size: int) -> bool:
+    if not hasattr(os, "copy_file_range"):  # macOS
+        return False
     copied = 0
     try:
         while copied < size and (count := os.copy_file_range(reader, writer, size - copied)):

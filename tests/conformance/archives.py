@@ -1,23 +1,37 @@
 """The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, two
-of handlers that compute with torch, and one for settings that concern all models."""
+of handlers that compute with torch, and one for settings that concern all models.
+
+Their archives are packed as by `isvc pack`, so that what it writes is served in every way that this suite knows."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from model_archive import packing, writing
+from model_archive.manifest import STOCK_HANDLERS
+from model_archive.packing import Sources, Target, pack
 from tests.support import model_folder, wheels
 from tests.support.kept import kept
-from tests.support.model_folder import manifest, write_mar
+from tests.support.model_folder import write_files
 from tests.support.runtimes import OURS
 from tests.support.wheels import make_wheel
 
 HANDLERS = Path(__file__).parents[1] / "support/handlers"
+_OPTIONS = {
+    "model_file": "modelFile",
+    "serialized_file": "serializedFile",
+    "requirements_file": "requirementsFile",
+    "config_file": "configFile",
+}
+MADE = datetime(2026, 10, 1, 12, tzinfo=UTC)  # as the manifest says that a handler returns
 BATCH_SIZE = 4
 LABELS = json.dumps({str(number): f"label {number}" for number in range(6)}).encode()
 MODEL_CONFIG = b"""\
@@ -143,7 +157,8 @@ def served_by(directory: str) -> tuple[str, ...]:
 
 def directories() -> dict[str, Path]:
     """Every model directory, by its name."""
-    sources = (Path(__file__), Path(model_folder.__file__), Path(wheels.__file__), *sorted(HANDLERS.glob("*.py")))
+    modules = (packing, writing, model_folder, wheels)
+    sources = (Path(__file__), *(Path(str(one.__file__)) for one in modules), *sorted(HANDLERS.glob("*.py")))
     folder = kept("conformance", _build, *sources)
     return {name: folder / _name(name) for name in DIRECTORIES}
 
@@ -190,10 +205,27 @@ def _with_snapshot(envelope: str) -> list[str]:
 
 
 def _write(path: Path, archive: Archive, weights: Path, wheel: Path) -> None:
-    content = manifest(modelName=archive.model, modelVersion=archive.version, handler=archive.handler, **archive.fields)
     files = {name: (HANDLERS / name).read_bytes() for name in archive.files}
     files |= {name: (weights / name).read_bytes() for name in archive.weights}
     files |= archive.contents
     if requirements := archive.fields.get("requirementsFile"):
         files[requirements] = f"conformance-words @ {wheel.as_uri()}\n".encode()
-    write_mar(path, content, files)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        write_files(Path(work), files)
+        pack(sources_of(archive, Path(work)), Target(Path(work), time=MADE)).path.rename(path)
+
+
+def sources_of(archive: Archive, folder: Path) -> Sources:
+    """What `isvc pack` is given, for the archive's files in a folder."""
+    fields = dict(archive.fields)
+    named = {option: folder / fields.pop(name) for option, name in _OPTIONS.items() if name in fields}
+    extra = [folder / name for name in (*archive.files, *archive.weights, *archive.contents)]
+    return Sources(
+        model_name=archive.model,
+        version=archive.version,
+        handler=archive.handler if archive.handler in STOCK_HANDLERS else str(folder / archive.handler),
+        extra_files=tuple(map(str, extra)),
+        other_fields=fields,
+        **named,
+    )

@@ -1,7 +1,9 @@
-"""An archive that the storage-initializer accepts is served by the runtimes, and none that it refuses."""
+"""An archive that the storage-initializer accepts is served by the runtimes, and none that it refuses; `isvc inspect`
+says which of the two it is."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -10,6 +12,7 @@ from data_plane.model_server.errors import StartError
 from mar_runtime.archives.unpack import unpack
 from model_archive import contents
 from model_archive.errors import InvalidArchive
+from storage_initializer.inspection import main as inspection
 from storage_initializer.layout import check_torchserve
 from tests.support.model_archives import ARCHIVES, LIMITS, ModelArchive
 from torchserve_compat.store.archives import read_store
@@ -52,3 +55,17 @@ def test_both_sides_say_the_same(tmp_path: Path, archive: ModelArchive) -> None:
     told = (is_copied(tmp_path), is_served(store, archive.file, tmp_path / "work"))
 
     assert told == (archive.is_served, archive.is_served)
+
+
+@pytest.mark.parametrize("archive", [pytest.param(one, id=f"{one.title} ({one.file})") for one in ARCHIVES])
+def test_inspect_says_the_same(tmp_path: Path, archive: ModelArchive, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside that, it says that most of these lack their handler, which the runtimes find out when they load it."""
+    store = tmp_path / "model-store"
+    store.mkdir()
+    archive.write(store / archive.file)
+
+    assert inspection([str(tmp_path)], {}) == 0
+
+    (found,) = json.loads(capsys.readouterr().out)["archives"]
+    refusals = [problem for problem in found["problems"] if " is neither in it nor one of " not in problem]
+    assert (len(refusals), "model" in found) == ((0, True) if archive.is_served else (1, False))

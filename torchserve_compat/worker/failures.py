@@ -22,7 +22,9 @@ _OUT_OF_MEMORY = 507
 
 def failure_of(error: Exception) -> frames.HandlerFailure:
     """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone."""
-    if not isinstance(error, PredictionException | NeedsOwnBatch):
+    if isinstance(error, HandlerOutputError):  # the frames of its traceback are ours
+        log.warning("the handler failed: %s", text_of(error))
+    elif not isinstance(error, PredictionException | NeedsOwnBatch):
         log.warning("the handler failed", exc_info=error)
     return frames.HandlerFailure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
 

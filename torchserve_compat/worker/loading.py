@@ -88,7 +88,9 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
     while isinstance(error, ImportError) and error.__context__ is not None:
         error = error.__context__
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename.startswith(os.path.realpath(model_dir))] or frames
+    own = [frame for frame in frames if frame.filename.startswith(os.path.realpath(model_dir))]
+    if not own and not isinstance(error, SyntaxError):  # whose message has the place; the frames are the importer's
+        own = list(frames)
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,

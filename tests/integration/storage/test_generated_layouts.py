@@ -63,14 +63,17 @@ def test_archives_at_the_top_become_a_store_with_a_configuration(
         "checked model-store/b.mar (all are loaded; model other, version 2.0)",
     ]
     assert sorted(read_tree(models)) == ["README.md", CONFIG, "model-store/a.mar", "model-store/b.mar"]
-    assert (models / CONFIG).read_text() == (
-        "# Written by the storage-initializer, because the source has none.\n"
+    addresses = (
         "inference_address=http://127.0.0.1:8085\n"
         "management_address=http://127.0.0.1:8085\n"
         "metrics_address=http://127.0.0.1:8082\n"
         "grpc_inference_port=7070\n"
         "grpc_management_port=7071\n"
-        "enable_envvars_config=true\n"
+    )
+    assert (models / CONFIG).read_text() == (
+        "# Written by the storage-initializer, because the source has none.\n"
+        + (addresses if layout == "torchserve" else "")
+        + "enable_envvars_config=true\n"
         "install_py_dep_per_model=true\n"
         "model_store=model-store\n"
         "load_models=all\n"

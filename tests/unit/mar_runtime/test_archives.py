@@ -61,7 +61,7 @@ def test_an_archive_is_unpacked_with_its_manifest(tmp_path: Path, folder: Path) 
     unpacked = unpack(archive, folder)
 
     assert unpacked == UnpackedArchive(
-        folder, Manifest("bert-model", "1.0", "handler.py", "requirements.txt", "c.yaml")
+        folder, Manifest("bert-model", "1.0", "handler.py", "requirements.txt", "c.yaml", "n.py")
     )
     assert {name: data for name, data in read_tree(folder).items() if "MANIFEST" not in name} == {
         "handler.py": CODE,

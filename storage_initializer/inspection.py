@@ -1,0 +1,290 @@
+"""``python -m storage_initializer.inspection SRC``: say what a source holds and what is wrong with it, without a copy.
+
+The result is one JSON document, which `isvc inspect` prints. Where a source can be read in parts, only the directory
+and the manifest of a ``.mar`` are read.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal, cast
+
+from model_archive.archive import ENDINGS
+from model_archive.configuration import CONFIG, STORES, Reference, select
+from model_archive.errors import InvalidArchive
+from model_archive.inspection import Inspected, inspect_archive, problems_of, requirement_lines
+from model_archive.limits import MAX_MANIFEST, MAX_REQUIREMENTS
+from model_archive.manifest import MANIFEST, parse_manifest
+from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
+from storage_initializer.layout import parse_settings, requested, store_below
+from storage_initializer.limits import MAX_CONFIG, MAX_INSPECTED, MAX_UNSIZED
+from storage_initializer.lines import one_line
+from storage_initializer.plan import make_plan
+from storage_initializer.registry import open_source
+from storage_initializer.retry import Retry
+from storage_initializer.sources import Source, SourceFile
+from storage_initializer.suggest import suggestion
+
+_BARE_MODELS = (".pt", ".pt2", ".onnx")
+_BLOCK = 1 << 18
+_KEPT_BLOCKS = 16
+# Where a copy would go: nothing is written.
+_NOWHERE = "/nonexistent/isvc-inspect"
+_MOUNT = PurePosixPath("/mnt/models")
+
+Document = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
+    """Print the document; return an exit code of the storage-initializer."""
+    shown = None
+    try:
+        plan = make_plan([*(sys.argv[1:] if arguments is None else arguments), _NOWHERE], environment)
+        transfer = plan.transfers[0]
+        shown = transfer.source.shown
+        retry = Retry(plan.policy.attempts, random.random, time.sleep)
+        with closing(open_source(transfer, plan)) as source, tempfile.TemporaryDirectory() as scratch:
+            listed = plan.selection.of(retry.run(source.list_files))
+            document = Inspection(source, retry, Path(scratch)).document(listed)
+    except InitializerError as error:
+        error.source = error.source or shown
+        sys.stderr.write(f"{one_line(str(error))}\n")
+        return error.exit_code
+    sys.stdout.write(f"{json.dumps({'source': shown, **document})}\n")
+    return 0
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Looks into one source; ``scratch`` is a folder for files that cannot be read in parts."""
+
+    source: Source
+    retry: Retry
+    scratch: Path
+
+    def document(self, listed: Sequence[SourceFile]) -> Document:
+        """Return what the files are."""
+        files = {file.path: file for file in listed}
+        settings, problems = self._configuration(files)
+        stores = _stores(settings)
+        archives = _archives(files, stores)
+        inspected = {path: self._archive(path, files) for path in archives[:MAX_INSPECTED]}
+        served, unserved = _served(settings, archives, stores)
+        problems += unserved
+        if len(archives) > MAX_INSPECTED:
+            problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
+        models = [path for path in files if path.suffix in _BARE_MODELS and len(path.parts) == 1]
+        if not archives and not models:
+            problems.append("there is no model in it: no .mar, and no .pt, .pt2 or .onnx at its top")
+        return {
+            "files": len(files),
+            "bytes": sum(file.size for file in files.values()),
+            "configuration": settings,
+            "archives": [
+                {
+                    "path": str(path),
+                    "bytes": _size(path, files),
+                    "served": path in served and found.manifest is not None,
+                    **_fields(found),
+                }
+                for path, found in inspected.items()
+            ],
+            "models": [{"path": str(path), "bytes": files[path].size} for path in models],
+            "problems": [*problems, *(problem for found in inspected.values() for problem in found.problems)],
+        }
+
+    def _archive(self, path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> Inspected:
+        if path in files:
+            return inspect_archive(self._packed(files[path]), str(path))
+        inside = {each.relative_to(path): file for each, file in files.items() if each.is_relative_to(path)}
+        try:
+            manifest = parse_manifest(self._beginning(inside[PurePosixPath(MANIFEST)], MAX_MANIFEST + 1), str(path))
+        except InvalidArchive as error:
+            return Inspected(problems=(str(error),))
+        requirements = inside.get(PurePosixPath(manifest.requirements_file or "."))
+        lines = requirement_lines(self._beginning(requirements, MAX_REQUIREMENTS)) if requirements else ()
+        size = sum(file.size for file in inside.values())
+        return Inspected(manifest, len(inside), size, lines, tuple(problems_of(manifest, inside, str(path))))
+
+    def _configuration(self, files: Mapping[PurePosixPath, SourceFile]) -> tuple[dict[str, str] | None, list[str]]:
+        """Return the settings of config.properties, None without one, and what is wrong with them."""
+        file = files.get(PurePosixPath(CONFIG))
+        if file is None:
+            elsewhere = [str(path) for path in files if path.name == PurePosixPath(CONFIG).name]
+            return None, [f"{elsewhere[0]} has no effect; move it to {CONFIG}"] if elsewhere else []
+        content = self._beginning(file, MAX_CONFIG + 1)
+        try:
+            if len(content) > MAX_CONFIG:
+                raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
+            return parse_settings(content), []
+        except LayoutError as error:
+            return {}, [str(error)]
+
+    def _beginning(self, file: SourceFile, size: int) -> bytes:
+        with self._packed(file).open("rb") as stream:
+            return stream.read(size)
+
+    def _packed(self, file: SourceFile) -> _InParts | Path:
+        return self._whole(file) if file.streamed else _InParts(self.source, file, self.retry)
+
+    def _whole(self, file: SourceFile) -> Path:
+        """Copy a file that cannot be read in parts to where it can."""
+        place = self.scratch / str(file.path).replace("/", "_")
+        if not place.exists():
+            buffer = memoryview(bytearray(_BLOCK))
+            with self.source.open(file, 0, file.size) as content, place.open("wb") as target:
+                while count := content.readinto(buffer):
+                    target.write(buffer[:count])
+                    if target.tell() > (file.size or MAX_UNSIZED):
+                        raise UnexpectedResponseError(f"{file.path} is longer than its server says; see its log")
+        return place
+
+
+class _InParts:
+    """A file of a source, of which only the parts that are read are brought."""
+
+    def __init__(self, source: Source, file: SourceFile, retry: Retry) -> None:
+        self.name = file.path.name
+        self._source = source
+        self._file = file
+        self._retry = retry
+        self._block = lru_cache(_KEPT_BLOCKS)(self._bring)
+
+    def open(self, mode: Literal["rb"], /) -> IO[bytes]:  # noqa: ARG002 - as a Path's
+        return cast(IO[bytes], io.BufferedReader(_Parts(self._file.size, self._block)))
+
+    def _bring(self, number: int) -> bytes:
+        start = number * _BLOCK
+        stop = min(start + _BLOCK, self._file.size)
+        return self._retry.run(lambda: self._read(start, stop))
+
+    def _read(self, start: int, stop: int) -> bytes:
+        block = memoryview(bytearray(stop - start))
+        filled = 0
+        with self._source.open(self._file, start, stop) as content:
+            while filled < len(block) and (count := content.readinto(block[filled:])):
+                filled += count
+        if filled < len(block):
+            raise UnexpectedResponseError(f"{self._file.path} ended after {start + filled} of {stop} bytes; try again")
+        return bytes(block)
+
+
+class _Parts(io.RawIOBase):
+    def __init__(self, size: int, block: Any) -> None:
+        self._size = size
+        self._block = block
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise OSError(errno.EINVAL, "a place before the file's beginning")  # as of any file
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._position >= self._size:
+            return 0
+        number, place = divmod(self._position, _BLOCK)
+        part = self._block(number)[place : place + len(buffer)]
+        buffer[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+
+def _stores(settings: Mapping[str, str] | None) -> list[PurePosixPath]:
+    """Return the folders that may be the model store, in the order in which they are looked for."""
+    configured = store_below((settings or {}).get("model_store", STORES[0]).strip(), _MOUNT)
+    return list(dict.fromkeys(store for store in (configured, *map(PurePosixPath, STORES)) if store is not None))
+
+
+def _archives(files: Mapping[PurePosixPath, SourceFile], stores: Sequence[PurePosixPath]) -> list[PurePosixPath]:
+    """Return the archives at the top and in the stores, packed or not; the URI may name one as well."""
+    found = []
+    for path, file in files.items():
+        if path.name.endswith(ENDINGS if file.exact or path.parent in stores else ".mar"):
+            if file.exact or path.parent in (PurePosixPath(), *stores):
+                found.append(path)
+        elif path.parts[-2:] == PurePosixPath(MANIFEST).parts:
+            folder = path.parents[1]
+            # Some tools pack a folder that holds the archive's.
+            if {folder, folder.parent, folder.parent.parent} & {PurePosixPath(), *stores}:
+                found.append(folder)
+    return sorted(found)
+
+
+def _served(
+    settings: Mapping[str, str] | None, archives: Sequence[PurePosixPath], stores: Sequence[PurePosixPath]
+) -> tuple[set[PurePosixPath], list[str]]:
+    """Return the archives that a configuration serves, and what it asks for in vain."""
+    if settings is None:
+        return set(archives), []
+    there = {archive.parent for archive in archives}
+    store = next((each for each in stores if each in there), None)
+    if store is None:
+        return set(), [f"there is no archive in the model store {stores[0]}; put the .mar files there"]
+    in_store = {archive.name: archive for archive in archives if archive.parent == store}
+    try:
+        references = requested(settings)
+    except LayoutError as error:
+        return set(), [str(error)]
+    if references is None:
+        return set(in_store.values()), []
+    served, left_out = select(references, in_store)
+    missing = [one for one in (*served, *left_out) if not one.is_remote and one.archive not in in_store]
+    return {in_store[one.archive] for one in served if one.archive in in_store}, [
+        _not_there(one, store, in_store) for one in missing
+    ]
+
+
+def _not_there(reference: Reference, store: PurePosixPath, there: Mapping[str, PurePosixPath]) -> str:
+    return (
+        f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
+        f"{suggestion(reference.archive, there)}"
+    )
+
+
+def _fields(found: Inspected) -> Document:
+    """Return an archive's fields as the document has them."""
+    manifest = asdict(found.manifest) if found.manifest else {}
+    names = {
+        "model_name": "model", "model_version": "version", "handler": "handler", "runtime": "runtime",
+        "model_file": "modelFile", "serialized_file": "serializedFile", "requirements_file": "requirementsFile",
+        "config_file": "configFile",
+    }  # fmt: skip
+    fields = {name: manifest[field] for field, name in names.items() if manifest.get(field)}
+    return {
+        **fields,
+        "requirements": list(found.requirements),
+        "files": found.files,
+        "unpackedBytes": found.size,
+        "problems": list(found.problems),
+    }
+
+
+def _size(path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> int:
+    if path in files:
+        return files[path].size
+    return sum(file.size for each, file in files.items() if each.is_relative_to(path))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

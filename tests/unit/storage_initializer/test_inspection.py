@@ -1,0 +1,255 @@
+"""What `isvc inspect` says of a source, and how little of it is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
+
+import pytest
+
+from model_archive import contents
+from model_archive.limits import MAX_REQUIREMENTS
+from model_archive.manifest import MANIFEST
+from storage_initializer.inspection import Inspection, main
+from storage_initializer.limits import MAX_INSPECTED
+from tests.support.memory_source import ONCE, MemorySource
+from tests.support.model_folder import manifest, read_tree, write_files, write_mar, write_volume
+
+Captured = pytest.CaptureFixture[str]
+BERT = {
+    "path": "model-store/bert-model.mar",
+    "served": True,
+    "model": "bert-model",
+    "version": "1.0",
+    "handler": "handler.py",
+    "runtime": "python",
+    "requirements": [],
+    "files": 2,
+    "problems": [],
+}
+
+
+def inspected(files: dict[str, bytes], **lies: Any) -> dict[str, Any]:
+    source = MemorySource(files, **lies)
+    return Inspection(source, ONCE, Path("/nonexistent")).document(source.list_files())
+
+
+def mar(tmp_path: Path, content: Any = None, files: dict[str, bytes] | None = None) -> bytes:
+    return write_mar(tmp_path / "made.mar", content, files).read_bytes()
+
+
+def without_sizes(archive: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in archive.items() if name not in ("bytes", "unpackedBytes")}
+
+
+# --- what is there ---------------------------------------------------------------------------------------
+
+
+def test_a_volume_is_its_configuration_and_its_archives(tmp_path: Path, capsys: Captured) -> None:
+    volume = write_volume(tmp_path / "volume")
+
+    assert main([str(volume)], {}) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["configuration"].pop("model_store") == "model-store"
+    assert [without_sizes(archive) for archive in found["archives"]] == [BERT]
+    assert {name: found[name] for name in ("source", "files", "models", "problems")} == {
+        "source": str(volume), "files": 2, "models": [], "problems": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bert.mar", "bert.tar.gz"])
+def test_an_archive_alone(tmp_path: Path, capsys: Captured, name: str) -> None:
+    described = manifest(modelName="bert", requirementsFile="r.txt", modelFile="m.py", serializedFile="b.pt")
+    files = {"handler.py": b"", "r.txt": b"six==1.17 # why\n\n# no\nnumpy\n", "m.py": b"", "b.pt": bytes(100)}
+    write_mar(tmp_path / "bert.mar", described, files)
+    with ZipFile(tmp_path / "bert.mar") as archive, tarfile.open(tmp_path / "bert.tar.gz", "w:gz") as packed:
+        for entry in archive.namelist():
+            info = tarfile.TarInfo(f"bert/{entry}")
+            info.size = len(archive.read(entry))
+            packed.addfile(info, io.BytesIO(archive.read(entry)))
+
+    assert main([str(tmp_path / name)], {}) == 0
+
+    (found,) = json.loads(capsys.readouterr().out)["archives"]
+    assert without_sizes(found) == {
+        **BERT, "path": name, "model": "bert", "modelFile": "m.py", "serializedFile": "b.pt",
+        "requirementsFile": "r.txt", "requirements": ["six==1.17", "numpy"], "files": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["", "bert/", "model-store/bert/", "model-store/bert/bert/"])
+def test_an_unpacked_archive(tmp_path: Path, place: str) -> None:
+    described = manifest(requirementsFile="r.txt")
+    files = {MANIFEST: json.dumps(described).encode(), "handler.py": b"", "r.txt": b"six\n"}
+
+    (found,) = inspected({f"{place}{name}": content for name, content in files.items()})["archives"]
+
+    path = place.rstrip("/") or "."
+    assert without_sizes(found) == {
+        **BERT, "path": path, "requirementsFile": "r.txt", "requirements": ["six"], "files": 3,
+    }  # fmt: skip
+
+
+def test_model_files_without_an_archive() -> None:
+    found = inspected({"model.onnx": b"12", "model.pt": b"1", "deep/other.pt": b""})
+
+    assert found["models"] == [{"path": "model.onnx", "bytes": 2}, {"path": "model.pt", "bytes": 1}]
+    assert (found["archives"], found["problems"]) == ([], [])
+
+
+def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:
+    found = inspected(
+        {"config/config.properties": b"model_store=/mnt/models/mine\nload_models=all", "mine/a.mar": mar(tmp_path)}
+    )
+
+    assert [(archive["path"], archive["served"]) for archive in found["archives"]] == [("mine/a.mar", True)]
+    assert found["problems"] == []
+
+
+# --- what is wrong with it -------------------------------------------------------------------------------
+
+
+CONFIG = "config/config.properties"
+
+
+@pytest.mark.parametrize(
+    ("settings", "served", "problem"),
+    [
+        ("load_models=a.mar", {"a.mar"}, None),
+        ("load_models=a.mar,b.mra", {"a.mar"}, "names b.mra (load_models), but model-store does not hold it; did you "
+         "mean b.mar?"),
+        ("load_models=c.mar", set(), "names c.mar (load_models), but model-store does not hold it; did you mean "
+         "b.mar?"),
+        ("model_snapshot={", set(), "model_snapshot is not valid JSON"),
+    ],
+)  # fmt: skip
+def test_what_a_configuration_serves_and_asks_for_in_vain(
+    tmp_path: Path, settings: str, served: set[str], problem: str | None
+) -> None:
+    archive = mar(tmp_path)
+
+    found = inspected({CONFIG: settings.encode(), "model-store/a.mar": archive, "model-store/b.mar": archive})
+
+    assert {Path(one["path"]).name for one in found["archives"] if one["served"]} == served
+    assert [text.startswith(f"{CONFIG}: ") or text.startswith(f"{CONFIG} ") for text in found["problems"]] == (
+        [True] if problem else []
+    )
+    assert problem is None or problem in found["problems"][0]
+
+
+def test_a_configuration_elsewhere_has_no_effect(tmp_path: Path) -> None:
+    found = inspected({"config.properties": b"", "model-store/a.mar": mar(tmp_path)})
+
+    assert found["configuration"] is None
+    assert found["problems"] == ["config.properties has no effect; move it to config/config.properties"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"handler": "gone.py:run"}, "its handler 'gone.py:run' is neither in it nor one of TorchServe's own"),
+        ({"serializedFile": "w.pt"}, "its model.serializedFile, 'w.pt', is not in it; add it, and pack it again"),
+        ({"requirementsFile": "r.txt"}, "its model.requirementsFile, 'r.txt', is not in it"),
+        ({"handler": "image_classifier"}, "TorchServe's image_classifier has no weights to load"),
+    ],
+)  # fmt: skip
+def test_what_a_manifest_names_in_vain(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
+    found = inspected({"a.mar": mar(tmp_path, manifest(**fields))})
+
+    assert found["problems"] == found["archives"][0]["problems"]
+    assert found["problems"][0].startswith(f"a.mar: {problem}")
+
+
+def test_no_runtime_here_has_cpp(tmp_path: Path) -> None:
+    found = inspected({"a.mar": mar(tmp_path, manifest() | {"runtime": "LSP"})})
+
+    assert found["problems"] == ["a.mar: no runtime here serves LSP; use python or python3"]
+
+
+def test_a_source_without_a_model_is_said_to_have_none() -> None:
+    assert inspected({"notes.txt": b""})["problems"] == [
+        "there is no model in it: no .mar, and no .pt, .pt2 or .onnx at its top"
+    ]
+
+
+def test_what_is_not_there_is_the_initializers_error(tmp_path: Path, capsys: Captured) -> None:
+    assert main([str(tmp_path / "gone")], {}) == 5
+
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"{tmp_path}/gone: there is no gone in {tmp_path}; nothing is there\n")
+
+
+# --- hostile, and large ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\3\4", b"not a zip"])
+def test_a_damaged_archive_is_a_problem(tmp_path: Path, damage: bytes) -> None:
+    found = inspected({"a.mar": damage, "b.mar": mar(tmp_path)})
+
+    assert [len(archive["problems"]) for archive in found["archives"]] == [1, 0]
+    assert found["problems"][0].startswith("a.mar ")
+
+
+def test_an_archive_that_must_not_be_unpacked_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "HARMLESS_SIZE", 1 << 20)
+
+    found = inspected({
+        "bomb.mar": mar(tmp_path, None, {"handler.py": bytes(3 << 20)}),
+        "out.mar": mar(tmp_path, None, {"../handler.py": b""}),
+    })  # fmt: skip
+
+    assert [re.sub(r"[^ ]+ KiB", "… KiB", problem)[:32] for problem in found["problems"]] == [
+        "bomb.mar has … KiB and claims to", "out.mar would unpack '../handler",
+    ]  # fmt: skip
+
+
+def test_only_so_many_archives_are_looked_into(tmp_path: Path) -> None:
+    archive = mar(tmp_path)
+
+    found = inspected({f"{number:03}.mar": archive for number in range(MAX_INSPECTED + 1)})
+
+    assert len(found["archives"]) == MAX_INSPECTED
+    assert found["problems"] == [f"there are {MAX_INSPECTED + 1} archives, of which {MAX_INSPECTED} were looked into"]
+
+
+def test_of_a_large_archive_only_the_directory_and_the_manifest_are_read(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "large.mar", "w", ZIP_STORED) as archive:
+        for name in ("a.pt", "b.pt"):
+            archive.writestr(name, random.Random(0).randbytes(10 << 20))
+        archive.writestr("handler.py", b"")
+        archive.writestr(MANIFEST, json.dumps(manifest(serializedFile="a.pt")))
+    parts: list[int] = []
+
+    found = inspected(
+        {"large.mar": (tmp_path / "large.mar").read_bytes()}, on_open=lambda _, start, stop: parts.append(stop - start)
+    )
+
+    assert (found["problems"], found["archives"][0]["unpackedBytes"] > 20 << 20) == ([], True)
+    assert sum(parts) < 2 << 20
+
+
+def test_nothing_is_written(tmp_path: Path, capsys: Captured) -> None:
+    write_files(tmp_path / "volume", {"a.mar": mar(tmp_path)})
+    before = read_tree(tmp_path)
+
+    assert main([str(tmp_path / "volume")], {}) == 0
+
+    assert read_tree(tmp_path) == before
+    assert capsys.readouterr().err == ""
+
+
+def test_long_requirements_are_cut(tmp_path: Path) -> None:
+    lines = b"six\n" * MAX_REQUIREMENTS
+    content = manifest(requirementsFile="r.txt")
+
+    packed = inspected({"a.mar": mar(tmp_path, content, {"handler.py": b"", "r.txt": lines})})["archives"]
+    unpacked = inspected({MANIFEST: json.dumps(content).encode(), "handler.py": b"", "r.txt": lines})["archives"]
+
+    assert [len(archive["requirements"]) for archive in (*packed, *unpacked)] == [MAX_REQUIREMENTS // 4] * 2
